@@ -196,7 +196,7 @@ def _forget_records(kind: type) -> list[Patch]:
 
 
 def _forget_the_living() -> list[Patch]:
-    return [(cleaning, "live_copy", lambda *_arguments: None)]
+    return [(cleaning, "live_copies", lambda *_arguments: ())]
 
 
 def _drop_at_once() -> list[Patch]:

@@ -4,7 +4,8 @@ Data directories of every level of the log's format are read for ever, by whatev
 `node-of-level-1` was left behind by a node of the last version before facts, with its checkpoint;
 `log-format-1` by one of long before; `log-format-2` has a message with each kind of fact, and one
 of most other records. `node-of-level-2` is the last version's before policies, with its checkpoint;
-`log-format-3` has policies of each kind. They are never written again.
+`log-format-3` has policies of each kind. `node-of-level-3` is the last version's before returns,
+with its checkpoint; `log-format-4` has returns of each kind. They are never written again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
 from holdfast.cli.main import app
@@ -40,6 +42,8 @@ CHAINS = {
     "log-format-2": "0d620069f1d7edbd8fdd1ed71bf9dd24",
     "node-of-level-2": "b42fd3ef90593e8a3c3385a1e4101bc1",
     "log-format-3": "bf715e853b5d5649bc46e1c5085393e5",
+    "node-of-level-3": "a75ca145a2441217877e88410c90e893",
+    "log-format-4": "e4d3f2b7c44dd5116f232d93e4901174",
 }
 LIVE = {
     "log-format-1": Counter({1: 12}),
@@ -47,18 +51,31 @@ LIVE = {
     "log-format-2": Counter({1: 9, 8: 1, 9: 1}),
     "node-of-level-2": Counter({1: 2, 2: 1, 3: 1}),
     "log-format-3": Counter({1: 1, 2: 1}),
+    "node-of-level-3": Counter({1: 2, 2: 1, 3: 1}),
+    "log-format-4": Counter({1: 5, 2: 1}),
 }
 """How many messages live on each queue, by its number."""
 
 MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
-MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3}
+MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3, "node-of-level-3": 5, "log-format-4": 9}
 DEAD = {"log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
-DEAD |= {"node-of-level-2": 1, "log-format-3": 1}
+DEAD |= {"node-of-level-2": 1, "log-format-3": 1, "node-of-level-3": 1, "log-format-4": 0}
 """Message records, and those that say why they are dead letters."""
 
 LEVEL = {"log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
-LEVEL |= {"node-of-level-2": 2, "log-format-3": 3}
+LEVEL |= {"node-of-level-2": 2, "log-format-3": 3, "node-of-level-3": 3, "log-format-4": 4}
 
+RETURNED = {
+    "log-format-2": {(1, 11): Returned(3, 2)},
+    "log-format-4": {
+        (1, 2): Returned(3, 1, 1_900_000_000_000),
+        (1, 3): Returned(3, 2),
+        (1, 5): Returned(1),
+        (1, 6): Returned(1, 1),
+        (2, 9): Returned(4, 2),
+    },
+}
+"""What of the messages there came back, by queue and sequence."""
 
 POLICIES = {
     (False, "queue://orders", '{"queuePrefetch":7}'),
@@ -104,6 +121,13 @@ def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None
     assert state.format_level == LEVEL[name]
     said = {(*key, record.values) for key, record in state.policies.by_key.items()}
     assert said == (POLICIES if name == "log-format-3" else set())
+    came_back = {
+        (number, sequence): queue.index.returned(sequence)
+        for number, queue in state.queues.items()
+        for sequence in queue.index.sequences(1, 100)
+    }
+    came_back = {place: it for place, it in came_back.items() if it != NEVER}
+    assert came_back == RETURNED.get(name, {})
 
 
 def test_store_verify_reads_it(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +184,9 @@ def test_the_one_of_level_2_has_every_fact(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["node-of-level-1", "node-of-level-2", "log-format-2"])
+@pytest.mark.parametrize(
+    "name", ["node-of-level-1", "node-of-level-2", "node-of-level-3", "log-format-2"]
+)
 def test_a_node_serves_it(name: str, folder: Path) -> None:
     """
     A checkpoint of long before is thrown away, one of the last format is read; dead letters of both

@@ -6,7 +6,8 @@ writing again: what they refer to is older and goes first. Beside messages, each
 queue, producer and counter has a *home*: the newest record that carries it whole.
 
 What an acknowledgement, purge or deletion under way is about to remove is left out: written again
-behind that record it would live once more after a restart.
+behind that record it would live once more after a restart. What came back is told by the copy as it
+is once all that is under way is applied: who has but the copy must agree.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import Attributes, MessageFacts, Place
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     CountersRecord,
@@ -66,6 +68,25 @@ def holds_to_come(broker: Broker) -> dict[str, HoldRecord]:
     return {name: hold for name, hold in holds.items() if hold.index}
 
 
+class OnTheWay(NamedTuple):
+    """What of some messages is on its way to the log: a copy of them stands behind it there."""
+
+    leaving: dict[int, set[int]]
+    """By queue number: what is settled."""
+    returning: dict[Place, list[tuple[int, bool]]]
+    """What came back, each time until when it rests and whether the message is to blame."""
+
+
+def on_the_way(broker: Broker, wanted: dict[int, set[int]]) -> OnTheWay:
+    """Give what of these messages, by queue number, is on its way."""
+    returning: dict[Place, list[tuple[int, bool]]] = {}
+    for record in broker.receipts.returning():
+        for sequence in wanted.get(record.queue_number, set()).intersection(record.sequences):
+            of_it = returning.setdefault(Place(record.queue_number, sequence), [])
+            of_it.append((record.due_ms, record.cause.is_failure))
+    return OnTheWay(broker.receipts.settling(wanted), returning)
+
+
 def is_kept(
     broker: Broker, record: MessageRecord, record_number: int, leaving: dict[int, set[int]]
 ) -> bool:
@@ -99,33 +120,58 @@ def _leaving_through(broker: Broker, queue: LastingQueue) -> int:
     return queue.next_sequence if serving.is_deleted else serving.purging_through
 
 
-def live_copy(
+def live_copies(
     broker: Broker,
     record: MessageRecord,
     record_number: int,
     stored_at: int,
-    leaving: dict[int, set[int]],
-) -> MessageRecord | None:
-    """Give the record that keeps this message alive when its segment goes; None if it is dead."""
-    kept = [it for it in record.places if _lives_at(broker, *it, record_number, leaving)]
-    if not kept:
-        return None
-    copy = MessageRecord(
-        *kept[0],
-        record.headers,
-        record.body,
-        record.size,
-        record.producer_id,
-        record.producer_sequence,
-    )
-    copy.rewritten = True
-    copy.redelivery_count = record.redelivery_count
-    copy.stored_at = record.stored_at or stored_at
-    copy.facts = record.facts
-    if record.facts is not None and record.facts.places:
-        only = replace(record.facts, places=tuple(kept[1:]))
-        copy.facts = None if only == MessageFacts() else only
-    return copy
+    on_the_way: OnTheWay,
+) -> Iterator[MessageRecord]:
+    """
+    Give the records that keep this message alive when its segment goes; none if it is dead.
+
+    More than one where it came back to some of its places and not as often to others.
+    """
+    leaving = on_the_way.leaving
+    kept: dict[Returned, list[Place]] = {}
+    for place in record.places:
+        if _lives_at(broker, *place, record_number, leaving):
+            kept.setdefault(_returned_to_be(broker, place, on_the_way), []).append(place)
+    for returned, places in kept.items():
+        copy = MessageRecord(
+            *places[0],
+            record.headers,
+            record.body,
+            record.size,
+            record.producer_id,
+            record.producer_sequence,
+        )
+        copy.rewritten = True
+        copy.redelivery_count = record.redelivery_count
+        copy.stored_at = record.stored_at or stored_at
+        copy.facts = record.facts
+        if record.facts is not None and record.facts.places:
+            only = replace(record.facts, places=tuple(places[1:]))
+            copy.facts = None if only == MessageFacts() else only
+        if returned != NEVER:
+            _carry(copy, returned)
+        yield copy
+
+
+def _carry(copy: MessageRecord, returned: Returned) -> None:
+    """Let a copy say how often its message came back, and until when it rests."""
+    facts = copy.facts or MessageFacts()
+    attributes = (facts.attributes or Attributes())._replace(failures=returned.failures)
+    copy.redelivery_count = returned.attempts
+    copy.facts = replace(facts, attributes=attributes, due_ms=returned.due_ms or None)
+
+
+def _returned_to_be(broker: Broker, place: Place, on_the_way: OnTheWay) -> Returned:
+    """Give what came of a message so far, once all that is on its way to the log is applied."""
+    returned = broker.state.queues[place.queue_number].index.returned(place.sequence)
+    for due_ms, failed in on_the_way.returning.get(place, ()):
+        returned = returned.again(due_ms, failed=failed)
+    return returned
 
 
 def live_within(

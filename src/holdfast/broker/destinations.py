@@ -27,8 +27,9 @@ from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.serving.topic import IdleTopics, Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
+from holdfast.model.format_level import RETURNS_LEVEL
 from holdfast.model.numbering import Numbering
-from holdfast.model.records import DispatchMarkRecord, QueueRecord
+from holdfast.model.records import DispatchMarkRecord, QueueRecord, ReturnedRecord
 
 
 class Destinations:
@@ -73,6 +74,7 @@ class Destinations:
             self._make_choice,
             numbering,
             producers=self._state.producers,
+            say=self._say_returned,
         )
         self._state.planning = self.leadership
         self.temporaries = Temporaries(self._settings.temporary_count_max, self._temporary)
@@ -82,10 +84,18 @@ class Destinations:
     def end(self) -> None:
         """Let go, in steps, of what the leader has: the leadership is over."""
         discards = self._flow.discards
+        self.leadership.is_over = True
         discards.add_later(self.leadership.piles())
         for queue in self.temporaries.queues.values():
             discards.add_later(queue.piles())
         discards.add(self.topics)
+
+    def _say_returned(self, record: ReturnedRecord) -> bool:
+        """Let the log say what comes back, if it has reached the level; whether it has."""
+        if self._state.format_level < RETURNS_LEVEL:
+            return False
+        self._receipts.record(record)
+        return True
 
     def _temporary(self, name: str) -> Queue:
         queue = Queue(LastingQueue(0, name), self.leadership, name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
@@ -25,8 +25,11 @@ from holdfast.model.records import (
     PolicyRecord,
     QueueRecord,
     Record,
+    ReturnedRecord,
 )
 
+_RUN_BYTES: Final = 12
+"""What a message that came back takes at most."""
 _WHOLE = (QueueRecord, DispatchMarkRecord)
 
 
@@ -78,6 +81,8 @@ class Batch:
     """Those that set, move or end a hold."""
     policies: list[PolicyRecord] = field(default_factory=list)
     """Those that say something of the destinations that match a pattern."""
+    returns: list[ReturnedRecord] = field(default_factory=list)
+    """Those that say what came back to its queue."""
     replies: list[tuple[Replier, bytes]] = field(default_factory=list)
     publications: list[Publications] = field(default_factory=list)
     """Non-persistent sends of transactions."""
@@ -106,6 +111,8 @@ class Batch:
             self.holds.append(record)  # type: ignore[arg-type]
         elif kind is PolicyRecord:
             self.policies.append(record)  # type: ignore[arg-type]
+        elif kind is ReturnedRecord:
+            self.returns.append(record)  # type: ignore[arg-type]
 
     def has_room(self, size: int, bytes_max: int) -> bool:
         """Whether `size` bytes more are no too large entry; in an empty one anything has room."""
@@ -132,6 +139,7 @@ class Batch:
             self.settling,
             self.holds,
             self.policies,
+            self.returns,
         )
 
     def take_back(self, mark: list[int]) -> list[Record]:
@@ -153,6 +161,8 @@ def size_of(record: Record) -> int:
     """About how many bytes a record takes in the log."""
     if type(record) is PolicyRecord:
         return MESSAGE_OVERHEAD_BYTES + len(record.pattern) + len(record.values)
+    if type(record) is ReturnedRecord:
+        return MESSAGE_OVERHEAD_BYTES + _RUN_BYTES * len(record.sequences)
     if type(record) is not MessageRecord:
         return MESSAGE_OVERHEAD_BYTES
     facts = record.facts

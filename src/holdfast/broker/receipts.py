@@ -26,7 +26,13 @@ from operator import length_hint
 from holdfast.broker.lasting.policies import PolicyKey, key_of
 from holdfast.broker.outputs import Batch, Publisher, Replier, size_of
 from holdfast.broker.serving.queue import Queue
-from holdfast.model.records import AcknowledgeRecord, HoldRecord, PolicyRecord, Record
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    HoldRecord,
+    PolicyRecord,
+    Record,
+    ReturnedRecord,
+)
 
 Broke = Callable[[Replier, Exception], None]
 """Is told of a mistake of ours that came as somebody was told: it costs that one only."""
@@ -230,6 +236,12 @@ class Receipts:
         for batch in self._batches():
             for record in batch.settling:
                 yield record.queue_number, record.sequences
+
+    def returning(self) -> Iterator[ReturnedRecord]:
+        """Give what says of messages that they came back, and is not applied yet, in its order."""
+        for batch in self._batches():
+            if not batch.is_applied:
+                yield from batch.returns
 
     def settling_count(self) -> int:
         """Give how many acknowledged messages are on their way to the log, about."""

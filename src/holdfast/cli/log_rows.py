@@ -37,6 +37,7 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnedRecord,
 )
 from holdfast.protocols.stomp.codec import unescape
 from holdfast.store.record_codec import QUEUE, decode_records
@@ -168,6 +169,13 @@ def _describe(record: Record, *, with_bodies: bool) -> tuple[str, Row]:
             return "format", {"level": record.level}
         case PolicyRecord():
             return "policy", policy_fields(record)
+        case ReturnedRecord():
+            return "returned", returned_fields(record) | {"sequences": list(record.sequences)}
+
+
+def returned_fields(record: ReturnedRecord) -> Row:
+    """Say why messages came back, and until when they rest; null: they do not."""
+    return {"cause": record.cause.name.lower(), "due_ms": record.due_ms or None}
 
 
 def policy_fields(record: PolicyRecord) -> Row:

@@ -7,7 +7,7 @@ that it knows the level, so no member ever meets what it cannot read. From then 
 back: a version that knows less refuses the log.
 
 Level 1: what the first versions wrote. Level 2: messages with facts, see `model.facts`. Level 3:
-policies, see `model.policies`.
+policies, see `model.policies`. Level 4: what came back to its queue is counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ FACTS_LEVEL: Final = 2
 POLICIES_LEVEL: Final = 3
 """From here on the log may hold policies of destinations."""
 
-NEWEST_LEVEL: Final = 3
+RETURNS_LEVEL: Final = 4
+"""From here on the log says what came back to its queue, and until when it rests there."""
+
+NEWEST_LEVEL: Final = 4
 
 
 def require_known(reached: int, known: int, what: str) -> None:

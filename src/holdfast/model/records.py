@@ -101,6 +101,45 @@ class DeadLetterRecord:
         self.sequences = sequences
 
 
+class ReturnCause(IntEnum):
+    """Why messages came back to their queue."""
+
+    REJECTED = 1
+    """A consumer said that it cannot process it, now."""
+
+    TIMEOUT = 2
+    """A consumer had it for too long."""
+
+    LOST_ALONE = 3
+    """The connection of a consumer was lost that had nothing else."""
+
+    LOST = 4
+    """The connection of a consumer was lost that had others, too: any of them may be to blame."""
+
+    RELEASED = 5
+    """A consumer ended, or its transaction was rolled back."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the message is to blame for it."""
+        return self <= ReturnCause.LOST_ALONE
+
+
+class ReturnedRecord:
+    """Messages of one queue that were delivered and came back to it."""
+
+    __slots__ = ("cause", "due_ms", "queue_number", "sequences")
+
+    def __init__(
+        self, queue_number: int, cause: ReturnCause, sequences: list[int], due_ms: int = 0
+    ) -> None:
+        self.queue_number = queue_number
+        self.cause = cause
+        self.sequences = sequences
+        self.due_ms = due_ms
+        """Nobody gets them before, in milliseconds since the epoch; 0: at once."""
+
+
 class HoldLoss(IntEnum):
     """Why entries went before a reader that they were kept for had taken them."""
 
@@ -291,4 +330,5 @@ Record = (
     | CleanedRecord
     | FormatRecord
     | PolicyRecord
+    | ReturnedRecord
 )

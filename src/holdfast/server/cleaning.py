@@ -27,7 +27,8 @@ from holdfast.broker.cleaning import (
     homeless,
     is_kept,
     kept_bytes,
-    live_copy,
+    live_copies,
+    on_the_way,
 )
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.forgetting import ProducerLimit
@@ -315,12 +316,12 @@ class Cleaner:
         for _, record in kept:
             for queue_number, sequence in record.places:
                 wanted.setdefault(queue_number, set()).add(sequence)
-        leaving = self.broker.receipts.settling(wanted)
-        copies = (
-            live_copy(self.broker, record, number, self.timestamp, leaving)
+        under_way = on_the_way(self.broker, wanted)
+        return [
+            copy
             for number, record in kept
-        )
-        return [copy for copy in copies if copy is not None]
+            for copy in live_copies(self.broker, record, number, self.timestamp, under_way)
+        ]
 
     def _add(self, records: list[Record]) -> None:
         if not records:

@@ -186,7 +186,7 @@ class Conductor:
         is_leading = self.role.is_serving and not self.store.is_handing_over
         self.format_gate.step(is_leading=is_leading)
         self.policy_file.step(is_leading=is_leading)
-        if is_leading:
+        if is_leading and not self.is_within_entry:  # Half of one counts what came back twice.
             self.budget.begin()
             self.cleaner.step(now, self.budget.is_spent)
         self._turn(now)

@@ -38,8 +38,11 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnCause,
+    ReturnedRecord,
 )
 from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts, encode_facts
+from holdfast.store.runs import decode_runs, encode_runs
 
 MESSAGE: Final = 16
 ACKNOWLEDGE: Final = 17
@@ -55,6 +58,7 @@ DEAD_LETTER: Final = 26
 HOLD: Final = 27
 FORMAT: Final = 28
 POLICY: Final = 29
+RETURNED: Final = 30
 
 TYPE_NAMES: Final = {
     MESSAGE: "message",
@@ -71,6 +75,7 @@ TYPE_NAMES: Final = {
     HOLD: "hold",
     FORMAT: "format",
     POLICY: "policy",
+    RETURNED: "returned",
 }
 
 FLAG_REWRITTEN: Final = 1
@@ -96,7 +101,12 @@ _HOLD_TIMES = struct.Struct("<IBQ")
 """expiry in seconds, why entries were lost, when the reader was last heard of."""
 _POLICY_STATE = struct.Struct("<QH")
 """revision, length of the pattern."""
+_RETURNED_STATE = struct.Struct("<IBQ")
+"""queue number, why, when they are due; runs of sequences follow."""
 _NUMBER = struct.Struct("<I")
+
+SEQUENCES_MAX: Final = 65_536
+"""So many messages are in one record of those that are told by runs."""
 
 
 def encode_records(records: list[Record]) -> list[bytes]:
@@ -342,6 +352,11 @@ def _encode_policy(record: PolicyRecord, append: _Append) -> None:
     _framed(POLICY, state + pattern + record.values.encode(), append)
 
 
+def _encode_returned(record: ReturnedRecord, append: _Append) -> None:
+    state = _RETURNED_STATE.pack(record.queue_number, record.cause, record.due_ms)
+    _framed(RETURNED, state + encode_runs(record.sequences), append)
+
+
 def _framed(kind: int, payload: bytes, append: _Append) -> None:
     append(RECORD_HEADER.pack(kind, 0, 0, len(payload)))
     append(payload)
@@ -362,6 +377,7 @@ _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     HoldRecord: _encode_hold,
     FormatRecord: _encode_format,
     PolicyRecord: _encode_policy,
+    ReturnedRecord: _encode_returned,
 }
 
 
@@ -419,6 +435,12 @@ def _decode_policy(payload: bytes) -> PolicyRecord:
     return PolicyRecord(pattern, values, revision)
 
 
+def _decode_returned(payload: bytes) -> ReturnedRecord:
+    number, cause, due_ms = _RETURNED_STATE.unpack_from(payload)
+    sequences = decode_runs(payload[_RETURNED_STATE.size :], SEQUENCES_MAX)
+    return ReturnedRecord(number, ReturnCause(cause), sequences, due_ms)
+
+
 def is_json_object(text: str) -> bool:
     """Whether a text is an object in JSON."""
     try:
@@ -441,4 +463,5 @@ _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     HOLD: _decode_hold,
     FORMAT: lambda payload: FormatRecord(_NUMBER.unpack(payload)[0]),
     POLICY: _decode_policy,
+    RETURNED: _decode_returned,
 }

@@ -37,6 +37,8 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnCause,
+    ReturnedRecord,
 )
 
 QUEUE: Final = 7
@@ -59,7 +61,7 @@ def one_of_each() -> list[Record]:
     )
     hold_times = {"expiry_seconds": 60, "renewed_at": 1_700_000_000_000_001}
     return [
-        FormatRecord(3),
+        FormatRecord(4),
         CountersRecord(12),
         QueueRecord(QUEUE, "orders", 3, 2),
         sent,
@@ -67,6 +69,7 @@ def one_of_each() -> list[Record]:
         AcknowledgeRecord(QUEUE, [1, 2, 4]),
         DeadLetterRecord(QUEUE, [5, 1 << 40]),
         DispatchMarkRecord(QUEUE, 1_000),
+        ReturnedRecord(QUEUE, ReturnCause.LOST, [5, 6, 4, 1 << 40], 1_750_000_000_000),
         PurgeRecord(QUEUE, 6),
         ProducerRecord("other", 77, 1_700_000_000_000_002),
         ForgetProducerRecord("producer"),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.cleaning import homeless, live_copy
+from holdfast.broker.cleaning import homeless, live_copies, on_the_way
 from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.lasting.snapshot import Snapshot, digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
@@ -467,7 +467,6 @@ class BrokerMachine(RuleBasedStateMachine):
         through = min(start + count - 1, self.applied_index)
         if through < start:
             return
-        leaving = self.broker.receipts.settling()
         copies: list[Record] = []
         last_record = 0
         for index in range(start, through + 1):
@@ -475,8 +474,8 @@ class BrokerMachine(RuleBasedStateMachine):
             for number, record in enumerate(decode_records(body), start=first):
                 last_record = number
                 if isinstance(record, MessageRecord):
-                    copy = live_copy(self.broker, record, number, timestamp, leaving)
-                    copies += [copy] if copy is not None else []
+                    under_way = on_the_way(self.broker, {record.queue_number: {record.sequence}})
+                    copies += live_copies(self.broker, record, number, timestamp, under_way)
         for piece in homeless(self.broker, last_record, self.broker.state.timestamp):
             copies += piece
         self.broker.receipts.add_records([*copies, CleanedRecord(through)])

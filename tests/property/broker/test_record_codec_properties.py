@@ -40,6 +40,8 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnCause,
+    ReturnedRecord,
 )
 from holdfast.store.record_codec import MESSAGE, decode_message, decode_records, encode_records
 
@@ -101,6 +103,7 @@ RECORDS = st.lists(
         st.builds(CleanedRecord, U64),
         st.builds(FormatRecord, U32),
         st.builds(PolicyRecord, NAMES.filter(bool), st.sampled_from(["", "{}", '{"a":1}']), U64),
+        st.builds(ReturnedRecord, U32, st.sampled_from(ReturnCause), SEQUENCES, U64),
         st.builds(HoldRecord, NAMES, U64, U64, U64),
         st.builds(
             HoldRecord,

@@ -7,10 +7,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker import cleaning
+from holdfast.broker.cleaning import OnTheWay, live_copies, on_the_way
 from holdfast.broker.cleaning import homeless as homeless_pieces
-from holdfast.broker.cleaning import live_copy
 from holdfast.broker.lasting.snapshot import digest_of
-from holdfast.model.facts import MessageFacts, Place
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.model.facts import Attributes, MessageFacts, Place
 from holdfast.model.records import (
     CountersRecord,
     ForgetProducerRecord,
@@ -21,6 +22,8 @@ from holdfast.model.records import (
     ProducerRecord,
     QueueRecord,
     Record,
+    ReturnCause,
+    ReturnedRecord,
 )
 from holdfast.store.record_codec import decode_records
 
@@ -30,15 +33,21 @@ def homeless(*arguments) -> list[Record]:
     return [record for piece in homeless_pieces(*arguments) for record in piece]
 
 
+def live_copy(broker, record, number, stored_at, leaving) -> MessageRecord | None:
+    """Give the one copy of a message that never came back, None if it is dead."""
+    found = list(live_copies(broker, record, number, stored_at, OnTheWay(leaving, {})))
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
 def copies(desk, entry: int = 0) -> list[int]:
     """Give the sequences that the cleaner would write again from an entry."""
     first, timestamp, body = desk.log[entry]
-    leaving = desk.broker.receipts.settling()
     found = []
     for number, record in enumerate(decode_records(body), start=first):
         if isinstance(record, MessageRecord):
-            copy = live_copy(desk.broker, record, number, timestamp, leaving)
-            if copy is not None:
+            under_way = on_the_way(desk.broker, {record.queue_number: {record.sequence}})
+            for copy in live_copies(desk.broker, record, number, timestamp, under_way):
                 assert copy.rewritten
                 assert copy.stored_at == timestamp
                 found.append(copy.sequence)
@@ -315,3 +324,45 @@ def test_what_lives_in_some_records_is_found_without_reading_them(desk, monkeypa
     assert {"a": 1} == found()
     desk.broker.destinations.remove(desk.queue("a"))
     assert {} == found()
+
+
+@pytest.mark.parametrize("step", ["gathering", "sealed", "applied"])
+def test_a_copy_says_what_comes_back_until_it_is_applied(three, step) -> None:
+    """
+    It stands behind what is under way: who reads but the copy counts as who reads all.
+    """
+    rejected = ReturnedRecord(1, ReturnCause.REJECTED, [2], 1 << 41)
+    three.broker.receipts.add_records([rejected, ReturnedRecord(1, ReturnCause.LOST, [2, 3])])
+    if step == "sealed":
+        three.seal()
+    if step == "applied":
+        three.turn()
+    _first, timestamp, body = three.log[0]
+    number = three.state.queues[1].index.record_number(2)
+    record = next(it for it in decode_records(body) if getattr(it, "sequence", 0) == 2)
+    under_way = on_the_way(three.broker, {1: {2}})
+    (copy,) = live_copies(three.broker, record, number, timestamp, under_way)
+    assert copy.redelivery_count == 2
+    assert copy.facts == MessageFacts(attributes=Attributes(failures=1))
+    three.broker.receipts.add_records([copy])
+    three.turn()
+    late = BrokerState(three.settings)
+    late.apply(1, [copy], 1)
+    assert late.queues[1].index.returned(2) == three.state.queues[1].index.returned(2)
+
+
+def test_places_that_came_back_unlike_have_copies_of_their_own(three) -> None:
+    """
+    A record has one count; those with the same one share it.
+    """
+    record = MessageRecord(1, 9, b"", b"x", 1)
+    record.facts = MessageFacts(places=(Place(2, 4), Place(3, 6), Place(1, 10)))
+    number = three.next_record
+    queues = [QueueRecord(2, "other"), QueueRecord(3, "third")]
+    three.broker.receipts.add_records([record, *queues])
+    three.broker.receipts.add_records([ReturnedRecord(2, ReturnCause.LOST, [4])])
+    three.broker.receipts.add_records([ReturnedRecord(3, ReturnCause.LOST, [6])])
+    three.turn()
+    plain, back = live_copies(three.broker, record, number, 9, OnTheWay({}, {}))
+    assert (plain.places, plain.redelivery_count) == ((Place(1, 9), Place(1, 10)), 0)
+    assert (back.places, back.redelivery_count) == ((Place(2, 4), Place(3, 6)), 1)

@@ -23,6 +23,8 @@ from holdfast.model.records import (
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
+    ReturnCause,
+    ReturnedRecord,
 )
 
 
@@ -107,6 +109,7 @@ def test_every_kind_of_record_has_its_row(log) -> None:
         FormatRecord(2),
         PolicyRecord("queue://a.>", '{"queuePrefetch":7}', 3),
         PolicyRecord("queue://b", ""),
+        ReturnedRecord(9, ReturnCause.LOST_ALONE, [4, 5], 70),
         DeleteQueueRecord(9),
         AcknowledgeRecord(2, list(range(1, 20))),
     )
@@ -114,15 +117,17 @@ def test_every_kind_of_record_has_its_row(log) -> None:
     kinds = [row["type"] for row in found]
     assert kinds == [
         *("queue", "dispatch-mark", "purge", "producer", "forget-producer"),
-        *("counters", "cleaned", "format", "policy", "policy", "delete-queue", "acknowledge"),
+        *("counters", "cleaned", "format", "policy", "policy"),
+        *("returned", "delete-queue", "acknowledge"),
     ]
     assert found[7]["level"] == 2
     assert row_text(found[8]).endswith(
         'pattern="queue://a.>" revision=3 values={"queuePrefetch":7}'
     )
     assert row_text(found[9]).endswith('pattern="queue://b"')
-    assert found[10]["queue"] == "#9"
-    assert row_text(found[11]).endswith("mail sequences=1,2,3,4,5,6,7,8,… (19)")
+    assert row_text(found[10]).endswith('#9 cause="lost_alone" due_ms=70 sequences=4,5')
+    assert found[11]["queue"] == "#9"
+    assert row_text(found[12]).endswith("mail sequences=1,2,3,4,5,6,7,8,… (19)")
 
 
 def test_a_message_that_was_written_again_says_so(log) -> None:

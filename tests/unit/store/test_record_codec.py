@@ -37,6 +37,8 @@ from holdfast.model.records import (
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
+    ReturnCause,
+    ReturnedRecord,
 )
 from holdfast.store.record_codec import (
     FLAG_PRODUCER,
@@ -147,6 +149,10 @@ GOLDEN = [
     (
         PolicyRecord("queue://\u00e9", '{"queuePrefetch":7}', 3),
         (29, 0, u64(3) + b"\x0a\0" + b"queue://\xc3\xa9" + b'{"queuePrefetch":7}'),
+    ),
+    (
+        ReturnedRecord(7, ReturnCause.LOST, [4, 5, 9], 6),
+        (30, 0, u32(7) + b"\x04" + u64(6) + u64(4) + u32(2) + u64(9) + u32(1)),
     ),
 ]
 

@@ -2,26 +2,28 @@
 The broker's lasting state as bytes and back, without message contents.
 
 A checkpoint makes a start quick; losing one costs time, never data. So one of a format that is not
-known is thrown away, and the log read instead. Format 5 has no policies, as no log did when it was
-written, and is read like the newest. `snapshot` puts the pieces together.
+known is thrown away, and the log read instead. Formats 5 and 6 are read like the newest: they have
+no columns, and the first of them no policies, as no log did when they were written. `snapshot` puts
+the pieces together.
 
 Layout: a head (magic and format, counters, the level of the log's format, how many queues and
 producers; holds; policies), the queues, the producers. A queue is its own head and its chunks by
 number. A chunk is its first live slot, how many slots there are up to its last live one, and a mask
 of the columns it has beside those that every chunk has; then, where a quarter or more of the slots
 live, all record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for
-each live one its slot, record number and size. So the bytes follow what lives, not how wide it is
-spread, and equal queues give equal bytes. No column is beside those yet: whoever meets one throws
-the checkpoint away.
+each live one its slot, record number and size; then, of the same slots, the columns of the mask
+(`columns`). So the bytes follow what lives, not how wide it is spread, and equal queues give equal
+bytes.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from holdfast.broker.lasting.columns import columns_bytes, decode_columns, encode_columns
 from holdfast.broker.lasting.policies import Policies, key_of
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.queue import LastingQueue
@@ -32,9 +34,11 @@ from holdfast.errors import StoreError
 from holdfast.model.format_level import require_known
 from holdfast.model.records import HoldLoss, HoldRecord, PolicyRecord
 
-FORMAT: Final = 6
+FORMAT: Final = 7
+_WITHOUT_COLUMNS: Final = 6
+"""The format before: the same, but no chunk has more columns than every chunk has."""
 _WITHOUT_POLICIES: Final = 5
-"""The format before: the same, but for the policies behind the holds."""
+"""The format before that: nor policies behind the holds."""
 _MAGIC: Final = b"HFBS"
 _HEAD: Final = struct.Struct("<4sIQQQIQIII")
 """Magic, format, next queue number, home of the counters, cleaned through, level of the log's
@@ -52,8 +56,6 @@ _QUEUE: Final = struct.Struct("<IQQQQQQBHI")
 the name, chunks."""
 _CHUNK: Final = struct.Struct("<QHHHH")
 """Number, first live slot, slots, how many of them are listed (0: all are), column mask."""
-_NO_COLUMNS: Final = 0
-"""The column mask of a chunk that has what every chunk has, and no more."""
 _SLOT: Final = struct.Struct("<HQI")
 _PRODUCER: Final = struct.Struct("<H24s")
 _SPARSE: Final = 4
@@ -122,22 +124,26 @@ def encode_chunk(number: int, chunk: Chunk) -> bytes:
     first = live.find(1)
     end = live.rfind(1) + 1
     if chunk.count * _SPARSE >= end - first:
+        mask, columns = encode_columns(chunk, range(chunk.start + first, chunk.start + end))
         return b"".join(
             (
-                _CHUNK.pack(number, chunk.start + first, end - first, 0, _NO_COLUMNS),
+                _CHUNK.pack(number, chunk.start + first, end - first, 0, mask),
                 chunk.record_numbers[first:end].tobytes(),
                 chunk.sizes[first:end].tobytes(),
                 live[first:end],
+                columns,
             )
         )
-    head = (number, chunk.start + first, end - first, chunk.count, _NO_COLUMNS)
-    parts = [_CHUNK.pack(*head)]
+    parts: list[bytes] = []
+    slots: list[int] = []
     place = first
     while place >= 0:
-        slot = chunk.start + place
-        parts.append(_SLOT.pack(slot, chunk.record_numbers[place], chunk.sizes[place]))
+        slots.append(chunk.start + place)
+        parts.append(_SLOT.pack(slots[-1], chunk.record_numbers[place], chunk.sizes[place]))
         place = live.find(1, place + 1)
-    return b"".join(parts)
+    mask, columns = encode_columns(chunk, slots)
+    head = _CHUNK.pack(number, chunk.start + first, end - first, chunk.count, mask)
+    return b"".join((head, *parts, columns))
 
 
 def chunk_work(chunk: Chunk) -> int:
@@ -220,15 +226,16 @@ class _Decoder:
                 if fields[7]:
                     names[fields[0]] = name
                 for _ in range(fields[9]):
-                    _, _, length, listed = self._chunk_head()
+                    _, _, length, listed, mask = self._take(_CHUNK)
                     self.offset += listed * _SLOT.size or length * 13
+                    self.offset += columns_bytes(mask, listed or length)
         except (struct.error, UnicodeDecodeError, ValueError) as error:
             raise StoreError(f"the checkpoint makes no sense: {error}") from error
         return names
 
     def _head(self, state: BrokerState) -> tuple[list[int], int, int]:
         magic, form = _MAGIC_AND_FORMAT.unpack_from(self.payload)
-        if magic != _MAGIC or form not in {FORMAT, _WITHOUT_POLICIES}:
+        if magic != _MAGIC or form not in {FORMAT, _WITHOUT_COLUMNS, _WITHOUT_POLICIES}:
             raise StoreError(
                 f"a checkpoint of another format, {magic!r} {form}; this version reads {FORMAT}"
             )
@@ -281,18 +288,14 @@ class _Decoder:
             self._chunk(queue.index)
         return queue
 
-    def _chunk_head(self) -> tuple[int, int, int, int]:
-        number, start, length, listed, columns = self._take(_CHUNK)
-        if columns:
-            raise ValueError(f"chunk {number} has columns {columns:#06x}, which are not known")
-        return number, start, length, listed
-
     def _chunk(self, index: SequenceIndex) -> None:
-        number, start, length, listed = self._chunk_head()
+        number, start, length, listed, mask = self._take(_CHUNK)
         if not length or start + length > CHUNK_SIZE:
             raise ValueError(f"chunk {number} has slots {start} to {start + length}")
         chunk = index.add_chunk(number, start)
+        slots: Sequence[int] = range(start, start + length)
         if listed:
+            slots = []
             chunk.record_numbers = array("Q", bytes(8 * length))
             chunk.sizes = array("I", bytes(4 * length))
             chunk.live = bytearray(length)
@@ -304,6 +307,7 @@ class _Decoder:
                 chunk.record_numbers[place] = record_number
                 chunk.sizes[place] = size
                 chunk.live[place] = 1
+                slots.append(slot)
         else:
             chunk.record_numbers = array("Q", self._bytes(8 * length))
             chunk.sizes = array("I", self._bytes(4 * length))
@@ -311,6 +315,7 @@ class _Decoder:
         chunk.count = chunk.live.count(1)
         if not chunk.count:
             raise ValueError(f"nothing in chunk {number} lives")
+        decode_columns(mask, chunk, slots, self._bytes)
         index.live_count += chunk.count
         index.live_bytes += sum(chunk.sizes)
 

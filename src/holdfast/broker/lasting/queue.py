@@ -26,6 +26,9 @@ class Listener(Protocol):
     def gone(self, sequences: list[int]) -> None:
         """Take note of messages that lived and do not any more."""
 
+    def returned(self, sequences: list[int], due_ms: int) -> None:
+        """Take note that these came back, as far as they live; nobody gets them before."""
+
     def purged(self) -> None:
         """Take note that much was taken off at once; what still lives is in the index."""
 

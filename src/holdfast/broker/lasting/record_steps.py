@@ -2,8 +2,9 @@
 The records of one entry, cut into steps that each take well under a millisecond to apply.
 
 Most records take about as long as a message. One of acknowledgements names as many messages as its
-queue's consumers have acknowledged while a batch gathered, or as one frame or transaction did: it
-is cut as well. Its pieces come one after the other under its own number.
+queue's consumers have acknowledged while a batch gathered, or as one frame or transaction did, and
+one of returns as many as a consumer had: they are cut as well. The pieces come one after the other
+under the number of their record.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from holdfast.model.records import AcknowledgeRecord, DeadLetterRecord, Record
+from holdfast.model.records import AcknowledgeRecord, DeadLetterRecord, Record, ReturnedRecord
 
 SEQUENCES_PER_RECORD = 8
 """So many acknowledged sequences are as much as they may be where each record counts for one."""
+
+
+_WEIGHT = 8
+"""So many acknowledgements take as long as one message that came back."""
 
 
 def record_steps(
@@ -35,15 +40,23 @@ def record_steps(
 
 
 def _sequence_count(record: Record) -> int:
-    if type(record) is AcknowledgeRecord or type(record) is DeadLetterRecord:
+    if isinstance(record, ReturnedRecord):
+        return _WEIGHT * len(record.sequences)
+    if isinstance(record, (AcknowledgeRecord, DeadLetterRecord)):
         return len(record.sequences)
     return 0
 
 
 def _pieces(record: Record, sequences_max: int) -> Iterator[Record]:
-    if not (type(record) is AcknowledgeRecord or type(record) is DeadLetterRecord):
+    if not isinstance(record, (AcknowledgeRecord, DeadLetterRecord, ReturnedRecord)):
         yield record
         return
     sequences = record.sequences
+    if isinstance(record, ReturnedRecord):
+        sequences_max = max(1, sequences_max // _WEIGHT)
     for start in range(0, max(1, len(sequences)), sequences_max):
-        yield type(record)(record.queue_number, sequences[start : start + sequences_max])
+        some = sequences[start : start + sequences_max]
+        if isinstance(record, ReturnedRecord):
+            yield ReturnedRecord(record.queue_number, record.cause, some, record.due_ms)
+        else:
+            yield type(record)(record.queue_number, some)

@@ -5,7 +5,7 @@ Three arrays per chunk of 512 sequences, 13 bytes a message, so that a queue of 
 fits, and so do a hundred thousand queues of one. A chunk exists while something in it lives, so one
 old message pins one chunk, nothing more. Where there are more than a few chunks, they stand in
 groups of 512 in the same way, so the next live one is found in a few steps however far apart they
-are.
+are. What came back to the queue is counted in chunks that have such messages (`returns`).
 
 Invariants:
     A chunk's `count` is the number of its live sequences; a chunk with none is dropped.
@@ -20,6 +20,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from holdfast.broker.lasting.returns import NEVER, Returned, Returns
+
 CHUNK_SHIFT: Final = 9
 CHUNK_SIZE: Final = 1 << CHUNK_SHIFT
 _MASK: Final = CHUNK_SIZE - 1
@@ -31,7 +33,7 @@ _FEW: Final = 8
 class Chunk:
     """The arrays of up to 512 neighbouring sequences, from slot `start` to the last one put."""
 
-    __slots__ = ("count", "live", "record_numbers", "sizes", "start")
+    __slots__ = ("count", "live", "record_numbers", "returns", "sizes", "start")
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -39,6 +41,8 @@ class Chunk:
         self.sizes = array("I")
         self.live = bytearray()
         self.count = 0
+        self.returns: Returns | None = None
+        """What came back of it; None, as of most, if nothing did that still lives."""
 
     def copy(self) -> Chunk:
         """Give one that is the same, and stays so."""
@@ -47,7 +51,19 @@ class Chunk:
         twin.sizes = self.sizes[:]
         twin.live = self.live[:]
         twin.count = self.count
+        twin.returns = None if self.returns is None else self.returns.copy()
         return twin
+
+    def put_returned(self, slot: int, returned: Returned) -> None:
+        """Note what came of a live message so far."""
+        returns = self.returns
+        if returns is None:
+            if returned == NEVER:
+                return
+            returns = self.returns = Returns()
+        returns.put(slot, returned)
+        if not returns.count:
+            self.returns = None
 
     def make_room(self, place: int) -> int:
         """Add dead slots up to a place outside the arrays, and give the place it has then."""
@@ -160,6 +176,8 @@ class SequenceIndex:
             live[place] = 0
             chunk.sizes[place] = 0
             chunk.record_numbers[place] = 0
+            if chunk.returns is not None:
+                chunk.put_returned(sequence & _MASK, NEVER)
         self.live_count -= len(gone)
         return gone
 
@@ -178,6 +196,20 @@ class SequenceIndex:
             return 0
         place = (sequence & _MASK) - chunk.start
         return chunk.record_numbers[place] if 0 <= place < len(chunk.live) else 0
+
+    def returned(self, sequence: int) -> Returned:
+        """Give what came of a message so far: how often it came back, and until when it rests."""
+        chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
+        if chunk is None or chunk.returns is None:
+            return NEVER
+        return chunk.returns.of(sequence & _MASK)
+
+    def put_returned(self, sequence: int, returned: Returned) -> bool:
+        """Note what came of a message so far; whether it lives."""
+        is_live = self.is_live(sequence)
+        if is_live:
+            self.chunks[sequence >> CHUNK_SHIFT].put_returned(sequence & _MASK, returned)
+        return is_live
 
     def next_live(self, sequence: int, end: int) -> int:
         """Give the first live sequence from `sequence` on and before `end`, or `end`."""
@@ -211,15 +243,16 @@ class SequenceIndex:
         border = sequence >> CHUNK_SHIFT
         in_border = min(self.last(), (border << CHUNK_SHIFT) | _MASK) + 1
         split = [
-            (each, self.record_number(each), self._size(each))
+            (each, self.record_number(each), self._size(each), self.returned(each))
             for each in self.sequences(sequence + 1, in_border)
         ]
         self.chunks, self.groups, self.group_numbers = {}, None, _NONE
         self.live_count = self.live_bytes = 0
         for number in [number for number in chunks if number > border]:
             self._take_over(number, chunks.pop(number))
-        for each in split:
-            self.put(*each)
+        for each, record_number, size, returned in split:
+            self.put(each, record_number, size)
+            self.put_returned(each, returned)
         return chunks
 
     def _take_over(self, number: int, chunk: Chunk) -> None:

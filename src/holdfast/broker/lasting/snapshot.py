@@ -39,6 +39,7 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnedRecord,
 )
 
 _PRODUCERS_PER_PIECE: Final = 512
@@ -154,12 +155,13 @@ class Snapshot:
         frozen = self._freeze(number)
         if type(record) is MessageRecord:
             frozen.keep(record.sequence >> CHUNK_SHIFT)
-        elif type(record) is AcknowledgeRecord or type(record) is DeadLetterRecord:
-            for sequence in record.sequences:
+        elif type(record) in _NAMES_MANY:
+            for sequence in record.sequences:  # type: ignore[union-attr]
                 frozen.keep(sequence >> CHUNK_SHIFT)
         # A purge or a deletion takes the chunks away and leaves them as they are.
 
 
+_NAMES_MANY: Final = {AcknowledgeRecord, DeadLetterRecord, ReturnedRecord}
 _CHANGES_A_QUEUE: Final = {
     MessageRecord,
     AcknowledgeRecord,
@@ -168,6 +170,7 @@ _CHANGES_A_QUEUE: Final = {
     DispatchMarkRecord,
     PurgeRecord,
     DeleteQueueRecord,
+    ReturnedRecord,
 }
 
 

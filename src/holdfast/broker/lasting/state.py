@@ -21,6 +21,7 @@ from holdfast.broker.lasting.policies import Policies
 from holdfast.broker.lasting.producer_map import ProducerMap
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.lasting.returns import COUNT_MAX, NEVER, Returned
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.format_level import FIRST_LEVEL, require_known
 from holdfast.model.numbering import FIRST_TERM
@@ -40,6 +41,7 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnedRecord,
 )
 
 _PRODUCER_BYTES: Final = 8
@@ -109,6 +111,7 @@ class BrokerState:
             CleanedRecord: self._apply_cleaned,
             FormatRecord: self._apply_format,
             PolicyRecord: self._apply_policy,
+            ReturnedRecord: self._apply_returned,
         }
 
     def begin_anew(self) -> None:
@@ -187,7 +190,7 @@ class BrokerState:
         queue = self.queues.get(queue_number)
         if queue is None:
             queue = self.queues[queue_number] = LastingQueue(queue_number, "")
-        if first.sequence < queue.next_sequence or _has_more_places(first):
+        if first.sequence < queue.next_sequence or _has_more(first):
             self._apply_alone(first, first_number)
             return first_number + 1, next(rest, None)
         sequence = first.sequence
@@ -200,7 +203,7 @@ class BrokerState:
             and record.sequence == sequence
             and record.queue_number == queue_number
         ):
-            if record.facts is not None and record.facts.places:
+            if record.facts is not None and _has_more(record):
                 break
             size = record.size
             producer_id = record.producer_id
@@ -248,6 +251,8 @@ class BrokerState:
             queue.next_sequence = sequence + 1
             queue.numbered_term = self.term
         if queue.index.put(sequence, number, in_log):
+            if record.facts is not None:
+                queue.index.put_returned(sequence, _returned_of(record))
             self._note_added(queue, sequence, [record], in_log)
 
     def _note_added(
@@ -283,6 +288,17 @@ class BrokerState:
         if queue.listener is not None:
             queue.listener.gone(gone)
         self._settled(queue, before)
+
+    def _apply_returned(self, record: ReturnedRecord, _number: int) -> None:
+        queue = self.queues.get(record.queue_number)
+        if queue is None:
+            return
+        index, due_ms, failed = queue.index, record.due_ms, record.cause.is_failure
+        for sequence in record.sequences:
+            # Of what does not live any more nothing is put.
+            index.put_returned(sequence, index.returned(sequence).again(due_ms, failed=failed))
+        if queue.listener is not None:
+            queue.listener.returned(record.sequences, due_ms)
 
     def _settled(self, queue: LastingQueue, before: tuple[int, int]) -> None:
         """Count what is gone since so many messages and bytes lived."""
@@ -405,6 +421,17 @@ def _piles(
     yield from producers.piles()
 
 
-def _has_more_places(record: MessageRecord) -> bool:
-    """Whether a message stands on more than one queue."""
-    return record.facts is not None and bool(record.facts.places)
+def _has_more(record: MessageRecord) -> bool:
+    """Whether a message stands on more than one queue, or is the copy of one that came back."""
+    facts = record.facts
+    return facts is not None and (bool(facts.places) or record.redelivery_count > 0)
+
+
+def _returned_of(record: MessageRecord) -> Returned:
+    """Give what came of a message so far that the cleaner wrote again."""
+    facts = record.facts
+    if facts is None or not (record.rewritten and record.redelivery_count):
+        return NEVER
+    failures = 0 if facts.attributes is None else facts.attributes.failures
+    attempts = min(record.redelivery_count, COUNT_MAX)
+    return Returned(attempts, failures, facts.due_ms or 0)

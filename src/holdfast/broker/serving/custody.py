@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 
+from holdfast.broker.serving.comebacks import Comebacks
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.shelves import ShelvedSet, Shelves
 
@@ -18,6 +19,7 @@ class Custody:
     """What was given back, kept from everybody, or is on its way back."""
 
     __slots__ = (
+        "comebacks",
         "damaged",
         "had_by",
         "redelivered",
@@ -43,11 +45,26 @@ class Custody:
         self.returning: dict[Consumer, None] = {}
         """Closed subscriptions whose deliveries are just being given back; until they all are,
         nothing is dispatched, so that the old order is kept."""
+        self.comebacks: Comebacks | None = None
+        """What comes back by the log, and what rests; None before the first does."""
 
     @property
     def is_held(self) -> bool:
         """Whether nothing is dispatched now, as older messages are just being given back."""
-        return bool(self.returning or self.releasing)
+        if self.returning or self.releasing:
+            return True
+        return self.comebacks is not None and self.comebacks.awaited_count > 0
+
+    def made_comebacks(self) -> Comebacks:
+        """Give what comes back and what rests, made at first use."""
+        if self.comebacks is None:
+            self.comebacks = Comebacks()
+        return self.comebacks
+
+    def rest(self, key: int, due_ms: int) -> bool:
+        """Keep a message from everybody until it is due; whether it is so before all others."""
+        self.withheld.add(key)
+        return self.made_comebacks().rest(key, due_ms)
 
     def forget(self, keys: Collection[int]) -> None:
         """Forget what is known of messages that are settled; what is reserved ends by itself."""
@@ -58,6 +75,8 @@ class Custody:
             self.damaged.difference_update(keys)
         if self.had_by.shelves:
             self.had_by.take_all(keys)
+        if self.comebacks is not None:
+            self.comebacks.forget(keys)
 
     def reserve(self, key: int) -> None:
         """Keep a message that nobody has from everybody, for a transaction that settles it."""
@@ -68,6 +87,8 @@ class Custody:
         """Keep a message that nobody has from everybody: it is being settled, damaged or not."""
         self.withheld.add(key)
         self.damaged.discard(key)
+        if self.comebacks is not None:
+            self.comebacks.stay(key)
 
     def spoil(self, key: int) -> None:
         """Keep a message that cannot be read from everybody."""
@@ -88,7 +109,10 @@ class Custody:
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget all that is known of single messages; gives it, to be let go of."""
+        known: tuple[Collection[object], ...]
         known = (self.redelivered, self.had_by, self.withheld, self.damaged)
         self.redelivered, self.had_by = ShelvedSet(), Shelves()
         self.withheld, self.damaged = ShelvedSet(), ShelvedSet()
+        if self.comebacks is not None:
+            known = (*known, *self.comebacks.empty())
         return known

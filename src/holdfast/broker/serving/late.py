@@ -54,6 +54,10 @@ def find_late(
         if key in each.unacknowledged:  # Whoever had it is gone, and it is just being given back.
             _require_same(key, each.client, client)
             return queue
+    coming = None if custody.comebacks is None else custody.comebacks.under_way.find(key)
+    if coming is not None:
+        _require_same(key, coming.client, client)
+        return queue
     if _is_at_hand(queue, key):
         if not queue.is_flagged(key):
             raise _never_delivered(key)

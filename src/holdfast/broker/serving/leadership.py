@@ -15,6 +15,7 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 
@@ -26,15 +27,20 @@ from holdfast.broker.serving.numbers_taken import NumbersTaken
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
+from holdfast.model.records import ReturnCause, ReturnedRecord
 
 
 class Leadership:
     """What all queues of one leader share, and where they are found."""
 
     __slots__ = (
+        "_alarm_count",
         "_make_choice",
+        "_say",
+        "alarms",
         "by_name",
         "flow",
+        "is_over",
         "leaving",
         "names_to_come",
         "numbering",
@@ -53,10 +59,16 @@ class Leadership:
         numbering: Numbering,
         *,
         producers: Producers,
+        say: Callable[[ReturnedRecord], bool] = lambda _record: False,
     ) -> None:
         self.settings = settings
         self.flow = flow
         self._make_choice = make_choice
+        self._say = say
+        self.is_over = False
+        self._alarm_count = 0
+        self.alarms: list[tuple[int, int, Queue]] = []
+        """Heap of queues on which something rests, by when the first of it is due."""
         self.numbering = numbering
         """Where each queue's numbers begin under this leader."""
         self.numbers = NumbersTaken(producers)
@@ -120,6 +132,35 @@ class Leadership:
             else:
                 self.touched.append(queue)
 
+    def say_returned(self, queue: Queue, cause: ReturnCause, keys: list[int], due_ms: int) -> bool:
+        """Let the log say that stored messages come back; false if it does not say so yet."""
+        # A leader that leads no more says nothing: its clients did nothing wrong.
+        if self.is_over or queue.is_deleted:
+            return False
+        return self._say(ReturnedRecord(queue.number, cause, sorted(keys), due_ms))
+
+    def rests(self, queue: Queue) -> None:
+        """Note that the first of a queue's messages that rest is due earlier than it was."""
+        comebacks = queue.custody.comebacks
+        if comebacks is not None and comebacks.soonest:
+            self._set_alarm(comebacks.soonest, queue)
+
+    def _set_alarm(self, due_ms: int, queue: Queue) -> None:
+        self._alarm_count += 1  # No two are equal: queues have no order.
+        heapq.heappush(self.alarms, (due_ms, self._alarm_count, queue))
+
+    def wake(self, now_ms: int, count_max: int) -> None:
+        """Let so many messages that are due be dispatched; the others have their turn next time."""
+        alarms = self.alarms
+        left = count_max
+        while alarms and alarms[0][0] <= now_ms and left > 0:
+            queue = heapq.heappop(alarms)[2]
+            if not queue.is_deleted:
+                soonest = queue.wake(now_ms, left)
+                if soonest:
+                    self._set_alarm(soonest, queue)
+            left -= 1
+
     def piles(self) -> Iterator[Collection[object]]:
         """Give all that it and its queues hold, queue by queue, to be let go of: it is over."""
         for queues in (self.by_name, self.plans, self.leaving):
@@ -127,4 +168,5 @@ class Leadership:
                 yield from queue.piles()
             yield queues
         yield self.touched
+        yield self.alarms
         yield self.numbers.under_way

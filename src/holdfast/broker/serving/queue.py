@@ -29,7 +29,7 @@ from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
-from holdfast.model.records import MessageRecord
+from holdfast.model.records import MessageRecord, ReturnCause
 
 
 class Leads(Protocol):
@@ -49,6 +49,12 @@ class Leads(Protocol):
 
     def deleted(self, queue: Queue) -> None:
         """Note that a queue's deletion is applied."""
+
+    def say_returned(self, queue: Queue, cause: ReturnCause, keys: list[int], due_ms: int) -> bool:
+        """Let the log say that stored messages come back; false if it does not say so yet."""
+
+    def rests(self, queue: Queue) -> None:
+        """Note that the first of a queue's messages that rest is due earlier than it was."""
 
 
 class Queue:
@@ -212,6 +218,67 @@ class Queue:
             if half is not None:
                 yield from half.empty()
 
+    def send_back(
+        self,
+        keys: list[int],
+        cause: ReturnCause,
+        client: str | None = None,
+        *,
+        due_ms: int = 0,
+        is_awaited: bool = False,
+    ) -> None:
+        """
+        Give back deliveries: stored messages are there when the log says so, others at once.
+
+        Args:
+            cause: Why they come back.
+            client: As with `give_back`.
+            due_ms: Nobody gets them before, in milliseconds since the epoch.
+            is_awaited: Whether nothing is dispatched before all of them are there.
+        """
+        stored = [key for key in keys if key > 0 and not self.has_ended(key)]
+        if stored and self.leadership.say_returned(self, cause, stored, due_ms):
+            comebacks = self.custody.made_comebacks()
+            comebacks.begin(stored, client or "", is_awaited=is_awaited)
+            keys = [key for key in keys if key < 0]
+        self.give_back(keys, redelivered=True, client=client)
+        for key in keys:
+            if key < 0 and key in self.transients:
+                comebacks = self.custody.made_comebacks()
+                comebacks.volatile_again(key, failed=cause.is_failure)
+                self._rest(key, due_ms)
+
+    def returned(self, sequences: list[int], due_ms: int) -> None:
+        """Give back, or let rest, what the log says came back, and is known to be on its way."""
+        custody = self._custody
+        comebacks = None if custody is None else custody.comebacks
+        if comebacks is None:
+            return
+        for sequence in sequences:
+            coming = comebacks.arrived(sequence)
+            if coming is not None:
+                self._rest(sequence, due_ms)
+                self.give_back([sequence], redelivered=True, client=coming.client)
+        self.touch()
+
+    def _rest(self, key: int, due_ms: int) -> None:
+        """Let a message that is in nobody's hands rest, if it is due later."""
+        if due_ms and not (key > 0 and self.has_ended(key)) and self.custody.rest(key, due_ms):
+            self.leadership.rests(self)
+
+    def wake(self, now_ms: int, count_max: int) -> int:
+        """Let so many of what is due be dispatched; gives when the next is, 0 if nothing rests."""
+        custody = self._custody
+        if custody is None or custody.comebacks is None:
+            return 0
+        keys = custody.comebacks.due(now_ms, count_max)
+        custody.withheld.difference_update(keys)
+        # Whoever had them is known already.
+        self.give_back(keys, redelivered=True)
+        if keys:
+            self.touch()
+        return custody.comebacks.soonest
+
     def give_back(self, keys: list[int], *, redelivered: bool, client: str | None = None) -> None:
         """
         Put unacknowledged deliveries back at the head in their old order.
@@ -255,7 +322,10 @@ class Queue:
             custody = self.custody  # Each time: this half may have been built anew.
             custody.unreserve(some)
             custody.withheld.difference_update(some)
-            self.give_back(some, redelivered=True, client=client)
+            if client is None:
+                self.give_back(some, redelivered=True)
+            else:
+                self.send_back(some, ReturnCause.RELEASED, client, is_awaited=True)
             if start + step_count < len(keys):
                 yield
         self.custody.releasing.pop(whose, None)
@@ -282,7 +352,9 @@ class Queue:
         self.subscriptions.pop(consumer, None)
         self.choice.leave(consumer)
 
-    def take_back(self, consumer: Consumer, step_count: int) -> Iterator[None]:
+    def take_back(
+        self, consumer: Consumer, step_count: int, cause: ReturnCause = ReturnCause.RELEASED
+    ) -> Iterator[None]:
         """Give back, flagged, what a closed consumer holds, in steps of so many messages."""
         held = consumer.unacknowledged
         keys = iter(list(held))
@@ -290,7 +362,7 @@ class Queue:
         returning[consumer] = None
         while consumer in returning:
             some = list(islice(keys, step_count))
-            self.give_back(some, redelivered=True, client=consumer.client)
+            self.send_back(some, cause, consumer.client, is_awaited=True)
             for key in some:
                 held.pop(key, None)
             if not held or len(some) < step_count:

@@ -38,6 +38,7 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnedRecord,
 )
 from holdfast.spark.columns.arrow_cut import cut_binary, integers, with_nulls
 from holdfast.spark.columns.schema import TIMESTAMP
@@ -53,6 +54,7 @@ from holdfast.store.record_codec import (
     FLAG_REWRITTEN,
     PURGE,
     QUEUE,
+    RETURNED,
     TYPE_NAMES,
     decode_records,
 )
@@ -95,7 +97,9 @@ NO_RECORDS: Final = {KIND_NOOP: "noop", KIND_CONFIG: "config", KIND_RECORDS: "em
 ENTRY_ROW: Final = -1
 """The ordinal of that row."""
 
-_HAS_QUEUE: Final = np.array([ACKNOWLEDGE, DEAD_LETTER, QUEUE, DISPATCH_MARK, PURGE, DELETE_QUEUE])
+_HAS_QUEUE: Final = np.array(
+    [ACKNOWLEDGE, DEAD_LETTER, QUEUE, DISPATCH_MARK, PURGE, DELETE_QUEUE, RETURNED]
+)
 """The types of record whose payload begins with a queue's number."""
 _NUMBER: Final = np.dtype([("number", "<u4")])
 _SEQUENCE: Final = np.dtype([("number", "<u8")])
@@ -279,7 +283,7 @@ def _read_events(rows: _Rows, facts: RangeFacts) -> dict[str, Any]:
 
 def _note(record: Record, row: int, found: dict[str, Any], facts: RangeFacts, index: int) -> None:
     match record:
-        case AcknowledgeRecord() | DeadLetterRecord():
+        case AcknowledgeRecord() | DeadLetterRecord() | ReturnedRecord():
             found["sequences"][row] = record.sequences
         case QueueRecord():
             facts.names[record.queue_number] = facts.declared[record.queue_number] = record.name

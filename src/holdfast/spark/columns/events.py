@@ -36,6 +36,7 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnedRecord,
 )
 from holdfast.spark.columns.arrow_cut import cut_binary, integers, with_nulls
 from holdfast.spark.columns.facts import FACT_COLUMNS, fact_column
@@ -62,6 +63,7 @@ from holdfast.store.record_codec import (
     PRODUCER,
     PURGE,
     QUEUE,
+    RETURNED,
     decode_records,
 )
 
@@ -80,6 +82,7 @@ EVENT_KINDS: Final = {
     HOLD: "hold",
     FORMAT: "format",
     POLICY: "policy",
+    RETURNED: "returned",
 }
 REWRITE: Final = "rewrite"
 NOOP: Final = "noop"
@@ -214,12 +217,17 @@ class _EventRows:
         if number is not None:
             self._put(row, queue_number=number)
         match record:
-            case AcknowledgeRecord() | DeadLetterRecord():
+            case AcknowledgeRecord() | DeadLetterRecord() | ReturnedRecord():
                 found = record.sequences
                 self.sequences[row] = found
                 self._put(row, count=len(found))
                 if found:
                     self._put(row, first_sequence=min(found), last_sequence=max(found))
+                if isinstance(record, ReturnedRecord):
+                    cause = record.cause.name.lower()
+                    self.details[row] = json.dumps(
+                        {"cause": cause, "due_ms": record.due_ms or None}
+                    )
             case QueueRecord():
                 self.naming.names[record.queue_number] = record.name
                 self._put(row, next_sequence=record.next_sequence)

@@ -92,7 +92,7 @@ _EVENTS: Final = (
     Column("queue_number", pa.int64(), "the queue's number"),
     Column("first_sequence", pa.int64(), "the lowest sequence that it is about"),
     Column("last_sequence", pa.int64(), "the highest sequence that it is about"),
-    Column("sequences", SEQUENCES, "acknowledge, dead-letter: the very sequences"),
+    Column("sequences", SEQUENCES, "acknowledge, dead-letter, returned: the very sequences"),
     Column("count", pa.int64(), "enqueue, rewrite, acknowledge, dead-letter: how many messages"),
     Column("producer_id", pa.string(), "enqueue, rewrite, producer, forget-producer"),
     Column("producer_sequence", pa.int64(), "enqueue, rewrite, producer: its number"),
@@ -103,7 +103,9 @@ _EVENTS: Final = (
     Column("index_to", pa.int64(), "cleaned: through this entry; hold: from this entry on"),
     Column("place_queues", SEQUENCES, "enqueue, rewrite: the other queues on which it is", False),
     Column("place_sequences", SEQUENCES, "and its sequences there", False),
-    Column("detail", pa.string(), "hold, policy, producer, counters, format, config: as JSON"),
+    Column(
+        "detail", pa.string(), "hold, policy, producer, counters, format, config, returned: as JSON"
+    ),
 )
 
 _BACKLOG: Final = (

@@ -10,6 +10,7 @@ import random
 import pytest
 
 from holdfast.broker.lasting.checkpoint import decode_queue_names, decode_state
+from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.lasting.sequence_index import CHUNK_SIZE
 from holdfast.broker.lasting.snapshot import digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
@@ -25,6 +26,8 @@ from holdfast.model.records import (
     PolicyRecord,
     ProducerRecord,
     QueueRecord,
+    ReturnCause,
+    ReturnedRecord,
 )
 
 
@@ -37,6 +40,9 @@ def full_state() -> BrokerState:
     state.apply(90_002, [ProducerRecord("q", 3), CleanedRecord(4), FormatRecord(2)], 7)
     ours, files = PolicyRecord("queue://a", "{}"), PolicyRecord("queue://b.>", '{"x":"\u00e9"}', 3)
     state.apply(90_010, [ours, files, HoldRecord("reader", 3, 4)], 8)
+    lost = ReturnedRecord(1, ReturnCause.LOST, [10, 13, 1_000])
+    rejected = ReturnedRecord(1, ReturnCause.REJECTED, [13, 1_000], 1 << 41)
+    state.apply(90_020, [lost, rejected, ReturnedRecord(5, ReturnCause.LOST_ALONE, [1])], 9)
     NumbersTaken(state.producers).take("taken only", 1)
     return state
 
@@ -66,24 +72,30 @@ def test_a_state_comes_back_whole() -> None:
         (True, "queue://b.>"): '{"x":"\u00e9"}',
         (True, ""): "",
     }
+    assert back.queues[1].index.returned(1_000) == Returned(2, 1, 1 << 41)
+    assert back.queues[1].index.returned(10) == Returned(1, 0, 0)
+    assert back.queues[1].index.returned(16) == NEVER
+    assert back.queues[5].index.returned(1) == Returned(1, 1, 0)
     more = [MessageRecord(1, 5000, b"", b"", 0), AcknowledgeRecord(1, [1])]
     for each in (state, back):
         each.apply(95_000, more, 8)
     assert digest_of(back) == digest_of(state)
 
 
-def test_a_checkpoint_of_before_policies_is_read() -> None:
+@pytest.mark.parametrize("form", [5, 6])
+def test_a_checkpoint_of_a_format_before_is_read(form) -> None:
     """
-    The format before has all but them, and a node need not read its log again after an upgrade.
+    They have all but columns and policies: a node need not read its log again after an upgrade.
     """
     state = BrokerState(BrokerSettings())
     state.apply(1, [QueueRecord(1, "q"), HoldRecord("reader", 3, 4), ProducerRecord("p", 3)], 1)
     payload = bytearray(b"".join(encode_state(state)))
-    assert payload[4:8] == (6).to_bytes(4, "little")
-    payload[4] = 5
+    assert payload[4:8] == (7).to_bytes(4, "little")
+    payload[4] = form
     place = payload.index(b"reader") + len("reader")
     assert payload[place : place + 4] == bytes(4), "how many policies there are"
-    del payload[place : place + 4]
+    if form == 5:
+        del payload[place : place + 4]
     back = decode_state(bytes(payload), BrokerSettings())
     assert digest_of(back) == digest_of(state)
     assert decode_queue_names(bytes(payload)) == {1: "q"}
@@ -115,7 +127,7 @@ def test_damage_is_an_error_of_the_store_or_nothing() -> None:
             pass
 
 
-@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 7), (0, 0)])
+@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 8), (0, 0)])
 def test_another_format_is_refused(change) -> None:
     """
     Older, newer, or no checkpoint at all.
@@ -137,9 +149,9 @@ def test_columns_that_are_not_known_are_refused() -> None:
     payload = bytearray(b"".join(encode_state(state)))
     mask = len(payload) - (8 + 4 + 1) - 2
     assert payload[mask : mask + 2] == b"\0\0"
-    payload[mask] = 4
+    payload[mask] = 8
     for decode in (lambda data: decode_state(data, BrokerSettings()), decode_queue_names):
-        with pytest.raises(StoreError, match="chunk 0 has columns 0x0004"):
+        with pytest.raises(StoreError, match="has columns 0x0008"):
             decode(bytes(payload))
 
 
@@ -189,8 +201,15 @@ def test_listed_and_whole_chunks_come_back(step) -> None:
     records = [MessageRecord(1, sequence, b"", b"x" * 3, 3) for sequence in sequences]
     state.apply(1, records, 1)
     state.apply(5_000, [AcknowledgeRecord(1, [sequences[0], sequences[-1]])], 1)
+    some = list(sequences[1:-1:7])
+    state.apply(5_001, [ReturnedRecord(1, ReturnCause.REJECTED, some, 1 << 41)], 1)
+    state.apply(5_002, [ReturnedRecord(1, ReturnCause.LOST, some[:1])], 1)
     back = decode_state(b"".join(encode_state(state)), BrokerSettings())
     assert list(back.queues[1].index.sequences(1, 3 * CHUNK_SIZE)) == list(sequences)[1:-1]
+    assert back.queues[1].index.returned(some[0]) == Returned(2, 1, 0)
+    last = Returned(1, 1, 1 << 41) if len(some) > 1 else Returned(2, 1, 0)
+    assert back.queues[1].index.returned(some[-1]) == last
+    assert decode_queue_names(b"".join(encode_state(state))) == {}
     assert digest_of(back) == digest_of(state)
 
 

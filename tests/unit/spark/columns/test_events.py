@@ -21,6 +21,8 @@ from holdfast.model.records import (
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
+    ReturnCause,
+    ReturnedRecord,
 )
 from holdfast.spark.columns.events import EVENT_KINDS, event_batch
 from holdfast.spark.columns.schema import default_columns
@@ -65,6 +67,7 @@ def test_every_kind_of_record_says_what_it_is_about() -> None:
         AcknowledgeRecord(1, []),
         FormatRecord(2),
         PolicyRecord("queue://a", "{}", 3),
+        ReturnedRecord(1, ReturnCause.REJECTED, [7, 5], 9),
     ]
     one = {"queue_number": 1}
     settled = {"sequences": [7, 5], "first_sequence": 5, "last_sequence": 7, "count": 2}
@@ -98,10 +101,13 @@ def test_every_kind_of_record_says_what_it_is_about() -> None:
         one | {"kind": "acknowledge", "sequences": [], "count": 0},
         {"kind": "format", "detail": {"level": 2}},
         {"kind": "policy", "detail": {"pattern": "queue://a", "revision": 3, "values": {}}},
+        one
+        | {"kind": "returned", "detail": {"cause": "rejected", "due_ms": 9}}
+        | {"sequences": [7, 5], "first_sequence": 5, "last_sequence": 7, "count": 2},
     ]
     assert {"q", None} == {row["destination"] for row in rows}
-    assert list(range(16)) == [row["ordinal"] for row in rows]
-    assert list(range(100, 116)) == [row["record_number"] for row in rows]
+    assert list(range(17)) == [row["ordinal"] for row in rows]
+    assert list(range(100, 117)) == [row["record_number"] for row in rows]
 
 
 def test_the_clusters_own_entries_stand_in_their_place() -> None:

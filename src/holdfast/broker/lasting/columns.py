@@ -1,0 +1,74 @@
+"""
+The columns of a chunk that only some have, as bytes and back: a mask says which ones follow.
+
+They come in the order of their bits, each with one value for each slot that the checkpoint names.
+A chunk has a column where one of these values is not zero, so equal states give equal bytes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from holdfast.broker.lasting.returns import Returned
+from holdfast.broker.lasting.sequence_index import Chunk
+
+RETURNED: Final = 2
+"""How often each came back (u8), then how often it was to blame (u8)."""
+DUE: Final = 4
+"""Until when each rests (u64)."""
+_KNOWN: Final = RETURNED | DUE
+
+
+def encode_columns(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
+    """Give the mask of a chunk's columns, and what they say of these slots."""
+    returns = chunk.returns
+    if returns is None:
+        return 0, b""
+    attempts, failures = _picked(returns.attempts, slots), _picked(returns.failures, slots)
+    mask, columns = (RETURNED, attempts + failures) if any(attempts) or any(failures) else (0, b"")
+    if returns.dues is not None:
+        known = len(returns.dues)
+        dues = [returns.dues[slot] if slot < known else 0 for slot in slots]
+        if any(dues):
+            mask, columns = mask | DUE, columns + array("Q", dues).tobytes()
+    return mask, columns
+
+
+def _picked(values: bytearray, slots: Sequence[int]) -> bytes:
+    if isinstance(slots, range):
+        return bytes(values[slots.start : slots.stop]).ljust(len(slots), b"\0")
+    return bytes(values[slot] if slot < len(values) else 0 for slot in slots)
+
+
+def decode_columns(
+    mask: int, chunk: Chunk, slots: Sequence[int], take: Callable[[int], bytes]
+) -> None:
+    """
+    Put what the columns say of these slots into a chunk; `take` gives so many bytes more.
+
+    Raises:
+        ValueError: There is a column that is not known.
+    """
+    if mask & ~_KNOWN:
+        raise ValueError(f"a chunk has columns {mask:#06x}, which are not known")
+    count = len(slots)
+    nothing = bytes(count)
+    attempts, failures = (take(count), take(count)) if mask & RETURNED else (nothing, nothing)
+    dues = array("Q", take(8 * count) if mask & DUE else bytes(8 * count))
+    for slot, *counts in zip(slots, attempts, failures, dues, strict=True):
+        if any(counts):
+            chunk.put_returned(slot, Returned(*counts))
+
+
+def columns_bytes(mask: int, count: int) -> int:
+    """
+    Give how many bytes the columns of so many slots have.
+
+    Raises:
+        ValueError: There is a column that is not known.
+    """
+    if mask & ~_KNOWN:
+        raise ValueError(f"a chunk has columns {mask:#06x}, which are not known")
+    return count * (2 * bool(mask & RETURNED) + 8 * bool(mask & DUE))
