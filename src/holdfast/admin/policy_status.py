@@ -21,7 +21,7 @@ class PolicyStatus:
 
     pattern: str
     source: PolicySource
-    values: Mapping[str, str | int]
+    values: Mapping[str, str | int | float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class PolicyValue:
     """What one key is for one destination."""
 
     key: str
-    value: str | int
+    value: str | int | float
     source: PolicySource
     pattern: str = ""
     """Which one says so; empty for a default."""

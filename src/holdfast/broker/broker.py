@@ -26,11 +26,12 @@ from holdfast.broker.operating import Operating
 from holdfast.broker.outputs import Batch
 from holdfast.broker.policy_changes import PolicyChanges
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.returning import Returning
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
+from holdfast.broker.serving.careful import choose
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.finished_producers import FinishedProducers
-from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.temporaries import Temporaries
@@ -56,7 +57,7 @@ class Broker:
         self.flow = FlowControl(settings)
         self.publishing = Publishing(settings)
         self.policies = PolicyBook(settings, self.state)
-        self.destinations = Destinations(settings, self.state, self.receipts, self.flow, Plain)
+        self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
         self.sending = Sending(
             self.state, self.receipts, self.destinations, self.flow, self.publishing
         )
@@ -87,14 +88,22 @@ class Broker:
             committing=self.committing,
             policies=self.policies,
         )
+        self.returning = Returning(
+            settings,
+            self.state,
+            receipts=self.receipts,
+            destinations=self.destinations,
+            routing=self.routing,
+            sending=self.sending,
+            policies=self.policies,
+        )
         self.operating = Operating(self.receipts, self.destinations)
         self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.finished = FinishedProducers(
             self.state, self.receipts, self.destinations, self.errands
         )
         self.broken = self.routing.broken
-        self.is_leading = False
-        self.is_prepared = False
+        self.is_leading = self.is_prepared = False
         """Whether `prepare` was called, and neither the lead nor the state have changed since."""
         self.numbering = Numbering()
         """Where each queue's numbers begin under this leader, or the last one."""
@@ -114,6 +123,7 @@ class Broker:
         self.acknowledge_identity = self.settling.acknowledge_identity
         self.hold_identity = self.settling.hold_identity
         self.put_back, self.withhold = self.settling.put_back, self.settling.withhold
+        self.give_back, self.wake = self.returning.give_back, self.returning.wake
         self.begin, self.hold = self.committing.begin, self.committing.hold
         self.commit, self.abort = self.committing.commit, self.committing.abort
         self.publish_after_commit = self.committing.publish_after_commit

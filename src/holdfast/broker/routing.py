@@ -20,6 +20,7 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscriber, Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import ReturnCause
 
 
 class Routing:
@@ -76,9 +77,11 @@ class Routing:
         destination.choice.make_ready(subscription)
         destination.touch()
 
-    def unsubscribe(self, subscription: Subscription) -> None:
+    def unsubscribe(
+        self, subscription: Subscription, cause: ReturnCause = ReturnCause.RELEASED
+    ) -> None:
         """
-        Remove a consumer; what it holds goes back to the head of the queue.
+        Remove a consumer; what it holds goes back to the head of the queue, for this cause.
 
         What an open transaction has acknowledged stays with the transaction until its end. Where
         it holds much the queue waits until all of it is given back, in the old order.
@@ -92,11 +95,15 @@ class Routing:
                 self._destinations.idle_topics.add(topic)
         elif subscription.queue is not None:
             subscription.queue.close_subscription(subscription)
-            self._errands.begin(self._give_back(subscription.queue, subscription))
+            if cause is ReturnCause.LOST and len(subscription.unacknowledged) == 1:
+                cause = ReturnCause.LOST_ALONE
+            self._errands.begin(self._give_back(subscription.queue, subscription, cause))
 
-    def _give_back(self, queue: Queue, subscription: Subscription) -> Iterator[None]:
+    def _give_back(
+        self, queue: Queue, subscription: Subscription, cause: ReturnCause
+    ) -> Iterator[None]:
         try:
-            yield from queue.take_back(subscription, self._settings.step_count_max)
+            yield from queue.take_back(subscription, self._settings.step_count_max, cause)
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             self.broken.append((queue, error))
         queue.touch()

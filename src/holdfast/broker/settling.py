@@ -187,6 +187,7 @@ class Settling:
         replier: Replier,
         receipt: bytes | None,
         message_id: str = "",
+        cause: Cause = Cause.REJECTED,
     ) -> None:
         """
         Move a delivery to its dead-letter queue; `record` brings its content, `message_id` its id.
@@ -203,7 +204,7 @@ class Settling:
             raise late.not_in_delivery(key)
         queue = subscription.queue
         if queue is not None:
-            self._move(queue, key, record, replier, message_id)
+            self._move(queue, key, record, replier, Origin(cause, queue.name, message_id))
         del subscription.unacknowledged[key]
         if receipt is not None:
             self._receipts.reply_after_pending(replier, receipt)
@@ -215,7 +216,7 @@ class Settling:
         key: int,
         record: MessageRecord | TransientMessage | None,
         replier: Replier,
-        message_id: str,
+        origin: Origin,
     ) -> None:
         """Let a message stand on the dead-letter queue, and be settled, in one batch."""
         receipts = self._receipts
@@ -226,7 +227,7 @@ class Settling:
         is_moved = record is not None and target not in {"", queue.name}
         with self._sending.all_or_nothing():
             if record is not None and is_moved:
-                self._send_dead_letter(queue, target, record, replier, message_id)
+                self._send_dead_letter(target, record, replier, origin)
             if key > 0:
                 receipts.record(DeadLetterRecord(queue.number, [key]))
         receipts.batch.dead_letter_count += is_moved
@@ -235,14 +236,12 @@ class Settling:
 
     def _send_dead_letter(
         self,
-        queue: Queue,
         target: str,
         record: MessageRecord | TransientMessage,
         replier: Replier,
-        message_id: str,
+        origin: Origin,
     ) -> None:
         assert record.headers is not None and record.body is not None
-        origin = Origin(Cause.REJECTED, queue.name, message_id)
         dead_letters = self._destinations.queue(target)
         send = self._sending.send
         if self._state.format_level < FACTS_LEVEL:

@@ -79,6 +79,13 @@ class Cause(IntEnum):
     """Why a message is on the dead-letter queue."""
 
     REJECTED = 1
+    """A consumer rejected it, and it was not to come again."""
+
+    EXHAUSTED = 6
+    """It was rejected once more than it may come again."""
+
+    LOST = 7
+    """It was alone with consumers whose connections were lost, too often."""
 
 
 class Origin(NamedTuple):

@@ -13,20 +13,28 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from holdfast.errors import DestinationError
 from holdfast.model.allowed import Allowed
 from holdfast.model.destination import Kind, parse_destination
-from holdfast.model.digits import read_digits
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
+from holdfast.model.redelivery import (
+    DELAY_MS_MAX,
+    KEYS,
+    MAXIMUM_MOST,
+    MULTIPLIER_MAX,
+    UNLIMITED,
+    Redelivery,
+)
 
 PREFETCH_MAX: Final = 65_535
 _NAME_PART_BYTES_MAX: Final = 256
 
-Value = str | int
+Value = str | int | float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +51,8 @@ class PolicyOption:
     default: Value = ""
     setting: str = ""
     """Where its default is from, if that is a setting."""
+    is_decimal: bool = False
+    """Whether it is a number that may have a fraction."""
 
     @property
     def is_number(self) -> bool:
@@ -68,6 +78,13 @@ DISCARD: Final = "discard"
 
 _NAMES: Final = {"deadLetterQueue": "", "queuePrefix": "x", "queueSuffix": "x"}
 """Keys that are names of queues; what a part of one is tried with."""
+
+_REDELIVERY: Final = Redelivery()
+_FALSE: Final = "false"
+_TRUE: Final = "true"
+_NUMBERS_END: Final = 1e9
+_SIGNED: Final = re.compile(r"(-?)(\d{1,9})", re.ASCII)
+_DECIMAL: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 
 _WRITTEN: Final = ("queue://", "topic://", "/queue/", "/topic/", "/temp-")
 """How a destination begins where its kind is told: no name is meant to."""
@@ -117,6 +134,65 @@ OPTIONS: Final = {
             meaning="and what stands behind it",
             allowed=Allowed(0, _NAME_PART_BYTES_MAX),
         ),
+        PolicyOption(
+            name="maximumRedeliveries",
+            kind=Kind.QUEUE,
+            meaning="how often a message comes again that fails; -1: for ever",
+            allowed=Allowed(UNLIMITED, MAXIMUM_MOST),
+            default=_REDELIVERY.maximum,
+        ),
+        PolicyOption(
+            name="initialRedeliveryDelay",
+            kind=Kind.QUEUE,
+            meaning="milliseconds that it rests after its first failure",
+            allowed=Allowed(0, DELAY_MS_MAX),
+            default=_REDELIVERY.initial_delay_ms,
+        ),
+        PolicyOption(
+            name="redeliveryDelay",
+            kind=Kind.QUEUE,
+            meaning="and after each later one",
+            allowed=Allowed(0, DELAY_MS_MAX),
+            default=_REDELIVERY.delay_ms,
+        ),
+        PolicyOption(
+            name="useExponentialBackOff",
+            kind=Kind.QUEUE,
+            meaning="instead of that, each time so many times as long as before",
+            choices=(_FALSE, _TRUE),
+            default=_FALSE,
+        ),
+        PolicyOption(
+            name="backOffMultiplier",
+            kind=Kind.QUEUE,
+            meaning="how many times",
+            allowed=Allowed(1, MULTIPLIER_MAX),
+            default=_REDELIVERY.multiplier,
+            is_decimal=True,
+        ),
+        PolicyOption(
+            name="maximumRedeliveryDelay",
+            kind=Kind.QUEUE,
+            meaning="but no longer than this, in milliseconds; -1: without a limit",
+            allowed=Allowed(UNLIMITED, DELAY_MS_MAX),
+            default=_REDELIVERY.delay_ms_max,
+        ),
+        PolicyOption(
+            name="useCollisionAvoidance",
+            kind=Kind.QUEUE,
+            meaning="delays that differ by chance, so that what failed together does not come"
+            " together",
+            choices=(_FALSE, _TRUE),
+            default=_FALSE,
+        ),
+        PolicyOption(
+            name="collisionAvoidanceFactor",
+            kind=Kind.QUEUE,
+            meaning="by which share of them at most",
+            allowed=Allowed(0, 1),
+            default=_REDELIVERY.scatter,
+            is_decimal=True,
+        ),
     )
 }
 
@@ -164,8 +240,6 @@ UNBUILT: Final = frozenset(
         "advisoryWhenFull",
         "allConsumersExclusiveByDefault",
         "alwaysRetroactive",
-        "backOffMultiplier",
-        "collisionAvoidanceFactor",
         "consumersBeforeDispatchStarts",
         "deadLetterOverflow",
         "deliverySecondsMax",
@@ -180,12 +254,9 @@ UNBUILT: Final = frozenset(
         "inactiveTimeoutBeforeGC",
         "inactiveTimoutBeforeGC",
         "includeBodyForAdvisory",
-        "initialRedeliveryDelay",
         "maxDestinations",
         "maxLength",
         "maxLengthBytes",
-        "maximumRedeliveries",
-        "maximumRedeliveryDelay",
         "memoryLimit",
         "messageEvictionStrategy",
         "messageGroupBuckets",
@@ -202,7 +273,6 @@ UNBUILT: Final = frozenset(
         "processNonPersistent",
         "producerFlowControl",
         "queueBrowserPrefetch",
-        "redeliveryDelay",
         "redeliveryKeepsOrder",
         "sendAdvisoryIfNoConsumers",
         "sendFailIfNoSpace",
@@ -215,9 +285,7 @@ UNBUILT: Final = frozenset(
         "topicPrefix",
         "topicSuffix",
         "ttlCeiling",
-        "useCollisionAvoidance",
         "useConsumerPriority",
-        "useExponentialBackOff",
         "zeroExpirationOverride",
     ]
 )
@@ -295,10 +363,12 @@ def _why_not(name: str) -> str:
 
 def _read_value(option: PolicyOption, value: object) -> Value:
     if option.is_number:
-        number = read_digits(value, 9) if isinstance(value, str) else value
-        if not isinstance(number, int) or isinstance(number, bool) or not _fits(number, option):
+        number = _read_number(value, is_decimal=option.is_decimal)
+        if number is None or not _fits(number, option):
             raise ValueError(f"{_shown(value)} is out of range; allowed: {option.says_allowed}")
         return number
+    if isinstance(value, bool) and option.choices == (_FALSE, _TRUE):
+        return _TRUE if value else _FALSE
     if not isinstance(value, str):
         raise ValueError(f"{_shown(value)} is no text; allowed: {option.says_allowed}")
     if option.choices and value not in option.choices:
@@ -306,6 +376,31 @@ def _read_value(option: PolicyOption, value: object) -> Value:
     if option.is_name:
         _require_name(option, value)
     return value
+
+
+def _read_number(value: object, *, is_decimal: bool) -> int | float | None:
+    """Give the number that this is, or is a text of; None if it is none."""
+    if isinstance(value, str):
+        if is_decimal:
+            return float(value) if _DECIMAL.fullmatch(value) else None
+        return int(value) if _SIGNED.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if is_decimal:
+        return float(value) if abs(value) < _NUMBERS_END else None
+    return value if isinstance(value, int) else None
+
+
+def redelivery_of(values: Mapping[str, Value], base: Redelivery | None = None) -> Redelivery | None:
+    """Give what these values say of redelivery beside what holds; None if nothing says anything."""
+    said: dict[str, Any] = {
+        field: values[name] == _TRUE if OPTIONS[name].choices else values[name]
+        for name, field in KEYS.items()
+        if name in values
+    }
+    if not said:
+        return base
+    return (base or _REDELIVERY)._replace(**said)
 
 
 def _require_name(option: PolicyOption, value: str) -> None:
@@ -324,7 +419,7 @@ def _require_name(option: PolicyOption, value: str) -> None:
         raise ValueError(f"{_shown(value)}: no queue can be called so")
 
 
-def _fits(number: int, option: PolicyOption) -> bool:
+def _fits(number: float, option: PolicyOption) -> bool:
     allowed = option.allowed
     assert allowed is not None and allowed.most is not None, "it has a range"
     return allowed.least <= number <= allowed.most

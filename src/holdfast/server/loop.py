@@ -248,6 +248,8 @@ class Conductor:
     def _refresh(self, now: float) -> None:
         self.context.now = now
         self.broker.sending.now_microseconds = self.clock.wall_microseconds()
+        if self.broker.destinations.leadership.alarms:
+            self.broker.wake()
         if now >= self.refusal_at:
             self.refusal_at = now + self.settings.tick_seconds
             self.look_for_room(now)

@@ -13,10 +13,11 @@ Owned by its session, which each call brings along (`holder` says why).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
+from holdfast.broker.returning import SILENT, Rejection
 from holdfast.broker.serving.consumer import (
     AcknowledgeMode,
     DeliveryForm,
@@ -30,7 +31,9 @@ from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.errors import DestinationError, RefusedError, StoreError, StoreFullError
 from holdfast.model.destination import Destination, Kind
-from holdfast.model.records import MessageRecord
+from holdfast.model.facts import Cause
+from holdfast.model.policies import Value
+from holdfast.model.records import MessageRecord, ReturnCause
 from holdfast.sessions.client_ids import forget_shown, let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
@@ -51,7 +54,15 @@ class Holdings:
 
     __slots__ = (
         *("_leaving", "_ordinal", "_read_message", "acknowledge", "broker", "by_ordinal"),
-        *("context", "rollback", "rollback_count", "sending", "subscriptions", "transactions"),
+        *(
+            "context",
+            "has_said_goodbye",
+            "rollback",
+            "rollback_count",
+            "sending",
+            "subscriptions",
+            "transactions",
+        ),
     )
 
     def __init__(self, broker: Broker, context: SessionContext, read_message: ReadMessage) -> None:
@@ -72,6 +83,8 @@ class Holdings:
         self.rollback_count = 0
         """The operations of that transaction, or what that connection held."""
         self._leaving: Iterator[None] | None = None
+        self.has_said_goodbye = False
+        """Whether its client ends the connection, else it is lost."""
 
     def require_allowed(self, written: Destination, action: Action) -> None:
         """
@@ -148,6 +161,7 @@ class Holdings:
         prefetch: int,
         form: Callable[[Subscription], DeliveryForm],
         selector: MessageSelector | None = None,
+        redelivery: Mapping[str, Value] | None = None,
     ) -> Subscription:
         """Add a consumer with a place (`require_place`); without an id it is given one."""
         self._ordinal += 1
@@ -161,6 +175,7 @@ class Holdings:
             selector=selector,
         )
         subscription.ordinal = self._ordinal
+        subscription.redelivery = redelivery
         self.subscriptions[subscription.id] = subscription
         self.by_ordinal[b"%d" % self._ordinal] = subscription
         self.broker.subscribe(subscription, destination)
@@ -222,13 +237,42 @@ class Holdings:
             session.reply(receipt)
 
     def reject(
-        self, session: Holder, subscription: Subscription, key: int, receipt: bytes | None
+        self,
+        session: Holder,
+        subscription: Subscription,
+        key: int,
+        receipt: bytes | None,
+        said: Rejection = SILENT,
+    ) -> None:
+        """
+        Let a delivery come again, now or later, or send it to the dead-letter queue.
+
+        Raises:
+            RefusedError: It is not in delivery, or it cannot be read now, and comes again.
+        """
+        due_ms = self.broker.returning.due_of(subscription, key, said)
+        if due_ms is not None:
+            self.broker.give_back(subscription, key, due_ms, session, receipt)
+            return
+        has_come_again = said.requeue is None and subscription.queue is not None
+        if has_come_again and self.broker.returning.rule_of(subscription) is not None:
+            self._bury(session, subscription, key, receipt, Cause.EXHAUSTED)
+        else:
+            self._bury(session, subscription, key, receipt, Cause.REJECTED)
+
+    def _bury(
+        self,
+        session: Holder,
+        subscription: Subscription,
+        key: int,
+        receipt: bytes | None,
+        cause: Cause,
     ) -> None:
         """
         Send a delivery to the dead-letter queue.
 
         Raises:
-            RefusedError: It is not in delivery, or it cannot be read now, and comes again.
+            RefusedError: It cannot be read now, and comes again.
         """
         queue = subscription.queue
         record: MessageRecord | None = None
@@ -246,7 +290,7 @@ class Holdings:
                     raise RefusedError(
                         f"the message cannot be read now; once it can, it comes again: {error}"
                     ) from error
-        self.broker.reject(subscription, key, record, session, receipt, message_id)
+        self.broker.reject(subscription, key, record, session, receipt, message_id, cause)
 
     def commit(
         self,
@@ -336,13 +380,26 @@ class Holdings:
         subscriptions = self.subscriptions
         for subscription in subscriptions.values():
             subscription.prefetch = 0
+        cause = ReturnCause.RELEASED if self.has_said_goodbye else ReturnCause.LOST
         while subscriptions:
-            self.broker.unsubscribe(subscriptions.pop(next(iter(subscriptions))))
+            subscription = subscriptions.pop(next(iter(subscriptions)))
+            if cause is ReturnCause.LOST:
+                self._bury_lost(session, subscription)
+            self.broker.unsubscribe(subscription, cause)
             yield
         yield from self.rollback or ()
         yield from self.transactions.give_back()
         yield from self.broker.drop_temporary(session)
         forget_shown(session, self.context)
+
+    def _bury_lost(self, session: Holder, subscription: Subscription) -> None:
+        """Send what has taken its last consumer with it to the dead-letter queue, if it can be."""
+        key = self.broker.returning.dies_with(subscription)
+        if key is not None:
+            try:
+                self._bury(session, subscription, key, None, Cause.LOST)
+            except RefusedError:
+                pass  # It comes again, and is dead then, should it take one more with it.
 
     def held_count(self, session: Holder) -> int:
         """What there is to give back."""

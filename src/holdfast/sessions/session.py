@@ -185,7 +185,7 @@ class Session(ABC):
         key: int,
         message: MessageRecord | TransientMessage,
         *,
-        redelivered: bool,
+        redelivered: int,
     ) -> None:
         """Write one delivery to the client."""
 

@@ -291,6 +291,7 @@ class StompSession(ClientSession):
         subscribe(self, frame, self.protocol.version)
 
     def _disconnect(self, frame: Frame) -> None:
+        self.holdings.has_said_goodbye = True
         headers = frame.headers
         size = sum(map(len, headers)) + sum(map(len, headers.values()))
         size += len(frame.receipt or b"") + _FRAME_BYTES + _HEADER_BYTES * len(headers)
@@ -375,7 +376,7 @@ class StompSession(ClientSession):
         key: int,
         message: MessageRecord | TransientMessage,
         *,
-        redelivered: bool,
+        redelivered: int,
     ) -> None:
         form = subscription.form
         assert form is not None, "every subscription has its format"

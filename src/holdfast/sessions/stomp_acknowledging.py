@@ -12,7 +12,7 @@ from holdfast.errors import TransactionError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import AcknowledgeFrame
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.stomp_delivery import read_identity
-from holdfast.sessions.stomp_headers import unknown_name
+from holdfast.sessions.stomp_headers import read_rejection, unknown_name
 
 
 def settle(
@@ -38,7 +38,7 @@ def settle(
     if frame.negative:
         if transaction is not None:
             raise TransactionError("NACK cannot be part of a transaction; use it outside")
-        holdings.reject(session, subscription, key, frame.receipt)
+        holdings.reject(session, subscription, key, frame.receipt, read_rejection(headers))
     elif transaction is None:
         holdings.acknowledge(subscription, key, session, frame.receipt, exact=exact)
     else:

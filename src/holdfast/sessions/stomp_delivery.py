@@ -103,7 +103,7 @@ class DeliveryFormat:
         key: int,
         message: MessageRecord | TransientMessage,
         *,
-        redelivered: bool,
+        redelivered: int,
     ) -> None:
         """Append the frame of one delivery to `out`."""
         lines = message.headers
@@ -117,7 +117,9 @@ class DeliveryFormat:
         if len(acknowledge) > 1:
             acknowledge = b"%b%d\n" % (acknowledge, key)
         if redelivered:
-            acknowledge += b"redelivered:true\n"
+            # Whoever does not count says True, which means: at least the second.
+            count = max(2, redelivered)
+            acknowledge += b"redelivered:true\nJMSXDeliveryCount:%d\n" % count
         milliseconds = message.stored_at // 1000
         if milliseconds != self.milliseconds:
             self.milliseconds = milliseconds

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.broker.returning import SILENT, Rejection
 from holdfast.broker.serving.consumer import AcknowledgeMode
-from holdfast.errors import DestinationError, NotServedError, UnknownDeliveryError
+from holdfast.errors import DestinationError, NotServedError, RefusedError, UnknownDeliveryError
+from holdfast.model.destination import Kind
+from holdfast.model.policies import Value, read_values
+from holdfast.model.redelivery import DELAY_MS_MAX
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.sessions.requirements import read_number, read_producer_id
 
@@ -49,6 +53,16 @@ _SEND_NOT_SERVED: Final = {
     "AMQ_SCHEDULED_CRON": "scheduled messages",
 }
 
+
+_REDELIVERY: Final = (
+    "maximumRedeliveries",
+    "initialRedeliveryDelay",
+    "redeliveryDelay",
+    "useExponentialBackOff",
+    "backOffMultiplier",
+    "maximumRedeliveryDelay",
+)
+"""What a SUBSCRIBE may say of redelivery, as header `activemq.…`."""
 
 _PRIORITY: Final = 4
 """Of every message, as long as there are no others."""
@@ -129,6 +143,48 @@ def read_mode(text: str) -> AcknowledgeMode:
     except ValueError:
         modes = ", ".join(mode.value for mode in AcknowledgeMode)
         raise DestinationError(f"acknowledgement mode {text!r}; expected one of {modes}") from None
+
+
+def read_redelivery(headers: dict[str, str]) -> dict[str, Value] | None:
+    """
+    Give what a SUBSCRIBE says of the redelivery of what it rejects; None if it says nothing.
+
+    Raises:
+        DestinationError: A value is none that there is.
+    """
+    said = {
+        name: headers[f"activemq.{name}"].strip()
+        for name in _REDELIVERY
+        if f"activemq.{name}" in headers
+    }
+    if not said:
+        return None
+    spoken = read_values(Kind.QUEUE, said)
+    for name, why in spoken.faults:
+        raise DestinationError(f"header 'activemq.{name}': {why}")
+    return spoken.values
+
+
+def read_rejection(headers: dict[str, str]) -> Rejection:
+    """
+    Give what a NACK says beside the delivery that it rejects.
+
+    Raises:
+        RefusedError: It says what makes no sense.
+    """
+    requeue, delay = headers.get("requeue"), headers.get("delay")
+    if requeue is None and delay is None:
+        return SILENT
+    if requeue not in {None, "true", "false"}:
+        raise RefusedError(f"header requeue: {requeue[:40]!r} is neither true nor false")
+    if delay is None:
+        return Rejection(requeue == "true")
+    if requeue == "false":
+        raise RefusedError("header delay: what is not to come again cannot come later")
+    delay_ms = read_number(delay.strip().encode(), "delay")
+    if delay_ms > DELAY_MS_MAX:
+        raise RefusedError(f"header delay: {delay_ms:,} ms; at most {DELAY_MS_MAX:,}")
+    return Rejection(True if requeue else None, delay_ms)
 
 
 def read_finished(frame: Frame) -> tuple[str, int] | None:

@@ -22,7 +22,12 @@ from holdfast.sessions.requirements import read_number
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.stomp_delivery import DeliveryFormat
-from holdfast.sessions.stomp_headers import read_mode, read_selector, require_served
+from holdfast.sessions.stomp_headers import (
+    read_mode,
+    read_redelivery,
+    read_selector,
+    require_served,
+)
 from holdfast.sessions.stomp_values import written_by_jms
 from holdfast.sessions.target import Action
 
@@ -44,6 +49,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     selector = _selection(session, written, read_selector(headers, options))
     holdings.require_place(subscription_id, written, selector)
     mode = read_mode(headers.get("ack", "auto"))
+    redelivery = read_redelivery(headers)
     destination = holdings.target(session, written, Action.CONSUME)
     holdings.subscribe(
         session,
@@ -63,6 +69,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
             shared=context.shared_frames,
         ),
         selector=selector,
+        redelivery=redelivery,
     )
     if frame.receipt is not None:
         # The queue that it declares must be there after a failover too.

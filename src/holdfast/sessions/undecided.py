@@ -110,7 +110,7 @@ class Undecided(Session):
         key: int,
         message: MessageRecord | TransientMessage,
         *,
-        redelivered: bool,
+        redelivered: int,
     ) -> None:
         raise AssertionError("who has subscribed to nothing is given nothing")
 

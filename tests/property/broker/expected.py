@@ -31,6 +31,10 @@ class Model:
         """Acknowledged late by somebody who had it from a former leader, it says."""
         self.returned: set[PLACE] = set()
         """Given back, to go out before anything new."""
+        self.coming: dict[PLACE, int] = {}
+        """Rejected, to come again once the log says so, and not before it is due, in ms."""
+        self.uncounted: set[PLACE] = set()
+        """Those of them of which the log does not say so yet."""
         self.newest_seen: dict[str, int] = {}
         self.last: dict[str, int] = {}
         """Producers: the last number stored."""
@@ -73,6 +77,7 @@ class Model:
             assert not (flagged and place in self.fresh), f"{place} is new and says it is not"
         self.seen.add(place)
         self.returned.discard(place)
+        self.coming.pop(place, None)
 
     def changes_leader(self) -> None:
         self.live -= self.transient
@@ -84,3 +89,5 @@ class Model:
         }
         for each in (self.transient, self.fresh, self.leaving, self.returned):
             each.clear()
+        self.coming.clear()
+        self.uncounted.clear()

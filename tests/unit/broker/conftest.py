@@ -28,6 +28,8 @@ class Client:
         self.replies: list[bytes] = []
         self.deliveries: list[tuple[int, bool]] = []
         """Key and redelivered flag."""
+        self.counts: list[tuple[int, int]] = []
+        """Key and which delivery it is said to be, 0 for one that is not flagged."""
 
     def reply(self, receipt: bytes) -> None:
         self.replies.append(receipt)
@@ -101,7 +103,8 @@ class Desk:
             self.broker.dispatch()
         ):
             assert message is not None or record_number
-            subscription.receiver.deliveries.append((key, flagged))  # type: ignore[attr-defined]
+            subscription.receiver.deliveries.append((key, flagged > 0))  # type: ignore[attr-defined]
+            subscription.receiver.counts.append((key, flagged))  # type: ignore[attr-defined]
 
     def confirm(self) -> None:
         """Tell those whose messages are out."""

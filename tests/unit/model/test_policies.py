@@ -16,7 +16,9 @@ from holdfast.model.policies import (
     as_text,
     moot_notice,
     read_values,
+    redelivery_of,
 )
+from holdfast.model.redelivery import Redelivery
 
 
 def fault(kind: Kind, **said: object) -> str:
@@ -34,6 +36,29 @@ def test_values_are_read_as_they_are_written() -> None:
     assert spoken.values == {**said, "queuePrefetch": 10}
     assert (spoken.moot, spoken.faults) == ((), ())
     assert read_values(Kind.TOPIC, {"topicPrefetch": 1}).values == {"topicPrefetch": 1}
+
+
+def test_numbers_with_a_sign_or_a_fraction_and_switches_are_read() -> None:
+    """As a command line has them, and as a file has them."""
+    texts = {
+        "maximumRedeliveries": "-1",
+        "backOffMultiplier": "1.5",
+        "useExponentialBackOff": "true",
+    }
+    values = {"maximumRedeliveries": -1, "backOffMultiplier": 1.5, "useExponentialBackOff": "true"}
+    assert read_values(Kind.QUEUE, texts).values == values
+    in_file = values | {"useExponentialBackOff": True, "backOffMultiplier": 2}
+    assert read_values(Kind.QUEUE, in_file).values == values | {"backOffMultiplier": 2.0}
+
+
+def test_what_is_said_of_redelivery_counts_before_what_holds() -> None:
+    """Key by key; where nothing is said nothing holds, not even a default."""
+    assert redelivery_of({"queuePrefetch": 1}) is None
+    base = redelivery_of({"maximumRedeliveries": 3, "useExponentialBackOff": "true"})
+    assert base == Redelivery(maximum=3, is_exponential=True)
+    assert redelivery_of({}, base) == base
+    own = {"redeliveryDelay": 7, "useExponentialBackOff": "false"}
+    assert redelivery_of(own, base) == Redelivery(maximum=3, delay_ms=7)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +84,16 @@ def test_values_are_read_as_they_are_written() -> None:
         ("queuePrefix", "*.", "wildcards are not served"),
         ("queueSuffix", ".>", "wildcards are not served"),
         ("queueSuffix", "x" * 300, "is no such name; allowed: 0 to 256 bytes"),
-        ("maximumRedeliveries", 6, "is not built yet"),
+        ("memoryLimit", 6, "is not built yet"),
+        ("maximumRedeliveries", -2, "-2 is out of range; allowed: -1 to 254"),
+        ("maximumRedeliveries", "--1", "'--1' is out of range"),
+        ("maximumRedeliveries", 1.5, "1.5 is out of range"),
+        ("backOffMultiplier", "x", "'x' is out of range; allowed: 1 to 1,000"),
+        ("backOffMultiplier", float("nan"), "nan is out of range"),
+        ("backOffMultiplier", True, "True is out of range"),
+        ("collisionAvoidanceFactor", 1.01, "1.01 is out of range; allowed: 0 to 1"),
+        ("useExponentialBackOff", "yes", "is not one of them; allowed: false, true"),
+        ("useExponentialBackOff", 1, "1 is no text"),
         ("queuePrefech", 6, "unknown key; did you mean queuePrefetch?"),
         ("x" * 100_000, 6, "unknown key"),
         ("topicPrefetch", 6, "is a key of topics, and the pattern is of queues"),

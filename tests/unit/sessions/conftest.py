@@ -14,6 +14,7 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import RecordNotFoundError
+from holdfast.model.format_level import RETURNS_LEVEL
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_frame
 from holdfast.protocols.stomp.connection import StompConnection
@@ -198,7 +199,7 @@ def new_desk() -> Callable[[BrokerSettings], Desk]:
     return Desk
 
 
-@pytest.fixture(params=[1, 2], ids=["level-1", "level-2"])
+@pytest.fixture(params=[1, 2, RETURNS_LEVEL], ids=["level-1", "level-2", "level-4"])
 def any_level(request: pytest.FixtureRequest, desk: Desk) -> int:
     """Let the log have reached each level of the format in turn."""
     level: int = request.param

@@ -41,7 +41,7 @@ def test_a_stored_message_in_1_2() -> None:
     form = DeliveryFormat(subscription(), version="1.2", cluster="c", term=4, named=True)
     assert written(form, 12, STORED, redelivered=True) == (
         b"MESSAGE\nsubscription:s\\c1\ndestination:/queue/a\\cb\nmessage-id:ID\\cc-7-12\n"
-        b"ack:3-12\nredelivered:true\nkind:x\\cy\nprice:1\nexpires:0\npriority:4\n\nbody\0\0"
+        b"ack:3-12\nredelivered:true\nJMSXDeliveryCount:2\nkind:x\\cy\nprice:1\nexpires:0\npriority:4\n\nbody\0\0"
     )
 
 

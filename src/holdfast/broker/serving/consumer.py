@@ -13,10 +13,12 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final, Protocol
 
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.model.policies import Value
 from holdfast.model.records import MessageRecord
 
 _COST_BYTES: Final = 750
@@ -51,7 +53,7 @@ class Receiver(Protocol):
         key: int,
         message: MessageRecord | TransientMessage,
         *,
-        redelivered: bool,
+        redelivered: int,
     ) -> None:
         """Write one delivery to the client; the loop asks for it, the broker does not."""
 
@@ -68,7 +70,7 @@ class DeliveryForm(Protocol):
         key: int,
         message: MessageRecord | TransientMessage,
         *,
-        redelivered: bool,
+        redelivered: int,
     ) -> None:
         """Append one delivery to what is to be sent."""
 
@@ -109,6 +111,7 @@ class Consumer:
         "pending_bytes",
         "prefetch",
         "receiver",
+        "redelivery",
         "selector",
         "unacknowledged",
     )
@@ -148,6 +151,8 @@ class Consumer:
         """Topic messages that wait for room; None if none ever did: an empty one is more than all
         the rest, and most subscriptions never need it."""
         self.pending_bytes = 0
+        self.redelivery: Mapping[str, Value] | None = None
+        """What it says itself of the redelivery of what it rejects, by the policies' keys."""
         self.ordinal = 0
         """The session's number for it."""
         self.form: DeliveryForm | None = None

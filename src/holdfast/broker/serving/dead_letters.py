@@ -18,7 +18,11 @@ from holdfast.model.facts import Cause, Origin
 _ESCAPES = str.maketrans({"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"})
 """Stored header lines are escaped as in STOMP 1.2."""
 
-_CAUSES: Final = {Cause.REJECTED: "rejected"}
+_CAUSES: Final = {
+    Cause.REJECTED: "rejected",
+    Cause.EXHAUSTED: "rejected after the last redelivery",
+    Cause.LOST: "the connections of its consumers were lost",
+}
 _OURS = (b"original-destination:", b"original-message-id:", b"dlqDeliveryFailureCause:")
 
 

@@ -13,8 +13,9 @@ from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.records import MessageRecord
 
-Delivery = tuple[Consumer, int, MessageRecord | TransientMessage | None, int, bool]
-"""Consumer, key, message or None, record number to read it from, redelivered flag."""
+Delivery = tuple[Consumer, int, MessageRecord | TransientMessage | None, int, int]
+"""Consumer, key, message or None, record number to read it from, redelivered: which delivery of
+its message it is, at least the second; 0 if none was before."""
 
 EFFORT_SHIFT: Final = 12
 """To write 4 KiB of headers takes about as long as another message."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.model.redelivery import Redelivery
+
 
 class Effective(NamedTuple):
     """What holds for one destination, until the policies change."""
@@ -19,3 +21,5 @@ class Effective(NamedTuple):
     """Most deliveries unacknowledged at once, of a subscription that says nothing."""
     dead_letter_queue: str
     """Where rejected messages go; empty: nowhere."""
+    redelivery: Redelivery | None = None
+    """How often, and when, rejected ones come again; None: nothing is said of it."""

@@ -161,12 +161,13 @@ class Plain:
                 receiver.room_bytes -= _UNREAD_BYTES
                 number = self._index.record_number(key)
             # As `Queue.is_flagged` says it, without a call for each message.
-            flagged = 0 < key <= flag_through
+            flagged: int = 0 < key <= flag_through
             if redelivered and not flagged:
                 flagged = key in redelivered.get(shelf, NO_SHELF)
-            step.append((consumer, key, record, number, flagged))
             if flagged:
                 queue.redelivered_total += 1
+                flagged = queue.delivery_count(key)
+            step.append((consumer, key, record, number, flagged))
             if consumer.mode is AcknowledgeMode.AUTO:
                 settle(key)
             else:

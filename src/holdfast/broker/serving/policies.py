@@ -26,7 +26,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import PolicyError
 from holdfast.model.destination import Kind
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
-from holdfast.model.policies import DISCARD, INDIVIDUAL, OPTIONS, Value, read_values
+from holdfast.model.policies import DISCARD, INDIVIDUAL, OPTIONS, Value, read_values, redelivery_of
 from holdfast.model.records import PolicyRecord
 from holdfast.model.wildcards import Shape, parse_pattern
 
@@ -82,7 +82,8 @@ class PolicyBook:
         assert isinstance(prefetch, int), "it was read so"
         target = "" if kind is Kind.TOPIC else self._dead_letter_queue(name, values)
         count = self._state.policies.change_count
-        return Effective(count, min(prefetch, self._settings.prefetch_max), target)
+        redelivery = redelivery_of({key: it.value for key, it in said.items()})
+        return Effective(count, min(prefetch, self._settings.prefetch_max), target, redelivery)
 
     def _dead_letter_queue(self, name: str, values: dict[str, Value]) -> str:
         strategy = values["deadLetterStrategy"]

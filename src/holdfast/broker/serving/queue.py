@@ -21,6 +21,7 @@ from typing import Protocol
 
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.serving.choice import Choice
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.custody import Custody
@@ -246,7 +247,7 @@ class Queue:
             if key < 0 and key in self.transients:
                 comebacks = self.custody.made_comebacks()
                 comebacks.volatile_again(key, failed=cause.is_failure)
-                self._rest(key, due_ms)
+                self.rest(key, due_ms)
 
     def returned(self, sequences: list[int], due_ms: int) -> None:
         """Give back, or let rest, what the log says came back, and is known to be on its way."""
@@ -257,11 +258,11 @@ class Queue:
         for sequence in sequences:
             coming = comebacks.arrived(sequence)
             if coming is not None:
-                self._rest(sequence, due_ms)
+                self.rest(sequence, due_ms)
                 self.give_back([sequence], redelivered=True, client=coming.client)
         self.touch()
 
-    def _rest(self, key: int, due_ms: int) -> None:
+    def rest(self, key: int, due_ms: int) -> None:
         """Let a message that is in nobody's hands rest, if it is due later."""
         if due_ms and not (key > 0 and self.has_ended(key)) and self.custody.rest(key, due_ms):
             self.leadership.rests(self)
@@ -344,6 +345,17 @@ class Queue:
         if 0 < key <= self.flag_through:
             return True
         return self._custody is not None and key in self._custody.redelivered
+
+    def returned_so_far(self, key: int) -> Returned:
+        """Give what came of a message so far: as the log says, or as is remembered of it."""
+        if key > 0:
+            return self.index.returned(key)
+        comebacks = None if self._custody is None else self._custody.comebacks
+        return NEVER if comebacks is None else comebacks.volatile.find(key) or NEVER
+
+    def delivery_count(self, key: int) -> int:
+        """Give which delivery of a message this one is, that is flagged: at least the second."""
+        return max(2, self.returned_so_far(key).attempts + 1)
 
     def close_subscription(self, consumer: Consumer) -> None:
         """Remove a consumer that gets nothing more; what it holds is not given back yet."""

@@ -20,6 +20,7 @@ HIDDEN_HEADERS = frozenset(
         "subscription",
         "ack",
         "redelivered",
+        "JMSXDeliveryCount",
         "JMSXUserID",
         # These are between the producer and its server.
         "receipt",

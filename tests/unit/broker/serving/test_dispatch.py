@@ -74,7 +74,7 @@ def test_messages_not_in_memory_come_with_their_place(desk, new_client) -> None:
     desk.queue().leadership.flow.forget(desk.queue().cache, [1])
     desk.subscribe(client=new_client())
     ((_, key, message, record_number, flagged),) = chain.from_iterable(desk.broker.dispatch())
-    assert (key, message, record_number, flagged) == (1, None, 2, True)
+    assert (key, message, record_number, flagged) == (1, None, 2, 2)
 
 
 def test_only_a_subscription_with_room_becomes_ready(desk, new_client) -> None:

@@ -10,6 +10,7 @@ from holdfast.model.destination import Kind
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
 from holdfast.model.policies import as_text
 from holdfast.model.records import PolicyRecord
+from holdfast.model.redelivery import Redelivery
 
 
 @pytest.fixture
@@ -41,10 +42,18 @@ def test_without_policies_the_settings_hold() -> None:
         "deadLetterQueue": ("dead", ""),
         "queuePrefix": ("ActiveMQ.DLQ.Queue.", ""),
         "queueSuffix": ("", ""),
+        "maximumRedeliveries": (6, ""),
+        "initialRedeliveryDelay": (1000, ""),
+        "redeliveryDelay": (1000, ""),
+        "useExponentialBackOff": ("false", ""),
+        "backOffMultiplier": (5.0, ""),
+        "maximumRedeliveryDelay": (-1, ""),
+        "useCollisionAvoidance": ("false", ""),
+        "collisionAvoidanceFactor": (0.15, ""),
     }
     assert told(broker, "a", Kind.TOPIC) == {"topicPrefetch": (65_535, "")}
-    assert broker.policies.of(broker.queue("a"))[1:] == (77, "dead")
-    assert broker.policies.of(broker.topic("a"))[1:] == (65_535, "")
+    assert broker.policies.of(broker.queue("a"))[1:3] == (77, "dead")
+    assert broker.policies.of(broker.topic("a"))[1:3] == (65_535, "")
 
 
 def test_each_key_is_from_the_pattern_that_says_most_of_the_name(broker) -> None:
@@ -123,3 +132,16 @@ def test_what_a_later_version_may_say_means_nothing(broker) -> None:
     assert found["queuePrefetch"] == (1_000, "")
     assert found["queueSuffix"] == (".s", "0 queue://a")
     assert found["queuePrefix"] == ("ActiveMQ.DLQ.Queue.", "")
+
+
+def test_redelivery_holds_once_anything_is_said_of_it() -> None:
+    """From any pattern, key by key; until then there is none, whatever the defaults are."""
+    broker = Broker(BrokerSettings())
+    broker.lead()
+    assert broker.policies.of(broker.queue("a.b")).redelivery is None
+    say(broker, "queue://a.>", maximumRedeliveries=3)
+    say(broker, "queue://a.b", redeliveryDelay=7)
+    assert broker.policies.of(broker.queue("a.b")).redelivery == Redelivery(3, delay_ms=7)
+    assert broker.policies.of(broker.queue("a.c")).redelivery == Redelivery(3)
+    say(broker, "queue://a.b", 0, queuePrefetch=7)
+    assert broker.policies.of(broker.queue("a.b")).redelivery == Redelivery(3)

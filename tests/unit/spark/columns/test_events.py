@@ -101,9 +101,7 @@ def test_every_kind_of_record_says_what_it_is_about() -> None:
         one | {"kind": "acknowledge", "sequences": [], "count": 0},
         {"kind": "format", "detail": {"level": 2}},
         {"kind": "policy", "detail": {"pattern": "queue://a", "revision": 3, "values": {}}},
-        one
-        | {"kind": "returned", "detail": {"cause": "rejected", "due_ms": 9}}
-        | {"sequences": [7, 5], "first_sequence": 5, "last_sequence": 7, "count": 2},
+        one | settled | {"kind": "returned", "detail": {"cause": "rejected", "due_ms": 9}},
     ]
     assert {"q", None} == {row["destination"] for row in rows}
     assert list(range(17)) == [row["ordinal"] for row in rows]

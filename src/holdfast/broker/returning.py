@@ -1,0 +1,157 @@
+"""
+Deliveries that fail: whether their messages come again, and when, or are dead.
+
+What a rejection, a subscription and the policies say of redelivery is weighed here, on the leader;
+the log says what came of it. Where nobody says anything of it, what is rejected is dead at once.
+
+Invariants:
+    What is lost with a connection counts as a failure of its message only where it was alone on
+    its subscription; what is lost with a leader never counts.
+    Without a word on redelivery nothing is dead because of lost connections.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.broker.destinations import Destinations
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.outputs import Replier
+from holdfast.broker.receipts import Receipts
+from holdfast.broker.routing import Routing
+from holdfast.broker.sending import Sending
+from holdfast.broker.serving import late
+from holdfast.broker.serving.policies import PolicyBook
+from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import LevelNotReachedError
+from holdfast.model.format_level import RETURNS_LEVEL
+from holdfast.model.policies import redelivery_of
+from holdfast.model.records import ReturnCause
+from holdfast.model.redelivery import Redelivery
+
+
+class Rejection(NamedTuple):
+    """What a consumer says as it rejects a delivery."""
+
+    requeue: bool | None = None
+    """Whether it comes again; None: as is said elsewhere."""
+    delay_ms: int | None = None
+    """How long it rests if it does; None: as is said elsewhere."""
+
+
+SILENT = Rejection()
+"""Nothing beside the rejection itself."""
+
+
+class Returning:
+    """Weighs what comes of deliveries that failed."""
+
+    __slots__ = (
+        "_destinations",
+        "_policies",
+        "_receipts",
+        "_routing",
+        "_sending",
+        "_settings",
+        "_state",
+    )
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        state: BrokerState,
+        *,
+        receipts: Receipts,
+        destinations: Destinations,
+        routing: Routing,
+        sending: Sending,
+        policies: PolicyBook,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._receipts = receipts
+        self._destinations = destinations
+        self._routing = routing
+        self._sending = sending
+        self._policies = policies
+
+    @property
+    def now_ms(self) -> int:
+        """The time, in milliseconds since the epoch; it never runs back over a failover."""
+        return max(self._sending.now_microseconds, self._state.timestamp) // 1000
+
+    def due_of(self, subscription: Subscription, key: int, said: Rejection) -> int | None:
+        """
+        Give when a delivery that is rejected comes again: 0 at once; None: it is dead.
+
+        Raises:
+            UnknownDeliveryError: It is not in delivery on this subscription.
+            LevelNotReachedError: It asks for what the log cannot say yet.
+        """
+        if key not in subscription.unacknowledged:
+            raise late.not_in_delivery(key)
+        queue = subscription.queue
+        if queue is None or said.requeue is False:
+            return None
+        if self._state.format_level < RETURNS_LEVEL:
+            if said != SILENT:
+                raise LevelNotReachedError.of("returns", RETURNS_LEVEL, self._state.format_level)
+            return None
+        rule = self.rule_of(subscription)
+        failures = queue.returned_so_far(key).failures + 1
+        delay_ms = said.delay_ms
+        if said.requeue is None:
+            if rule is None and delay_ms is None:
+                return None
+            rule = rule or Redelivery()
+            if rule.is_exhausted(failures):
+                return None
+            if delay_ms is None:
+                delay_ms = rule.delay_of(failures, f"{queue.number} {key} {failures}")
+        return self.now_ms + delay_ms if delay_ms else 0
+
+    def rule_of(self, subscription: Subscription) -> Redelivery | None:
+        """Give what holds for a consumer's deliveries, None if nothing was said of it."""
+        queue = subscription.queue
+        if queue is None or self._state.format_level < RETURNS_LEVEL:
+            return None
+        base = self._policies.of(queue).redelivery
+        said = subscription.redelivery
+        return base if said is None else redelivery_of(said, base)
+
+    def give_back(
+        self,
+        subscription: Subscription,
+        key: int,
+        due_ms: int,
+        replier: Replier,
+        receipt: bytes | None,
+    ) -> None:
+        """Let a rejected delivery come again, when the log says so, and not before it is due."""
+        queue = subscription.queue
+        assert queue is not None, "only queues keep messages"
+        del subscription.unacknowledged[key]
+        queue.send_back([key], ReturnCause.REJECTED, subscription.client, due_ms=due_ms)
+        queue.touch()
+        if receipt is not None:
+            self._receipts.reply_after_pending(replier, receipt)
+        self._routing.refill(subscription)
+
+    def dies_with(self, subscription: Subscription) -> int | None:
+        """Give the delivery that is dead if its consumer's connection is lost, None if none is."""
+        queue = subscription.queue
+        if queue is None or len(subscription.unacknowledged) != 1:
+            return None
+        if self._state.format_level < RETURNS_LEVEL:
+            return None
+        (key,) = subscription.unacknowledged
+        rule = self.rule_of(subscription)
+        failures = queue.returned_so_far(key).failures + 1
+        return key if rule is not None and rule.is_exhausted(failures) else None
+
+    def wake(self) -> None:
+        """Let what rested until now be dispatched, in so many steps as a turn may have."""
+        leadership = self._destinations.leadership
+        if leadership.alarms and leadership.alarms[0][0] <= self.now_ms:
+            leadership.wake(self.now_ms, self._settings.step_count_max)

@@ -1,0 +1,56 @@
+"""
+The choice of a queue on which messages may rest that this leader has not come by yet.
+
+The log says until when each of them rests. This leader comes by them as by all others, in order,
+and puts them aside until they are due.
+
+Invariants, beside those of `plain`:
+    What the log lets rest is not assigned as it is first come by, due or not: it is put aside, and
+    comes back when it is due.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.serving.choice import Choice, Settle
+from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.plain import Plain
+from holdfast.broker.serving.queue import Queue
+
+
+class Careful(Plain):
+    """Round robin that looks at each message before it is given."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(queue)
+        self._left = 0
+        """So many more may be put aside in this step."""
+
+    def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
+        """Do as `Plain` does; to put many aside is a step, too."""
+        self._left = count_max
+        is_over = super().assign(settle, step, count_max)
+        return is_over and self._left > 0
+
+    def next_key(self) -> int:
+        """Take the next message that does not rest."""
+        queue = self._queue
+        while self._left > 0:
+            before = self.cursor
+            key = super().next_key()
+            # Below it stands what was given back: that has rested, if it had to.
+            due_ms = queue.index.returned(key).due_ms if key >= before else 0
+            if not due_ms:
+                return key
+            queue.rest(key, due_ms)
+            self._left -= 1
+        return 0
+
+
+def choose(queue: Queue) -> Choice:
+    """Give the choice that a queue needs."""
+    chunks = queue.index.chunks.values()
+    if any(chunk.returns is not None and chunk.returns.dues is not None for chunk in chunks):
+        return Careful(queue)
+    return Plain(queue)

@@ -1,0 +1,55 @@
+"""
+The columns that only some chunks have, as bytes and back.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.lasting.columns import DUE, RETURNED, columns_bytes, decode_columns
+from holdfast.broker.lasting.columns import encode_columns as encode
+from holdfast.broker.lasting.returns import NEVER, Returned
+from holdfast.broker.lasting.sequence_index import Chunk
+
+
+def chunk(**slots: Returned) -> Chunk:
+    made = Chunk(0)
+    for name, returned in slots.items():
+        made.put_returned(int(name.removeprefix("slot")), returned)
+    return made
+
+
+@pytest.mark.parametrize("slots", [range(2, 9), [2, 5, 8]], ids=["whole", "listed"])
+@pytest.mark.parametrize(
+    ("returned", "mask"),
+    [
+        (NEVER, 0),
+        (Returned(1), RETURNED),
+        (Returned(3, 2), RETURNED),
+        (Returned(1, 0, 9), RETURNED | DUE),
+        (Returned(0, 0, 9), DUE),
+    ],
+)
+def test_they_come_back(slots, returned, mask) -> None:
+    """Only those of which something is to be said, and as long as is told."""
+    found, columns = encode(chunk(slot5=returned), slots)
+    assert (found, len(columns)) == (mask, columns_bytes(mask, len(slots)))
+    back = Chunk(0)
+    parts = iter(columns)
+    decode_columns(mask, back, slots, lambda count: bytes(next(parts) for _ in range(count)))
+    assert (NEVER if back.returns is None else back.returns.of(5)) == returned
+
+
+def test_what_was_only_is_not_said() -> None:
+    """Equal states have equal bytes, whatever they were before."""
+    made = chunk(slot5=Returned(1, 0, 9), slot6=Returned(1))
+    made.put_returned(5, NEVER)
+    assert encode(made, range(10))[0] == RETURNED
+
+
+def test_what_is_not_known_is_refused() -> None:
+    """By whoever skips it, too: its length is not known either."""
+    with pytest.raises(ValueError, match="columns 0x0009"):
+        decode_columns(9, Chunk(0), [], bytes)
+    with pytest.raises(ValueError, match="columns 0x0001"):
+        columns_bytes(1, 3)
