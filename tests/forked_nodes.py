@@ -36,7 +36,11 @@ from typing import Any, Final
 ORDER_BYTES_MAX: Final = 1 << 20
 PROGRAM: Final = ["-m", "holdfast"]
 # What a served node has loaded after a while, beside what the first two import.
-MODULES: Final = ("holdfast.cli.serve", "holdfast.server.node", "encodings.idna", "encodings.ascii")
+MODULES: Final = (
+    *("holdfast.cli.serve", "holdfast.server.node", "encodings.idna", "encodings.ascii"),
+    *("holdfast.admin.bodies", "holdfast.admin.metrics", "anyio._backends._asyncio"),
+    "holdfast.selectors.selector",
+)
 
 
 class ForkedProcess:

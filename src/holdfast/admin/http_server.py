@@ -20,7 +20,6 @@ import socket
 from collections.abc import Generator
 from typing import Any
 
-import anyio.lowlevel
 import h11
 import uvicorn
 from starlette.types import ASGIApp
@@ -96,9 +95,6 @@ class AdminServer:
             (self._host, self._port), family=family, backlog=BACKLOG
         )
         self._socket.setblocking(False)
-        # Starlette's own: what answers in pieces stand on is read in now, for 20 ms, and not by the
-        # first of them, while clients wait.
-        await anyio.lowlevel.checkpoint()
         self._task = asyncio.create_task(self._server.serve([self._socket]), name="admin port")
         accepting = asyncio.create_task(self._server.accepting.wait())
         await asyncio.wait({self._task, accepting}, return_when=asyncio.FIRST_COMPLETED)

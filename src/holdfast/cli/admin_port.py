@@ -8,16 +8,15 @@ names that `holdfast serve` reads.
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
+from holdfast.config.plain_values import UnreadError, plain_value
 from holdfast.errors import AuthenticationError, ConfigError, LinkLostError
 
 ADMIN_DEFAULT = "127.0.0.1:8161"
@@ -39,12 +38,6 @@ SecretOption = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
-
-
-@cache
-def _reader(kind: Any) -> TypeAdapter[Any]:
-    """Give what reads such values; it takes long to make, and a node that starts needs none."""
-    return TypeAdapter(kind)
 
 
 def to_ask(admin: str) -> RemoteNode:
@@ -86,11 +79,8 @@ def parse_status(node: RemoteNode, answer: dict[str, Any]) -> NodeStatus:
     Raises:
         LinkLostError: The node is no Holdfast node.
     """
-    try:
-        status: NodeStatus = _reader(NodeStatus).validate_python(answer)
-        return status
-    except ValidationError as error:
-        raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
+    status: NodeStatus = _read(node, NodeStatus, answer)
+    return status
 
 
 def read_queues(node: RemoteNode) -> list[QueueStatus]:
@@ -100,12 +90,8 @@ def read_queues(node: RemoteNode) -> list[QueueStatus]:
     Raises:
         LinkLostError: The node cannot be reached, or is no Holdfast node.
     """
-    try:
-        found = read_queue_pages(node).get("queues")
-        queues: list[QueueStatus] = _reader(list[QueueStatus]).validate_python(found)
-        return queues
-    except ValidationError as error:
-        raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
+    queues: list[QueueStatus] = _read(node, list[QueueStatus], read_queue_pages(node).get("queues"))
+    return queues
 
 
 def read_queue_pages(node: RemoteNode) -> dict[str, Any]:
@@ -133,10 +119,26 @@ def read_holds(node: RemoteNode) -> list[HoldStatus] | None:
     """
     try:
         found = node.get("/holds").get("holds")
-        holds: list[HoldStatus] = _reader(list[HoldStatus]).validate_python(found)
-        return holds
     except AuthenticationError:
         return None
+    holds: list[HoldStatus] = _read(node, list[HoldStatus], found)
+    return holds
+
+
+def _read(node: RemoteNode, kind: Any, answer: object) -> Any:
+    """
+    Read what a node has answered.
+
+    Raises:
+        LinkLostError: It is not of this kind.
+    """
+    try:
+        return plain_value(kind, answer)
+    except UnreadError:
+        from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_python(answer)
     except ValidationError as error:
         raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
 

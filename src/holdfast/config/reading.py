@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
 from holdfast.config.catalogue import CATALOGUE, Setting
-from holdfast.config.plain_values import UnreadError, plain_value
+from holdfast.config.plain_values import plain_value
 from holdfast.config.read_with import ReadWith
 from holdfast.config.sizes import read_size
 from holdfast.model.allowed import Allowed
@@ -56,8 +56,6 @@ def _read_plain(setting: Setting, value: object) -> Any:
     Raises:
         ValueError: It does need it, if only to be told what is wrong.
     """
-    if isinstance(value, bool):
-        raise UnreadError
     if setting.unit.startswith("bytes"):
         value = read_size(value)
     return plain_value(setting.hint, value)

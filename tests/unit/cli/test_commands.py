@@ -56,6 +56,7 @@ UNNEEDED_BY_A_NODE: Final = [
         (["--version"], ["pydantic", "structlog", "asyncio", "holdfast.client", "rich"]),
         (["send", "--help"], ["structlog", "uvicorn", "holdfast.journal", "holdfast.admin"]),
         (["serve", "--help"], ["holdfast.client", "holdfast.spark", "holdfast.cli.cluster"]),
+        (["status", "--admin", "127.0.0.1:1"], ["pydantic", "rich", "structlog", "asyncio"]),
         ([*_SEND, "--timeout", "1"], ["pydantic", "rich", "structlog", "uvicorn"]),
         ([*_RECEIVE, "--timeout", "0"], ["pydantic", "rich", "structlog", "uvicorn"]),
     ],

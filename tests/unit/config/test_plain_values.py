@@ -5,13 +5,23 @@ What is read without pydantic is what pydantic would have made of it.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from holdfast.admin.status import (
+    DamageStatus,
+    DurationStatus,
+    MemberStatus,
+    NodeStatus,
+    StoreStatus,
+    as_json,
+)
 from holdfast.config.address import Address
-from holdfast.config.catalogue import CATALOGUE
+from holdfast.config.catalogue import CATALOGUE, SPELLINGS
 from holdfast.config.members import parse_member
 from holdfast.config.plain_values import UnreadError, plain_value
 from holdfast.config.reading import _read_any, _read_plain
@@ -67,15 +77,61 @@ def test_what_people_write_is_plain(path: str, value: object, found: object) -> 
     """
     Else a node would import pydantic for it.
     """
-    from holdfast.config.catalogue import SPELLINGS
-
     assert _read_plain(SPELLINGS[path], value) == found
 
 
-@pytest.mark.parametrize("kind", [bytes, list[str], tuple[int, str], int | str, dict[str, int]])
+@pytest.mark.parametrize("kind", [bytes, set[str], tuple[int, str], int | str, dict[str, int]])
 def test_a_kind_that_no_setting_has_is_not_read(kind: object) -> None:
     """
     One that is added is pydantic's until somebody has thought about it.
     """
     with pytest.raises(UnreadError):
         plain_value(kind, "7")
+
+
+STATUS = NodeStatus(
+    name="a",
+    members=(MemberStatus(name="b"), MemberStatus(name="c")),
+    store=StoreStatus(damage=(DamageStatus(segment="s", byte=1, index=2, reason="r"),)),
+    refusals={"x": 1},
+)
+
+
+def test_an_answer_of_a_node_is_plain() -> None:
+    """
+    Every command that asks one would import pydantic for it.
+    """
+    assert plain_value(NodeStatus, json.loads(json.dumps(as_json(STATUS)))) == STATUS
+    assert plain_value(list[MemberStatus], [as_json(it) for it in STATUS.members]) == [
+        *STATUS.members
+    ]
+
+
+@pytest.mark.parametrize("value", [None, True, 1, 1.5, "1", "x", [], [[1.5, 2]], {}, {"x": "y"}])
+@pytest.mark.parametrize("kind", [NodeStatus, StoreStatus, DurationStatus, MemberStatus])
+def test_a_field_is_read_as_pydantic_reads_it(kind: Any, value: object) -> None:
+    """
+    Whatever another version, or another program on the port, puts there.
+    """
+    adapter = TypeAdapter(kind)
+    usual: dict[str, Any] = {"name": "a"} if kind in {NodeStatus, MemberStatus} else {}
+    for name in [*kind.__dataclass_fields__, "invented_later"]:
+        answer = {**usual, name: value}
+        try:
+            found = plain_value(kind, answer)
+        except UnreadError:
+            continue
+        try:
+            expected = adapter.validate_python(answer)
+        except ValidationError:
+            expected = "refused"
+        assert repr(expected) == repr(found), name
+
+
+@pytest.mark.parametrize("answer", [None, [], "a", {}, {"hello": "world"}])
+def test_what_lacks_what_it_should_have_is_not_read(answer: object) -> None:
+    """
+    pydantic says what that is.
+    """
+    with pytest.raises(UnreadError):
+        plain_value(NodeStatus, answer)

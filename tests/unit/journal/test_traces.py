@@ -12,6 +12,7 @@ from holdfast.journal.ballot import LogClaim
 from holdfast.journal.found_log import LogScan
 from holdfast.journal.scan import scan_log
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
+from holdfast.journal.traces import used_end
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
@@ -138,3 +139,17 @@ def test_a_segment_of_a_later_version_is_named(disk: SimulatedDisk, eight: Local
     disk.replace_content(path, bytes(block))
     with pytest.raises(StoreError, match=r"segment cannot be read: .*version 9"):
         scan(disk)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 65_535, 65_536, 65_537, 131_072, 200_000])
+def test_the_end_of_what_is_used_is_behind_the_last_byte_that_is_not_zero(size: int) -> None:
+    """
+    Wherever that stands; it is sought by pieces, as byte by byte took a third of a node's start.
+    """
+    assert used_end(bytes(size)) == 0
+    for last in {0, 1, 7, 8, 9, 65_535, 65_536, 65_537, size // 2, size - 1}:
+        if 0 <= last < size:
+            data = bytearray(size)
+            data[last] = 1
+            assert used_end(bytes(data)) == (last + 8) & ~7
+    assert used_end(b"\1" * size) == (size + 7) & ~7
