@@ -14,6 +14,7 @@ import gc
 import os
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]  # noqa: F401 - pyarrow will load it
 import pyspark.worker  # noqa: F401 - what it loads is loaded for the workers
 from pyspark.daemon import manager
 

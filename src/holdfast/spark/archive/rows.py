@@ -18,6 +18,7 @@ Pure: Arrow in memory, no files, no Spark.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -103,8 +104,6 @@ _HAS_QUEUE: Final = np.array(
 """The types of record whose payload begins with a queue's number."""
 _NUMBER: Final = np.dtype([("number", "<u4")])
 _SEQUENCE: Final = np.dtype([("number", "<u8")])
-_KINDS: Final = pa.array([*(TYPE_NAMES.get(code, "") for code in range(256)), *NO_RECORDS.values()])
-"""What a row's `kind` says, by the record's type; behind them the entries without records."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -157,7 +156,7 @@ def block_rows(
         "chain": cut_binary(block.buffer, chains, chains + CHAIN_BYTES).take(
             integers(of_entry, pa.int64())
         ),
-        "kind": _KINDS.take(integers(rows.kinds, pa.int64())),
+        "kind": _kinds().take(integers(rows.kinds, pa.int64())),
         "queue_number": integers(queue_numbers, pa.int64(), queue_numbers > 0),
         "destination": _destinations(queue_numbers, facts),
         "sequence": rows.message_numbers("sequence"),
@@ -339,6 +338,17 @@ def _names(numbers: Numbers, names: dict[int, str]) -> pa.Array:
     encoded = integers(numbers, pa.int64(), numbers > 0).dictionary_encode()
     known = [names.get(number) for number in encoded.dictionary.to_pylist()]
     return pa.array(known, pa.string()).take(encoded.indices)
+
+
+@cache
+def _kinds() -> pa.Array:
+    """
+    What a row's `kind` says, by the record's type; behind them the entries without records.
+
+    Made when it is wanted: pyarrow loads pandas for its first array of Python's objects, and who
+    only plans a query makes none.
+    """
+    return pa.array([*(TYPE_NAMES.get(code, "") for code in range(256)), *NO_RECORDS.values()])
 
 
 def _some(values: Numbers) -> pa.Array:

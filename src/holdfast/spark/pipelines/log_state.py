@@ -14,7 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -55,8 +55,6 @@ _UNKNOWN: Final[dict[str, Any]] = {
 """What of a data file its reader need not know."""
 _WITH_FILE: Final = RECORDS.append(pa.field("file", pa.string()))
 ROWS_MAX: Final = 16_384
-_ON_SEVERAL: Final = pa.array([bytes([flags]) for flags in range(256) if flags & PLACES])
-"""How the facts of a message that stands on several queues begin."""
 
 
 def spark_schema() -> Any:
@@ -119,6 +117,12 @@ def _without_content(found: pa.RecordBatch, file: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=_WITH_FILE)
 
 
+@cache
+def _on_several() -> pa.Array:
+    """How the facts of a message that stands on several queues begin (`archive.rows._kinds`)."""
+    return pa.array([bytes([flags]) for flags in range(256) if flags & PLACES])
+
+
 def each_place(rows: pa.RecordBatch) -> pa.RecordBatch:
     """
     Give these rows, and behind them one for each other place of a message that has several.
@@ -129,7 +133,7 @@ def each_place(rows: pa.RecordBatch) -> pa.RecordBatch:
     packed = rows.column("record")
     if packed.null_count == len(rows):
         return rows
-    has_several = pc.is_in(pc.binary_slice(packed, 0, 1), value_set=_ON_SEVERAL)
+    has_several = pc.is_in(pc.binary_slice(packed, 0, 1), value_set=_on_several())
     which = pc.indices_nonzero(pc.and_(has_several, pc.equal(rows.column("kind"), "message")))
     found: list[tuple[int, int, int]] = [
         (which[row].as_py(), *place)

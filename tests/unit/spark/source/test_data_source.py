@@ -4,6 +4,8 @@ What Spark is told about the data source, without Spark.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ import pyspark_holdfast
 from holdfast.errors import ConfigError
 from holdfast.spark.columns.schema import default_columns, spark_schema
 from holdfast.spark.source.data_source import HoldfastDataSource
+from trials.pipeline.written_archive import archived_log
+from trials.pipeline.written_log import orders_log
 
 
 def source(**options: str) -> HoldfastDataSource:
@@ -64,3 +68,30 @@ def test_a_queue_cannot_be_overwritten(tmp_path: Path) -> None:
     for make in (made.writer, made.streamWriter):
         with pytest.raises(ConfigError, match="cannot be overwritten"):
             make(rows, overwrite=True)
+
+
+PLANNING = """
+import json, pickle, sys
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from holdfast.spark.source.data_source import HoldfastDataSource
+for path in sys.argv[1:]:
+    made = HoldfastDataSource({"path": path})
+    assert pickle.dumps(made.reader(made.schema()).partitions())
+    stream = made.streamReader(made.schema())
+    begin = stream.initialOffset()
+    end = stream.latestOffset(begin, ReadAllAvailable())
+    assert pickle.dumps(stream.partitions(begin, end))
+print("pandas" in sys.modules)
+"""
+
+
+def test_who_plans_a_query_loads_no_pandas(tmp_path: Path) -> None:
+    """
+    Each kind of planning and each stream has a process of its own, where pandas takes half of
+    the time; pyarrow loads it for its first array of Python's objects.
+    """
+    log = orders_log(tmp_path / "log", b"one", b"two")
+    archived_log(log, tmp_path / "archive", per_range=2)
+    line = [sys.executable, "-c", PLANNING, str(tmp_path / "log"), str(tmp_path / "archive")]
+    ended = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.stdout.strip(), ended.stderr) == ("False", "")
