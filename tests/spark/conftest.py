@@ -104,6 +104,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield nodes
 
 
+@pytest.fixture(scope="module")
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A cluster of one node, for tests to which others are nothing: it costs a third."""
+    with LocalCluster(tmp_path_factory.mktemp("one"), "single") as nodes:
+        nodes.start()
+        yield nodes
+
+
 @pytest.fixture(autouse=True)
 def _warnings_of_spark() -> Iterator[None]:
     """Spark's own Python warns about sockets it leaves to the garbage collector."""

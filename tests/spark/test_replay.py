@@ -64,23 +64,23 @@ def bodies(cluster: LocalCluster, queue: str, count: int) -> list[bytes]:
 
 
 def test_a_second_run_stores_only_what_is_new(
-    spark: SparkSession, cluster: LocalCluster, log: Path
+    spark: SparkSession, one_node: LocalCluster, log: Path
 ) -> None:
     """The same choice again, after the source has grown: the old ones keep their numbers."""
     choice = Choice(destinations=("orders",), where="sequence % 2 = 0")
     source = {"path": str(log)}
     target = "/queue/replay.twice"
-    assert replay(spark, source, choice, target, cluster.uri).confirmed == 50
+    assert replay(spark, source, choice, target, one_node.uri).confirmed == 50
     with WrittenLog(log) as written:
         write(written, 101, 110)
-    assert replay(spark, source, choice, target, cluster.uri).confirmed == 55
+    assert replay(spark, source, choice, target, one_node.uri).confirmed == 55
     expected = [b"o%d" % n for n in range(2, 111, 2)]
-    assert bodies(cluster, target, 55) == expected
+    assert bodies(one_node, target, 55) == expected
 
 
 @pytest.mark.parametrize("senders", [1, 2])
 def test_copies_that_both_went_on_and_bare_ones_lose_nothing(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path, senders: int
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path, senders: int
 ) -> None:
     """
     Two that led on copies of one log gave the same sequences to others: all of them are stored.
@@ -93,27 +93,27 @@ def test_copies_that_both_went_on_and_bare_ones_lose_nothing(
             written.put(*(message(1, n, b"%b%d" % (name.encode(), n)) for n in range(16, 31)))
         source = {"path": str(tmp_path / name)}
         for _ in range(2):
-            done = replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+            done = replay(spark, source, Choice(), target, one_node.uri, senders=senders)
             assert done.confirmed == 30
     expected = {b"%d" % n for n in range(1, 16)}
     expected |= {b"%b%d" % (name, n) for n in range(16, 31) for name in (b"a", b"b")}
-    found = bodies(cluster, target, 45)
+    found = bodies(one_node, target, 45)
     assert (expected, 45) == (set(found), len(found))
     for path in (tmp_path / "b").glob("ballot*"):
         path.unlink()
     with pytest.raises(StoreError, match="does not tell which cluster"):
-        replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+        replay(spark, source, Choice(), target, one_node.uri, senders=senders)
 
 
 def test_more_producers_than_the_target_remembers_are_refused(
-    spark: SparkSession, cluster: LocalCluster, log: Path
+    spark: SparkSession, one_node: LocalCluster, log: Path
 ) -> None:
     """Those that are forgotten would be stored twice by the next run; nothing is sent."""
     source, target = {"path": str(log)}, "/queue/replay.bounded"
     with pytest.raises(LimitReachedError, match=r"2 producers would number.*--producers-max 2"):
-        replay(spark, source, Choice(), target, cluster.uri, producers_max=1)
+        replay(spark, source, Choice(), target, one_node.uri, producers_max=1)
     choice = Choice(where="sequence = 1")
-    assert replay(spark, source, choice, target, cluster.uri, producers_max=2).confirmed == 2
+    assert replay(spark, source, choice, target, one_node.uri, producers_max=2).confirmed == 2
 
 
 def test_of_the_log_only_what_is_needed_is_read(
@@ -185,7 +185,7 @@ def test_what_may_not_be_committed_is_sent_only_when_asked_for(
 
 
 def test_many_senders_and_one_store_nothing_twice(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path
 ) -> None:
     """
     Whoever sends a block gives its messages the same numbers; within each, order is kept.
@@ -200,7 +200,7 @@ def test_many_senders_and_one_store_nothing_twice(
         source,
         Choice(where="sequence < 10041"),
         target,
-        cluster.uri,
+        one_node.uri,
         senders=3,
         told=lambda progress: heard.append(progress.confirmed),
     )
@@ -210,10 +210,10 @@ def test_many_senders_and_one_store_nothing_twice(
         with WrittenLog(tmp_path) as written:
             write(written, 10_041 + 10 * senders, 10_050 + 10 * senders)
         again = replay(
-            spark, source, Choice(where="sequence < 10041"), target, cluster.uri, senders=senders
+            spark, source, Choice(where="sequence < 10041"), target, one_node.uri, senders=senders
         )
         assert again.confirmed == 180
-    found = bodies(cluster, target, 180)
+    found = bodies(one_node, target, 180)
     for kind in (b"o", b"m"):
         for block in (range(9_951, 10_000), range(10_000, 10_041)):
             expected = [b"%b%d" % (kind, n) for n in block]
@@ -242,22 +242,22 @@ def test_what_a_replay_has_stored_is_never_its_own_choice(
 
 @pytest.mark.parametrize(("target", "senders"), [("/topic/replay.many", 2), ("/queue/x", 0)])
 def test_senders_that_cannot_be_are_refused(
-    spark: SparkSession, cluster: LocalCluster, log: Path, target: str, senders: int
+    spark: SparkSession, one_node: LocalCluster, log: Path, target: str, senders: int
 ) -> None:
     """A topic stores nothing, so a task that runs twice would send twice."""
     with pytest.raises(ConfigError, match="senders: "):
-        replay(spark, {"path": str(log)}, Choice(), target, cluster.uri, senders=senders)
+        replay(spark, {"path": str(log)}, Choice(), target, one_node.uri, senders=senders)
 
 
 def test_messages_keep_their_order_and_headers(
-    spark: SparkSession, cluster: LocalCluster, log: Path
+    spark: SparkSession, one_node: LocalCluster, log: Path
 ) -> None:
     """Both queues into one, in the order of the log; the application's headers are as sent."""
     target = "/queue/replay.order"
     choice = Choice(end_time="2023-11-14T22:13:22Z")
-    done = replay(spark, {"path": str(log)}, choice, target, cluster.uri)
+    done = replay(spark, {"path": str(log)}, choice, target, one_node.uri)
     assert done.by_destination == {"orders": 10, "mail": 10}
-    with blocking.connect(cluster.uri) as connection:
+    with blocking.connect(one_node.uri) as connection:
         with connection.subscribe(target) as subscription:
             taken = [subscription.receive(5) for _ in range(20)]
             expected = [b"%b%d" % (kind, n) for n in range(1, 11) for kind in (b"o", b"m")]
@@ -270,10 +270,10 @@ def test_messages_keep_their_order_and_headers(
                 it.acknowledge(confirm=True)
 
 
-def test_the_rate_is_kept(spark: SparkSession, cluster: LocalCluster, log: Path) -> None:
+def test_the_rate_is_kept(spark: SparkSession, one_node: LocalCluster, log: Path) -> None:
     """Twenty messages at fifty per second take four tenths of a second, less the first."""
     choice = Choice(destinations=("mail",), where="sequence <= 20")
-    done = replay(spark, {"path": str(log)}, choice, "/queue/replay.rate", cluster.uri, rate=50)
+    done = replay(spark, {"path": str(log)}, choice, "/queue/replay.rate", one_node.uri, rate=50)
     assert done.confirmed == 20
     assert done.seconds >= 0.36
 
@@ -307,13 +307,13 @@ def test_a_condition_must_mean_the_same_tomorrow(
 
 
 def test_the_command_tells_what_it_did(
-    spark: SparkSession, cluster: LocalCluster, log: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, one_node: LocalCluster, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A dry run counts and sends nothing; the real one tells the same number."""
     command = ["replay", "/queue/replay.command", "--path", str(log), "--destination", "mail"]
-    command += ["--where", "body_size = 2", "--uri", cluster.uri, "--master", "local[2]", "--json"]
+    command += ["--where", "body_size = 2", "--uri", one_node.uri, "--master", "local[2]", "--json"]
     run([*command, "--dry-run"])
     assert json.loads(capsys.readouterr().out) == {"would_send": 9, "by_destination": {"mail": 9}}
     run(command)
     assert json.loads(capsys.readouterr().out)["confirmed"] == 9
-    assert bodies(cluster, "/queue/replay.command", 9) == [b"m%d" % n for n in range(1, 10)]
+    assert bodies(one_node, "/queue/replay.command", 9) == [b"m%d" % n for n in range(1, 10)]

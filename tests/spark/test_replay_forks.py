@@ -51,7 +51,7 @@ def bodies(uri: str, queue: str, count: int) -> Counter[bytes]:
 
 
 def test_a_forced_promotion_between_two_runs_loses_and_doubles_nothing(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path
 ) -> None:
     """
     Each of a pair goes on without the other; the same replay reads the one, then the other. What
@@ -61,7 +61,7 @@ def test_a_forced_promotion_between_two_runs_loses_and_doubles_nothing(
 
     def replayed(node: LocalNode, senders: int) -> int:
         source = {"url": f"http://{node.admin}", "secret_file": str(pair.secret_path)}
-        return replay(spark, source, Choice(), target, cluster.uri, senders=senders).confirmed
+        return replay(spark, source, Choice(), target, one_node.uri, senders=senders).confirmed
 
     with LocalCluster(tmp_path, "pair") as pair:
         pair.start()
@@ -82,11 +82,11 @@ def test_a_forced_promotion_between_two_runs_loses_and_doubles_nothing(
 
     expected = {b"before": 2, b"first": 3, b"second": 2}
     texts = [b"%b %d" % (who, n) for who, most in expected.items() for n in range(1, most + 1)]
-    assert bodies(cluster.uri, target, 7) == Counter(texts)
+    assert bodies(one_node.uri, target, 7) == Counter(texts)
 
 
 def test_two_copies_of_a_single_node_share_no_numbers(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path
 ) -> None:
     """A disk that was copied, or set back to an older state of itself: both began the same term."""
     target = "/queue/replay.copied"
@@ -105,14 +105,14 @@ def test_two_copies_of_a_single_node_share_no_numbers(
             node.stop()
             source = {"path": str(node.data)}
             for senders in (1, 2):
-                done = replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+                done = replay(spark, source, Choice(), target, one_node.uri, senders=senders)
                 assert done.confirmed == 4
     texts = [b"%b %d" % (who, n) for who in (b"before", b"first", b"second") for n in (1, 2)]
-    assert bodies(cluster.uri, target, 6) == Counter(texts)
+    assert bodies(one_node.uri, target, 6) == Counter(texts)
 
 
 def test_two_that_send_the_same_at_once_store_it_once(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path
 ) -> None:
     """As Spark does where it speculates, and an operator who starts a command twice."""
     with WrittenLog(tmp_path) as written:
@@ -130,16 +130,16 @@ def test_two_that_send_the_same_at_once_store_it_once(
 
     def run(senders: int) -> ReplayProgress:
         source = {"path": str(tmp_path)}
-        return replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+        return replay(spark, source, Choice(), target, one_node.uri, senders=senders)
 
     with ThreadPoolExecutor(3) as pool:
         assert [done.confirmed for done in pool.map(run, (1, 1, 2))] == [3000] * 3
     expected = Counter(b"%d-%d" % (queue, n) for queue in (1, 2) for n in range(1, 1501))
-    assert bodies(cluster.uri, target, 3000) == expected
+    assert bodies(one_node.uri, target, 3000) == expected
 
 
 def test_a_gap_that_comes_behind_what_was_sent_doubles_nothing(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path
 ) -> None:
     """As where an archive fell behind the cleaner, and went on with --accept-gap."""
     with WrittenLog(tmp_path / "log") as written:
@@ -151,14 +151,14 @@ def test_a_gap_that_comes_behind_what_was_sent_doubles_nothing(
     for manifest in later:
         manifest.rename(tmp_path / manifest.name)
     source, target = {"path": str(tmp_path / "archive")}, "/queue/replay.gap"
-    assert replay(spark, source, Choice(), target, cluster.uri).confirmed == 14
+    assert replay(spark, source, Choice(), target, one_node.uri).confirmed == 14
     for manifest in later[1:]:  # entries 16 to 20 are never archived
         (tmp_path / manifest.name).rename(manifest)
     for senders in (1, 2):
-        done = replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+        done = replay(spark, source, Choice(), target, one_node.uri, senders=senders)
         assert done.confirmed == 24
     expected = Counter(b"%d" % n for n in range(1, 30) if not 15 <= n < 20)
-    assert bodies(cluster.uri, target, 24) == expected
+    assert bodies(one_node.uri, target, 24) == expected
 
 
 def bodies_while(
@@ -176,7 +176,7 @@ def bodies_while(
 
 
 def test_a_topic_that_is_read_gets_everything_each_time(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path
 ) -> None:
     """In the order of the log, also if more than a window is sent; nobody is asked to remember."""
     with WrittenLog(tmp_path) as written:
@@ -184,14 +184,14 @@ def test_a_topic_that_is_read_gets_everything_each_time(
         written.put(*(message(1, n, b"%d" % n) for n in range(1, 1501)))
     expected = [b"%d" % n for n in range(1, 1501)]
     with (
-        blocking.connect(cluster.uri) as connection,
+        blocking.connect(one_node.uri) as connection,
         connection.subscribe("/topic/replay.live", acknowledge="auto") as subscription,
     ):
         for _ in range(2):
             source = {"path": str(tmp_path)}
             with ThreadPoolExecutor(1) as pool:
                 sending = pool.submit(
-                    replay, spark, source, Choice(), "/topic/replay.live", cluster.uri
+                    replay, spark, source, Choice(), "/topic/replay.live", one_node.uri
                 )
                 found = bodies_while(subscription, sending, 1500)
                 assert (1500, expected) == (sending.result().confirmed, found)

@@ -42,7 +42,7 @@ def write(frame: DataFrame, cluster: LocalCluster, **options: Any) -> None:
     writer.save()
 
 
-def test_rows_become_messages(spark: SparkSession, cluster: LocalCluster) -> None:
+def test_rows_become_messages(spark: SparkSession, one_node: LocalCluster) -> None:
     """Columns become headers, the rest of the headers comes from the map."""
     frame = rows(spark, 3, 1).selectExpr(
         "body",
@@ -52,8 +52,8 @@ def test_rows_become_messages(spark: SparkSession, cluster: LocalCluster) -> Non
         "cast(null as string) as reply_to",
         "7 as priority",
     )
-    write(frame, cluster)
-    found = stored(spark, cluster, "written.one").orderBy("sequence").collect()
+    write(frame, one_node)
+    found = stored(spark, one_node, "written.one").orderBy("sequence").collect()
     assert [bytes(row.body) for row in found] == [b"row 0", b"row 1", b"row 2"]
     assert ("c1", None, 7, True, "Köln: 1") == (
         found[0].correlation_id,
@@ -65,19 +65,19 @@ def test_rows_become_messages(spark: SparkSession, cluster: LocalCluster) -> Non
 
 
 def test_the_same_write_again_stores_nothing_twice(
-    spark: SparkSession, cluster: LocalCluster
+    spark: SparkSession, one_node: LocalCluster
 ) -> None:
     """What Spark does with a task that failed, done with all of them."""
     frame = rows(spark, 100)
     for _ in range(2):
-        write(frame, cluster, destination="written.twice", write_id="job-1")
-    assert stored(spark, cluster, "written.twice").count() == 100
-    write(frame, cluster, destination="written.twice", write_id="job-2")
-    assert stored(spark, cluster, "written.twice").count() == 200
+        write(frame, one_node, destination="written.twice", write_id="job-1")
+    assert stored(spark, one_node, "written.twice").count() == 100
+    write(frame, one_node, destination="written.twice", write_id="job-2")
+    assert stored(spark, one_node, "written.twice").count() == 200
 
 
 def test_a_batch_that_a_query_repeats_is_stored_once(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path
 ) -> None:
     """The driver died after the tasks and before it noted that the batch was done."""
     source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
@@ -86,34 +86,34 @@ def test_a_batch_that_a_query_repeats_is_stored_once(
 
     def run() -> None:
         writer = frame.writeStream.format("holdfast").trigger(availableNow=True)
-        writer = writer.options(url=url(cluster), destination="written.streamed")
+        writer = writer.options(url=url(one_node), destination="written.streamed")
         writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination(90)
 
     run()
-    assert stored(spark, cluster, "written.streamed").count() == 40
+    assert stored(spark, one_node, "written.streamed").count() == 40
     for note in (checkpoint / "commits").iterdir():
         note.unlink()
     run()
-    assert stored(spark, cluster, "written.streamed").count() == 40
+    assert stored(spark, one_node, "written.streamed").count() == 40
 
 
 def test_the_producers_of_a_batch_are_forgotten_when_the_next_is_done(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+    spark: SparkSession, one_node: LocalCluster, tmp_path: Path
 ) -> None:
     """The last batch may come again, the one before it never; each had a producer per partition."""
     for number in range(2):
         (tmp_path / f"{number}.txt").write_text("row\n" * 6)
     frame = spark.readStream.format("text").option("maxFilesPerTrigger", 1)
     writer = frame.load(str(tmp_path / "*.txt")).selectExpr("value as body").writeStream
-    writer = writer.format("holdfast").trigger(availableNow=True).options(url=url(cluster))
+    writer = writer.format("holdfast").trigger(availableNow=True).options(url=url(one_node))
     writer = writer.option("destination", "written.forgotten")
     writer.option("checkpointLocation", str(tmp_path / "notes")).start().awaitTermination(90)
-    name = stored(spark, cluster, "written.forgotten").collect()[11].producer_id.split("-")
+    name = stored(spark, one_node, "written.forgotten").collect()[11].producer_id.split("-")
     query = "-".join(name[:6])
 
     def forgotten() -> set[str]:
-        cluster.wait_level()
-        events = spark.read.format("holdfast").option("url", url(cluster))
+        one_node.wait_level()
+        events = spark.read.format("holdfast").option("url", url(one_node))
         events = events.option("view", "events").option("columns", "kind,producer_id").load()
         return {
             row.producer_id.removeprefix(query).split("-")[1]
@@ -126,7 +126,7 @@ def test_the_producers_of_a_batch_are_forgotten_when_the_next_is_done(
 
 
 def test_a_partition_with_other_rows_than_before_loses_none(
-    spark: SparkSession, cluster: LocalCluster
+    spark: SparkSession, one_node: LocalCluster
 ) -> None:
     """A batch was cut off, and planned in another way when it came again."""
     schema = pa.schema([("body", pa.string()), ("destination", pa.string())])
@@ -135,18 +135,18 @@ def test_a_partition_with_other_rows_than_before_loses_none(
         place = "written.planned"
         made = [{"body": body, "destination": place} for body in bodies]
         batches = [pa.RecordBatch.from_pylist([each], schema=schema) for each in made]
-        options = WriteOptions(uri=cluster.uri, write_id="w")
+        options = WriteOptions(uri=one_node.uri, write_id="w")
         assert write_partition(options, "spark-planned-0", iter(batches)).messages == len(bodies)
 
     send("a", "b")
     send("a", "b")
     send("c", "d", "e")
-    found = stored(spark, cluster, "written.planned").orderBy("sequence").collect()
+    found = stored(spark, one_node, "written.planned").orderBy("sequence").collect()
     assert [bytes(row.body).decode() for row in found] == ["a", "b", "c", "d", "e"]
 
 
 def test_a_late_task_of_an_older_batch_stores_nothing(
-    spark: SparkSession, cluster: LocalCluster
+    spark: SparkSession, one_node: LocalCluster
 ) -> None:
     """
     Spark lost sight of an executor and ran its tasks elsewhere; it lives, and comes back.
@@ -154,14 +154,14 @@ def test_a_late_task_of_an_older_batch_stores_nothing(
     One task of it had not begun to send, one of a plan that was not the last one was amid its rows.
     """
     query, place = "spark-a-query-with-late-tasks", "written.late"
-    writer = StreamWriter(WriteOptions(uri=cluster.uri, write_id="w", destination=place))
+    writer = StreamWriter(WriteOptions(uri=one_node.uri, write_id="w", destination=place))
     sent = [pa.RecordBatch.from_pylist([{"body": each}]) for each in ("a", "b")]
 
     def run(batch: int) -> Written:
         return write_partition(writer.options, f"{query}-{batch}", iter(sent))
 
     async def amid_its_rows() -> None:
-        async with connect(cluster.uri) as connection:
+        async with connect(one_node.uri) as connection:
             late = connection.producer(f"/queue/{place}", producer_id=f"{query}-0-0-another-plan-0")
             await (await late.send(b"c"))
             await asyncio.to_thread(lambda: writer.commit([Written(2, 2, query)], 1))
@@ -174,16 +174,16 @@ def test_a_late_task_of_an_older_batch_stores_nothing(
     with pytest.raises(ProducerFinishedError):
         run(0)
     run(1)
-    found = stored(spark, cluster, place).orderBy("sequence").collect()
+    found = stored(spark, one_node, place).orderBy("sequence").collect()
     assert [bytes(row.body).decode() for row in found] == ["a", "b", "a", "b", "c"]
 
 
-def test_mistakes_in_a_write_are_told_together(spark: SparkSession, cluster: LocalCluster) -> None:
+def test_mistakes_in_a_write_are_told_together(spark: SparkSession, one_node: LocalCluster) -> None:
     """Before anything is sent."""
     frame = spark.range(1).selectExpr("'x' as text")
     with pytest.raises(PySparkException, match=r"column body(.|\n)*'text' has no meaning"):
-        write(frame, cluster, destination="a")
+        write(frame, one_node, destination="a")
     with pytest.raises(PySparkException, match="cannot be overwritten"):
         rows(spark, 1).write.format("holdfast").mode("overwrite").options(
-            url=url(cluster), destination="a"
+            url=url(one_node), destination="a"
         ).save()
