@@ -1,6 +1,7 @@
 """
-A Python worker of Spark's that is killed in the middle of a command on this machine.
+A Python worker of an executor of Spark's that is killed in the middle of a command.
 
+The executor is a process of its own on this machine, so all that a task needs is sent to it.
 Where Spark tries the task again the command goes on and its account is exact; where it does not the
 command ends with one sentence, and what it left behind is what it goes on from.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
 from holdfast.client import blocking
@@ -24,6 +26,7 @@ from holdfast.testing.running import running_broker
 from trials.pipeline.command_line import CommandLine, Ended
 from trials.pipeline.executor_kills import ExecutorKills
 from trials.pipeline.stalled_worker import OPEN, WRITE
+from trials.pipeline.standalone_spark import JAVA_OPTIONS
 from trials.pipeline.written_log import WrittenLog, message, records_of
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -33,8 +36,17 @@ ENTRY_MESSAGES: Final = 50
 ALL: Final = [b"%d" % number for number in range(1, MESSAGES + 1)]
 HEADERS: Final = b"a:%b\n" % (b"b" * 300)
 ATTEMPTS: Final = 4
-"""So often a task is tried, as the commands' own master does it."""
-SETTINGS: Final = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
+"""So often a task is tried, on a cluster and by the commands' own master."""
+MASTER: Final = "local-cluster[1,2,512]"
+"""One executor with two cores and so many MiB; who shares out the work is in the driver itself."""
+SETTINGS: Final = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 COMMAND_SECONDS: Final = 240.0
 FIRST_WRITTEN: Final = (OPEN, r"0{19}1-\w+\.parquet")
 FIRST_READ: Final = (OPEN, r"0{19}1\.segment")
@@ -54,7 +66,7 @@ class Commands:
     def begin(self, *command: str, kill: tuple[str, str], times: int = 1) -> None:
         """Begin a command, and kill each worker that comes to this event, so many of them."""
         self._kills.order(*kill)
-        words = [*command, "--master", f"local[2,{ATTEMPTS}]"]
+        words = [*command, "--master", MASTER]
         for setting in (self._kills.settings | SETTINGS).items():
             words += ["--conf", "=".join(setting)]
         self.line.begin(*words)
@@ -68,11 +80,20 @@ class Commands:
 
 
 @pytest.fixture(scope="module")
-def commands() -> Iterator[Commands]:
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The installed Spark in a folder that executors may write to: they work below it."""
+    home = tmp_path_factory.mktemp("home")
+    for each in Path(pyspark.__file__).parent.iterdir():
+        (home / each.name).symlink_to(each)
+    return home
+
+
+@pytest.fixture(scope="module")
+def commands(spark_home: Path) -> Iterator[Commands]:
     """What all tests here share: starting Spark and its first worker takes longer than most."""
     folder = Path(tempfile.mkdtemp())
     kills = ExecutorKills(folder / "orders")
-    with CommandLine() as line:
+    with CommandLine({"SPARK_HOME": str(spark_home)}) as line:
         yield Commands(line, kills)
     kills.withdraw()
     shutil.rmtree(folder)
@@ -121,8 +142,11 @@ def stored(directory: Path) -> list[bytes]:
     return [bytes(it.body or b"") for it in messages]
 
 
-def test_an_archiver_that_goes_on_for_ever_says_so_and_goes_on(archive: Path) -> None:
+def test_an_archiver_that_goes_on_for_ever_says_so_and_goes_on(
+    archive: Path, spark_home: Path
+) -> None:
     """The worker that was killed had written nothing that counts; each message is there once."""
+    assert list((spark_home / "work").glob("app-*/*/stderr")), "an executor has done it"
     found: list[int] = []
     for manifest in sorted((archive / "_holdfast").glob("*.json")):
         for file in json.loads(manifest.read_text())["files"]:

@@ -3,9 +3,11 @@ Spark's workers on another host than the driver and the nodes, and executors tha
 
 Executors are processes of their own there: what a task needs has to be sent to them, and what it
 writes has to be found by all. One is killed at a chosen place of a task's work, and the other's
-attempt must leave the account exact: of an archive always, of the rest by `make spark-cluster`.
-Each of these costs a processor a quarter of a minute to a whole one, and `test_killed_workers.py`
-kills the workers of the same commands on this machine.
+attempt must leave the account exact.
+
+Only by `make spark-cluster`: it costs a processor a minute and a half before the first command, and
+each of these a quarter of a minute to a whole one. `test_killed_workers.py` runs the same commands
+with an executor on this machine, and kills its workers.
 
 Needs root and TUN devices, as the tests of chaos between namespaces do; says so where it cannot.
 """
@@ -29,10 +31,14 @@ from trials.chaos.network import NetworkUnavailableError
 from trials.pipeline.spark_elsewhere import ANSWER_SECONDS, SparkElsewhere
 from trials.pipeline.stalled_worker import HTTP_SEND, OPEN, WRITE
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]
-at_length = pytest.mark.skipif(
-    "SPARK_CLUSTER" not in os.environ, reason="takes minutes: make spark-cluster"
-)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        "SPARK_CLUSTER" not in os.environ, reason="takes minutes: make spark-cluster"
+    ),
+]
 
 QUEUE = "orders"
 BODIES = [b"order %d " % number + b"x" * 500 for number in range(1, 601)]
@@ -118,7 +124,6 @@ def test_an_archive_has_every_message_once(archive: Archive) -> None:
     assert len(files) > len(archive.catalogue().files())
 
 
-@at_length
 def test_an_audit_finds_nothing(elsewhere: SparkElsewhere, archive: Archive) -> None:
     """Three nodes and the archive hold the same; the dead one was to prove a segment."""
     call = ("audit", elsewhere.urls, str(archive))
@@ -129,7 +134,6 @@ def test_an_audit_finds_nothing(elsewhere: SparkElsewhere, archive: Archive) -> 
     }
 
 
-@at_length
 def test_a_restored_log_has_every_message_once(elsewhere: SparkElsewhere, archive: Archive) -> None:
     """
     The dead one had packed what lived of a file; what it left is not taken.
@@ -142,7 +146,6 @@ def test_a_restored_log_has_every_message_once(elsewhere: SparkElsewhere, archiv
     assert not list(elsewhere.directory.glob("restored?*"))
 
 
-@at_length
 def test_a_replay_arrives_in_order_and_once(elsewhere: SparkElsewhere, archive: Archive) -> None:
     """The dead one was to read what is in the middle; what was sent before is not sent anew."""
     assert not archive.catalogue().breaks
@@ -152,7 +155,6 @@ def test_a_replay_arrives_in_order_and_once(elsewhere: SparkElsewhere, archive: 
     assert elsewhere.ask("waiting", uri, target, len(BODIES)) == BODIES
 
 
-@at_length
 def test_a_replay_by_many_is_stored_once(elsewhere: SparkElsewhere, archive: Archive) -> None:
     """The dead one had sent some of its block; who takes it over sends it under its numbers."""
     assert not archive.catalogue().breaks
@@ -162,7 +164,6 @@ def test_a_replay_by_many_is_stored_once(elsewhere: SparkElsewhere, archive: Arc
     assert elsewhere.ask("waiting", uri, target, len(BODIES)) == BODIES
 
 
-@at_length
 def test_a_query_sends_every_row_once(
     elsewhere: SparkElsewhere, archive: Archive, tmp_path: Path
 ) -> None:
@@ -175,7 +176,6 @@ def test_a_query_sends_every_row_once(
     assert sorted(elsewhere.ask("waiting", uri, target, len(BODIES))) == sorted(BODIES)
 
 
-@at_length
 def test_a_query_sends_every_row_once_over_a_failover(
     elsewhere: SparkElsewhere, archive: Archive, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.timeout(400),
     pytest.mark.skipif(
         "SPARK_CLUSTER" not in os.environ,
-        reason="a minute, and test_other_network has executors, too: make spark-cluster",
+        reason="a minute, and test_killed_workers has an executor, too: make spark-cluster",
     ),
 ]
 

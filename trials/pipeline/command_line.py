@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Final, NamedTuple, Self
 
@@ -33,7 +34,15 @@ class Ended(NamedTuple):
 
 
 class CommandLine:
-    """One process; use as a context manager. One command at a time."""
+    """
+    One process; use as a context manager. One command at a time.
+
+    Args:
+        environment: What it has in its environment beside what this process has.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ | dict(environment or {})
 
     def __enter__(self) -> Self:
         """Start it."""
@@ -42,6 +51,7 @@ class CommandLine:
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env=self._environment,
             start_new_session=True,
         )
         return self
