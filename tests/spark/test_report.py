@@ -4,9 +4,11 @@ The report's figures, on a log whose every message's fate is known.
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,11 +23,6 @@ from holdfast.model.records import (
 )
 from holdfast.spark.pipelines.report import make_report
 from trials.pipeline.written_log import WrittenLog, message
-
-
-def run(arguments: list[str]) -> None:
-    """Run a command that is to succeed."""
-    app(args=arguments, standalone_mode=False)
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +51,29 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+class Told(NamedTuple):
+    """What the command has said, and the page that it has written."""
+
+    out: str
+    err: str
+    page: Path
+
+
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, log: Path) -> dict[str, Any]:
-    """The report; making it takes a second or more."""
-    return make_report(spark, {"path": str(log)})
+def told(spark: SparkSession, log: Path, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """The command with the shared session, once for all: a report takes seconds."""
+    page = tmp_path_factory.mktemp("report") / "page.html"
+    command = ["report", "--path", str(log), "--json", "--to", str(page), "--master", "local[2]"]
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        app(args=command, standalone_mode=False)
+    return Told(out.getvalue(), err.getvalue(), page)
+
+
+@pytest.fixture(scope="module")
+def found(told: Told) -> dict[str, Any]:
+    """The report's figures."""
+    figures: dict[str, Any] = json.loads(told.out)
+    return figures
 
 
 def test_every_message_is_counted_once(found: dict[str, Any]) -> None:
@@ -108,15 +124,9 @@ def test_an_empty_log_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     assert found["series"]["start"] is None
 
 
-def test_the_command_writes_page_and_figures(
-    spark: SparkSession, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_page_and_figures(told: Told) -> None:
     """--json goes to standard output, the page to its file, the summary to standard error."""
-    page = tmp_path / "page.html"
-    master = ["--master", "local[2]"]
-    run(["report", "--path", str(log), "--json", "--to", str(page), *master])
-    told = capsys.readouterr()
     found = json.loads(told.out)
     assert (found["totals"]["stored"], found["source"]["is_part"]) == (16, False)
     assert "events of 16 messages" in told.err
-    assert "<svg" in page.read_text()
+    assert "<svg" in told.page.read_text()
