@@ -23,7 +23,9 @@ from trials.troubles.forced_promotions import (
     RETURNED,
 )
 
-SEEDS = range(201, 205)
+SEEDS = range(202, 208)
+SEEDS_MIN = 2
+"""So many are lived through, and more where something did not happen in them."""
 BY_NAME = {ablation.name: ablation for ablation in ABLATIONS}
 
 
@@ -36,16 +38,18 @@ def test_a_copy_that_lags_goes_on_alone(topology: str) -> None:
     A replica that is left, one of a pair, or a learner far away: confirmed messages are given up,
     acknowledgements undone, members of the old generation return or wake, and late words come.
     """
+    wanted = [{it} for it in (BEGUN, LAGGED, GIVEN_UP, UNDONE, LATE, RETURNED)]
+    if topology not in {"one", "two"}:
+        wanted.append({AWAKE, CUT_SHORT})
     found: Counter[str] = Counter()
-    for seed in SEEDS:
+    for count, seed in enumerate(SEEDS):
+        if count >= SEEDS_MIN and all(kinds & found.keys() for kinds in wanted):
+            break
         result = simulate(seed, focused(seed, [LAGGED], topology=topology))
         assert "" == result.violation, f"seed {seed}"
         found += result.faults
 
-    for kind in (BEGUN, LAGGED, GIVEN_UP, UNDONE, LATE, RETURNED):
-        assert found[kind], f"it did not happen: {kind}"
-    if topology not in {"one", "two"}:
-        assert found[AWAKE] + found[CUT_SHORT]
+    assert [kinds for kinds in wanted if not kinds & found.keys()] == []
 
 
 @pytest.mark.slow

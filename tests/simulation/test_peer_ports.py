@@ -4,12 +4,14 @@ Peer ports in the simulated world: the real handshake, crowds of strangers, sett
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from trials.safeguards.ablation import catch
 from trials.safeguards.membership import ABLATIONS
 from trials.simulation.faults import Plan, focused
-from trials.simulation.simulator import Simulation, simulate
+from trials.simulation.simulator import Result, Simulation, simulate
 from trials.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, MISTAKEN_LEAD, REMOVAL
 
 
@@ -17,6 +19,12 @@ def plan(seed: int, kind: str) -> Plan:
     made = focused(seed, (kind, "crash") if kind == CROWD else (kind,))
     made.chaos_seconds = 6.0
     return made
+
+
+@cache
+def lived(kind: str) -> list[Result]:
+    """Some worlds of this trouble, looked at by more than one test."""
+    return [simulate(seed, plan(seed, kind)) for seed in range(1, 7)]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +41,7 @@ def plan(seed: int, kind: str) -> Plan:
 )
 def test_the_trouble_happens_and_breaks_nothing(kind: str, happened: str) -> None:
     """Counted when it happens, not when it is asked for; seen among a few seeds."""
-    results = [simulate(seed, plan(seed, kind)) for seed in range(1, 7)]
+    results = lived(kind)
 
     assert [""] * len(results) == [result.violation for result in results]
     assert sum(result.faults[happened] for result in results)

@@ -14,21 +14,25 @@ from trials.simulation.faults import focused
 from trials.simulation.policy_books import FILED, SAID, STAYED
 from trials.simulation.simulator import simulate
 
+SEEDS_MIN = 3
+"""So many are lived through, and more where something did not happen in them."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", ["one", "two", "three", "witness", "learner"])
 def test_what_was_said_holds_whatever_happens(topology: str) -> None:
     """Also where a leader has a file of before, and where a copy is forced to go on."""
+    wanted = {SAID, FILED} | ({STAYED} if topology in {"three", "witness"} else set())
     found: Counter[str] = Counter()
-    for seed in range(1, 7):
+    for count, seed in enumerate(range(1, 9)):
+        if count >= SEEDS_MIN and wanted <= found.keys():
+            break
         kinds = [SAID, FILED, "crash", "power cut", "transfer", "partition", "heal network"]
         result = simulate(seed, focused(seed, kinds, topology=topology))
         assert result.violation == "", f"seed {seed}"
         found += result.faults
 
-    assert found[SAID]
-    assert found[FILED]
-    assert found[STAYED] or topology not in {"three", "witness"}
+    assert wanted <= found.keys()
 
 
 @pytest.mark.slow
