@@ -5,9 +5,9 @@ STAMP := .venv/.holdfast-setup
 PYTEST := $(BIN)/pytest
 # The quick stage: no sockets, no real time. The whole stage: real processes, or many cases.
 QUICK := tests/unit tests/property tests/test_*.py
-# What measures how much of the product it runs, and the rest of the quick stage.
-MEASURED := tests/unit
-UNMEASURED := $(filter-out $(MEASURED),$(QUICK))
+# What measures how much of the product it runs: the unit tests of trials/ are of something else.
+MEASURED := tests/unit --ignore=tests/unit/trials
+UNMEASURED := tests/unit/trials $(filter-out tests/unit,$(QUICK))
 WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
 # Only the folders that hold a test: pytest calls an empty one a failure.
 existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
@@ -76,6 +76,7 @@ test-covered: test-measured ## the same, and what the unit tests cover, which th
 	$(PYTEST) $(BESIDE) $(call existing,$(UNMEASURED)) $(ARGS)
 
 # Only the unit tests are measured: it doubles their time, and property tests run the same lines often.
+# So do some of them, marked `no_cover`.
 test-measured: setup
 	$(PYTEST) $(BESIDE) --cov --cov-report= $(MEASURED) $(ARGS)
 

@@ -169,6 +169,7 @@ def test_a_selector_has_at_most_8_kib() -> None:
         Selector(fits.replace("'ö", "'öö", 1))
 
 
+@pytest.mark.no_cover  # Much of what other tests run once.
 @pytest.mark.parametrize(
     "text",
     [
