@@ -189,6 +189,9 @@ def main(descriptor: int) -> None:
     sys.path[0] = ""  # As with `-m`: the current directory.
     for name in MODULES:
         __import__(name)
+    from holdfast.server.preparation import prepare
+
+    prepare()  # A node does so by itself after some seconds.
     gc.freeze()
     with socket.socket(fileno=descriptor) as control:
         order = next_order(control)
