@@ -9,8 +9,13 @@ import pytest
 from holdfast.replication import format_levels
 from trials.ablations import ABLATIONS
 from trials.promises.simulations import SCENARIOS, run_seed
-from trials.safeguards.ablation import catch
+from trials.safeguards.ablation import Ablation, catch
+from trials.safeguards.levels import ABLATIONS as ABLATIONS_OF_LEVELS
+from trials.simulation.faults import focused
+from trials.simulation.levels import ENDED
+from trials.simulation.simulator import simulate
 from trials.troubles.rolling_upgrade import RAISED, TAKEN_BACK, UPGRADED
+from trials.troubles.taken_back import TAKEN_BACK_LATE
 
 SCENARIO = SCENARIOS["a rolling upgrade, and back"]
 
@@ -36,3 +41,28 @@ def test_a_level_that_cleaning_forgets_is_noticed() -> None:
     (ablation,) = (it for it in ABLATIONS if it.name == "forget the level when cleaning")
 
     assert catch(ablation, range(1, 60)) is not None
+
+
+@pytest.mark.promise("F38")
+@pytest.mark.parametrize("topology", ["three", "witness", "learner"])
+def test_who_is_taken_back_while_the_level_is_raised_ends(topology: str) -> None:
+    """
+    It hears what is asked for before it is sent that; upgraded it is a member as before.
+
+    Not in each seed: where the leader dies alone with what it asked for, the old one goes on.
+    """
+    plans = [(seed, focused(seed, (TAKEN_BACK_LATE,), topology=topology)) for seed in (1, 2, 3)]
+    results = [simulate(seed, made) for seed, made in plans]
+
+    assert ["", "", ""] == [result.violation for result in results]
+    assert all(result.faults[TAKEN_BACK_LATE] for result in results)
+    assert any(result.faults[ENDED] for result in results)
+
+
+@pytest.mark.parametrize("ablation", ABLATIONS_OF_LEVELS, ids=lambda it: it.name)
+def test_who_keeps_what_it_cannot_read_is_noticed(ablation: Ablation) -> None:
+    """For it was not told, or takes no notice."""
+    caught = catch(ablation, range(1, 5))
+
+    assert caught is not None
+    assert "F38" in caught[1]

@@ -159,6 +159,8 @@ class Plan:
     """After the chaos the leader's disk hangs until everything is delivered."""
     is_one_misled: bool = False
     """One node is told other members than the others at first, see wrong_lists.py."""
+    is_old_at_first: bool = False
+    """All nodes begin as the version before, see taken_back.py."""
     is_one_left_dead: bool = False
     """After the chaos only a majority is healed."""
 

@@ -126,6 +126,7 @@ class _WatchedStore(ReplicatedStore):
         assert isinstance(entry, Entry), "what this store gave"
         super().applied(entry, cleaned_through)
         self.node.world.checkers.on_applied(self.node, entry)
+        self.node.world.levels.on_applied(self.node, entry)
 
 
 class SimulatedNode:
@@ -503,7 +504,8 @@ class SimulatedNode:
         if isinstance(error, FencedError | BallotLostError):
             self.is_ending = True
         self.stop(power=False)
-        self.world.checkers.on_end(self, error)
+        if not self.world.levels.is_excused(self, error):
+            self.world.checkers.on_end(self, error)
         if not isinstance(error, HoldfastError):
             raise error
 

@@ -36,6 +36,7 @@ from trials.simulation.endings import ENDINGS
 from trials.simulation.faults import OPERATORS, KiB, Nemesis, Plan, plan
 from trials.simulation.greedy_clients import Crowd
 from trials.simulation.history import History, ViolationError
+from trials.simulation.levels import Levels
 from trials.simulation.policy_books import PolicyBooks
 from trials.simulation.simulated_clock import Timeline
 from trials.simulation.simulated_network import VERY_LATE_SECONDS, PeerNetwork
@@ -122,6 +123,7 @@ class Simulation:
         self.transcript: list[str] | None = [] if is_watched else None
         self._wire = hashlib.blake2b(digest_size=16)
         self._settings()
+        self.levels = Levels(self)
         self.nodes: list[SimulatedNode] = []
         members = self.plan.members
         for name, site in [(member.name, member.site) for member in members] or [("a", "")]:
@@ -234,6 +236,7 @@ class Simulation:
         self.note("plan", str(self.plan))
         if self.plan.is_one_misled:
             mislead_one(self)
+        self.levels.begin()
         for node in self.nodes:
             node.start()
         self._add_clients()
@@ -307,6 +310,7 @@ class Simulation:
                 continue
             node.resume()
             start_rightly(node)
+            self.levels.end(node)
             if not node.is_alive:
                 self.nemesis.revive(node)
         self.timeline.after(3.0, self._help)

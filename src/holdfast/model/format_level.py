@@ -3,8 +3,8 @@ Which records a log may hold: the level that it has reached, and the level that 
 
 Each version reads all levels up to its newest. It writes what belongs to a level only where the log
 has reached it, which a FORMAT record says. The leader writes that record once every member has told
-that it knows the level, so no member ever meets what it cannot read. From then on there is no way
-back: a version that knows less refuses the log.
+that it knows the level, and tells them so before it sends it: see `server.format_gate`. From then
+on there is no way back: a version that knows less refuses the log.
 
 Level 1: what the first versions wrote. Level 2: messages with facts, see `model.facts`. Level 3:
 policies, see `model.policies`. Level 4: what came back to its queue is counted.

@@ -5,8 +5,15 @@ Once every member has told that it knows a level, the leader writes a FORMAT rec
 when that is applied all of them may write what the level brings. Until then everything is written
 as the oldest member knows it, so a rolling upgrade may be taken back node by node.
 
+A node may be taken back while that record is on its way. So the leader says that its log has
+reached the level before anybody is sent the record: whoever does not know the level ends, or gets
+no link, and neither keeps the record nor helps to commit it. If it is lost with its leader, the way
+back is open still. A leader that takes over with the record in its log cannot tell it from others
+before it is applied: there an older node ends when it comes to apply it.
+
 Invariants:
     A level is asked for by a leader that serves, at most once in its leadership.
+    It is told before the record that asks for it is sent.
     No node writes what belongs to a level that its own state has not reached.
 
 Owned by the loop.
@@ -54,14 +61,15 @@ class FormatGate:
         return self._asked if self._asked > self._broker.state.format_level else 0
 
     def step(self, *, is_leading: bool) -> None:
-        """Look whether there is something to tell or to raise; costs next to nothing if not."""
+        """Look whether there is something to raise or to tell; costs next to nothing if not."""
         reached = self._broker.state.format_level
-        if reached != self._told:
-            self._told = reached
-            self._levels.tell_format_level(reached)
         level_max = self._broker.settings.known_format_level
         if is_leading and max(reached, self._asked) < level_max:
             self._raise(min(level_max, self._levels.format_level_of_all))
+        coming = max(reached, self._asked)
+        if coming != self._told:
+            self._told = coming
+            self._levels.tell_format_level(coming)
 
     def _raise(self, level: int) -> None:
         if level > max(self._broker.state.format_level, self._asked):

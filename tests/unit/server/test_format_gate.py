@@ -39,7 +39,11 @@ def asked(broker: Broker) -> list[int]:
 
 
 def test_the_level_is_raised_once_all_know_it(broker, told) -> None:
-    """Asked for once, however long the record takes; told to the others when it is applied."""
+    """
+    Asked for once, however long the record takes; told to the others before it is sent to them.
+
+    Else one that is taken back meanwhile, and does not know the level, would store the record.
+    """
     gate = FormatGate(broker, told)
     gate.step(is_leading=True)
     assert asked(broker) == []
@@ -47,7 +51,7 @@ def test_the_level_is_raised_once_all_know_it(broker, told) -> None:
     for _ in range(3):
         gate.step(is_leading=True)
     assert asked(broker) == [2]
-    assert told.told == []
+    assert told.told == [2]
     assert gate.asked == 2
     batch = broker.receipts.take_batch()
     broker.apply_batch(batch, 1, 1)
@@ -76,6 +80,18 @@ def test_a_new_leadership_asks_again(broker, told) -> None:
     broker.lead()
     gate.step(is_leading=True)
     assert asked(broker) == [2]
+
+
+def test_what_was_asked_for_in_vain_is_told_no_more(broker, told) -> None:
+    """The way back is open again: who follows has reached what its log tells."""
+    told.format_level_of_all = 2
+    gate = FormatGate(broker, told)
+    gate.step(is_leading=True)
+    broker.follow()
+    gate.stop()
+    for _ in range(2):
+        gate.step(is_leading=False)
+    assert told.told == [2, 1]
 
 
 def test_a_node_that_is_held_back_raises_nothing(told) -> None:

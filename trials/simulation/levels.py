@@ -1,0 +1,106 @@
+"""
+Levels of the log's format in a simulated world whose nodes are of several versions.
+
+A node of an older version must never go on with what it cannot read. Where the log has reached a
+level that it does not know it ends, and only there: that its process ends so is no fault of it.
+
+Invariants (each violation is raised with its name):
+    F38: no node applies an entry in which the log reaches a level that it does not know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import CorruptEntryError, FormatLevelError
+from holdfast.journal.entry import KIND_RECORDS, Entry
+from holdfast.model.format_level import FIRST_LEVEL, NEWEST_LEVEL
+from holdfast.model.records import FormatRecord
+from holdfast.replication.format_levels import reached_level
+from holdfast.store.record_codec import decode_records
+from trials.simulation.history import ViolationError
+
+if TYPE_CHECKING:
+    from trials.simulation.simulated_node import SimulatedNode
+    from trials.simulation.simulator import Simulation
+
+ENDED = "node ends at a level that it does not know"
+
+
+class Levels:
+    """Which level the log has reached where, and which nodes know less."""
+
+    def __init__(self, world: Simulation) -> None:
+        self._world = world
+        self._raised = (0, b"")
+        """The first entry applied that says of a level beyond the first one, and its chain."""
+        self.is_story_told = False
+        """An operator upgrades this world, or has."""
+
+    def begin(self) -> None:
+        """Let all nodes be of the version before, where the plan says so."""
+        if self._world.plan.is_old_at_first:
+            for node in self._world.nodes:
+                node.known_format_level = FIRST_LEVEL
+
+    def end(self, node: SimulatedNode) -> None:
+        """Start a node as the newest version, if it is not and nobody else will."""
+        if self._world.plan.is_old_at_first and node.known_format_level < NEWEST_LEVEL:
+            become(node, NEWEST_LEVEL)
+
+    def on_applied(self, node: SimulatedNode, entry: Entry) -> None:
+        """F38: look at an entry that a broker has applied."""
+        is_known = self._raised_index() > 0
+        if is_known and node.known_format_level == NEWEST_LEVEL:
+            return
+        level = level_in(entry)
+        if level > node.known_format_level:
+            raise ViolationError(
+                "F38", f"{node.name} has applied entry {entry.index}: level {level} is beyond it"
+            )
+        if level > FIRST_LEVEL and not is_known:
+            self._raised = entry.index, entry.chain
+
+    def _raised_index(self) -> int:
+        """Where the level was raised; 0 if it was not, or a promotion by force gave that up."""
+        index, chain = self._raised
+        is_given_up = self._world.checkers.log.chains.get(index, chain) != chain
+        return 0 if is_given_up or index > self._world.checkers.log.last_index else index
+
+    def is_excused(self, node: SimulatedNode, error: Exception) -> bool:
+        """Whether a process has ended because the log reaches a level that it does not know."""
+        if not isinstance(error, FormatLevelError) or node.known_format_level == NEWEST_LEVEL:
+            return False
+        others = [it for it in self._world.nodes if it.is_built and it is not node]
+        is_told = any(reached_level(it.driver.hello) > node.known_format_level for it in others)
+        if not is_told and not self._raised_index():
+            return False
+        self._world.count(ENDED)
+        return True
+
+
+def become(node: SimulatedNode, level: int) -> None:
+    """Start a node as a version that knows this level; one that is dead is that when it rises."""
+    node.stop(power=False)
+    node.known_format_level = level
+    node.start()
+
+
+def level_in(entry: Entry) -> int:
+    """The newest level of which an entry says that the log has reached it."""
+    if entry.kind != KIND_RECORDS:
+        return FIRST_LEVEL
+    records = decode_records(entry.body, with_content=False)
+    return max((it.level for it in records if type(it) is FormatRecord), default=FIRST_LEVEL)
+
+
+def keeps_beyond(node: SimulatedNode, first_index: int) -> int:
+    """The entry on a node's disk that says of a level that it does not know; 0 if there is none."""
+    journal = node.journal
+    for index in range(max(first_index, journal.first_index), journal.stored_index + 1):
+        try:
+            if level_in(journal.entry(index)) > node.known_format_level:
+                return index
+        except CorruptEntryError:
+            continue
+    return 0
