@@ -5,7 +5,8 @@ Data directories of every level of the log's format are read for ever, by whatev
 `log-format-1` by one of long before; `log-format-2` has a message with each kind of fact, and one
 of most other records. `node-of-level-2` is the last version's before policies, with its checkpoint;
 `log-format-3` has policies of each kind. `node-of-level-3` is the last version's before returns,
-with its checkpoint; `log-format-4` has returns of each kind. They are never written again.
+with its checkpoint; `log-format-4` has returns of each kind, `log-format-5` moves. They are never
+written again.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ CHAINS = {
     "log-format-3": "bf715e853b5d5649bc46e1c5085393e5",
     "node-of-level-3": "a75ca145a2441217877e88410c90e893",
     "log-format-4": "e4d3f2b7c44dd5116f232d93e4901174",
+    "log-format-5": "ff9f0fb8706b43bacb268a8abfd7f93e",
 }
 LIVE = {
     "log-format-1": Counter({1: 12}),
@@ -53,16 +55,18 @@ LIVE = {
     "log-format-3": Counter({1: 1, 2: 1}),
     "node-of-level-3": Counter({1: 2, 2: 1, 3: 1}),
     "log-format-4": Counter({1: 5, 2: 1}),
+    "log-format-5": Counter({1: 3, 2: 3, 3: 1}),
 }
 """How many messages live on each queue, by its number."""
 
 MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
 MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3, "node-of-level-3": 5, "log-format-4": 9}
-DEAD = {"log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
+MESSAGES |= {"log-format-5": 7}
+DEAD = {"log-format-5": 0, "log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
 DEAD |= {"node-of-level-2": 1, "log-format-3": 1, "node-of-level-3": 1, "log-format-4": 0}
 """Message records, and those that say why they are dead letters."""
 
-LEVEL = {"log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
+LEVEL = {"log-format-5": 5, "log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
 LEVEL |= {"node-of-level-2": 2, "log-format-3": 3, "node-of-level-3": 3, "log-format-4": 4}
 
 RETURNED = {

@@ -1,32 +1,36 @@
 """
 A log written directly, and beside it what every operation did: the truth that a restore is held to.
 
-Operations are drawn from a seed: sends by numbered producers, acknowledgements, rejections, purges,
-deletions, copies by the cleaner, and beside them policies. After every entry what lives is noted,
-by plain dictionaries that share no code with the broker's state.
+Operations are drawn from a seed: sends by numbered producers, acknowledgements, rejections, moves,
+purges, deletions, copies by the cleaner, and beside them policies. After every entry what lives is
+noted, by plain dictionaries that share no code with the broker's state.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP
 from holdfast.journal.settings import KiB
+from holdfast.model.facts import Cause
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
     MessageRecord,
+    MoveRecord,
     PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
     Record,
+    Run,
 )
 from holdfast.replication.membership import Member, Membership, encode_membership
 from trials.pipeline.written_log import CLUSTER_ID, WrittenLog
@@ -66,6 +70,8 @@ class OperationLog:
     directory: Path
     seed: int = 1
     segment_bytes: int = 16 * KiB
+    moves: int = 1
+    """How often messages are moved, beside ten batches of messages."""
     moments: list[Moment] = field(default_factory=list)
     messages: int = 0
 
@@ -107,6 +113,7 @@ class OperationLog:
             (10, self._send),
             (5, self._acknowledge),
             (1, self._reject),
+            (self.moves, self._move),
             (1, self._purge),
             (1, self._copy),
             (1, self._commit),
@@ -127,7 +134,8 @@ class OperationLog:
     def _message(self, number: int, time: int) -> MessageRecord:
         chance = self._chance
         headers = chance.choice(HEADERS)
-        body = chance.randbytes(chance.choice((0, 1, 40, 700)))
+        # Some of it is delivered as STOMP: a text ends where a NUL stands.
+        body = chance.randbytes(chance.choice((0, 1, 40, 700))).replace(b"\0", b"\1")
         producer = chance.choice((None, "one", "two"))
         sequence = self._next[number]
         self._next[number] += 1
@@ -163,6 +171,31 @@ class OperationLog:
         del self._live[number, sequences[0]]
         return [DeadLetterRecord(number, sequences)]
 
+    def _move(self, time: int) -> list[Record]:
+        """Some go to another queue, or nowhere; a copy stays where it was, too."""
+        number, sequences = self._some(self._chance.randint(1, 6))
+        target = self._chance.choice([it for it in (*sorted(self._queues), 0) if it != number])
+        is_copy = bool(target) and self._chance.random() < 0.3
+        runs: list[Run] = []
+        for sequence in sequences:
+            record = copy(self._live[number, sequence])
+            record.redelivery_count = 0  # It begins anew there.
+            if not is_copy:
+                del self._live[number, sequence]
+            place = 0
+            if target:
+                place = self._next[target]
+                self._next[target] += 1
+                self._live[target, place] = record
+                self.messages += 1
+            runs.append(Run(sequence, place, 1))
+        cause = Cause.COPIED if is_copy else Cause.MOVED if target else Cause.REMOVED
+        name = self._queues[number]
+        move = MoveRecord(
+            number, target, cause, runs, queue_name=name, moved_at=time // 1000, is_copy=is_copy
+        )
+        return [move] if runs else []
+
     def _purge(self, time: int) -> list[Record]:
         number = self._chance.choice(sorted(self._queues))
         through = self._next[number] - 1 - self._chance.randint(0, 3)
@@ -182,7 +215,7 @@ class OperationLog:
         copies: list[Record] = []
         for sequence in sequences:
             old = self._live[number, sequence]
-            copy = MessageRecord(
+            again = MessageRecord(
                 number,
                 sequence,
                 old.headers,
@@ -191,10 +224,10 @@ class OperationLog:
                 old.producer_id,
                 old.producer_sequence,
             )
-            copy.rewritten, copy.stored_at = True, old.stored_at
-            copy.redelivery_count = old.redelivery_count + 1
-            self._live[number, sequence] = copy
-            copies.append(copy)
+            again.rewritten, again.stored_at = True, old.stored_at
+            again.redelivery_count = old.redelivery_count + 1
+            self._live[number, sequence] = again
+            copies.append(again)
         return copies
 
     def _commit(self, time: int) -> list[Record]:

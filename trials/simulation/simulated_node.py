@@ -576,6 +576,7 @@ class SimulatedNode:
 
     def _on_role_change(self) -> None:
         self.conductor.context.cluster = self.driver.status().cluster_id[:8]
+        self.broker.moving.cluster = self.conductor.context.cluster
         serves = "serves" if self.conductor.is_serving else "does not serve"
         self.world.note(self.name, f"{serves} in term {self.driver.term}")
 

@@ -12,8 +12,14 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from holdfast.admin.message_requests import MessageAction
 from holdfast.admin.status import MemberKind
-from holdfast.model.limits import HOLD_EXPIRY_SECONDS_MAX, HOLD_EXPIRY_SECONDS_MIN
+from holdfast.model.limits import (
+    HOLD_EXPIRY_SECONDS_MAX,
+    HOLD_EXPIRY_SECONDS_MIN,
+    QUEUE_NAME_BYTES_MAX,
+    MiB,
+)
 from holdfast.replication.peer_address import split_address
 from holdfast.replication.promotion import LogEnd
 
@@ -104,6 +110,21 @@ class ChangePolicy(BaseModel):
     pattern: str
     set: dict[str, str | int | bool] | None = None
     unset: list[str] | None = None
+
+
+class StepOfMessages(BaseModel):
+    """One step of something with single messages; see `message_requests`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: MessageAction
+    queue: str = Field(min_length=1, max_length=QUEUE_NAME_BYTES_MAX)
+    target: str = Field("", max_length=QUEUE_NAME_BYTES_MAX)
+    selector: str = ""
+    after: int = Field(0, ge=0, le=_NUMBER_MAX)
+    through: int = Field(0, ge=0, le=_NUMBER_MAX)
+    count_max: int = Field(1_000, ge=1, le=1_000)
+    body_bytes_max: int = Field(0, ge=0, le=MiB)
 
 
 def read_body(body: bytes, kind: type[BodyT]) -> BodyT:

@@ -9,6 +9,7 @@ The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
     POST /cluster/transfer /cluster/add /cluster/remove /cluster/promote
     POST /queues/{name}/purge       DELETE /queues/{name}
     GET, POST /policies             (see policy_api)
+    POST /messages                  (see message_api)
 
 Any node answers. A change that only the leader can make is passed on to it, once: a request that
 was passed on already is never passed on again. Errors are `{"error": {"code", "message"}}`.
@@ -33,6 +34,7 @@ from starlette.routing import Route
 from holdfast.admin.access import PROVEN, Access, Gate
 from holdfast.admin.leader_questions import Ask, LeaderQuestions
 from holdfast.admin.log_api import LogInterface, read_number
+from holdfast.admin.message_api import MessageInterface
 from holdfast.admin.metrics_selection import CONTENT_TYPE, Selection, read_selection
 from holdfast.admin.operations import Operations
 from holdfast.admin.policy_api import PolicyInterface
@@ -83,6 +85,7 @@ def build_application(
     api = _Interface(operations, ask or _ask_over_http(name, operations.secret))
     log = LogInterface(operations)
     policies = PolicyInterface(operations, api.leaders_answer)
+    messages = MessageInterface(operations)
     application = Starlette(
         routes=[
             Route("/health", api.health),
@@ -99,6 +102,7 @@ def build_application(
             Route("/holds/{name}", api.guarded(log.release), methods=["DELETE"]),
             Route("/policies", policies.policies),
             Route("/policies", api.guarded(policies.change), methods=["POST"]),
+            Route("/messages", api.guarded(messages.step), methods=["POST"]),
             Route("/cluster/transfer", api.guarded(api.transfer), methods=["POST"]),
             Route("/cluster/add", api.guarded(api.add), methods=["POST"]),
             Route("/cluster/remove", api.guarded(api.remove), methods=["POST"]),

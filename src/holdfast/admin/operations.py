@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.admin.health import Readiness, readiness
+from holdfast.admin.message_requests import MessageRequest, MessageStep
 from holdfast.admin.policy_status import PoliciesStatus, PolicyValue
 from holdfast.admin.promotion import PromotionReport, promotion_report
 from holdfast.admin.status import (
@@ -133,6 +134,10 @@ class Node(Protocol):
 
     async def delete(self, queue: str) -> int:
         """Remove a queue and its messages; returns how many, once that is committed."""
+        ...
+
+    async def messages(self, wanted: MessageRequest) -> MessageStep:
+        """Do one step of something with a queue's messages; returns once it is committed."""
         ...
 
 
@@ -388,6 +393,20 @@ class Operations:
         self._require_leader()
         self._require_queue(queue)
         return await self._node.delete(queue)
+
+    async def messages(self, wanted: MessageRequest) -> MessageStep:
+        """
+        Do one step of something with a queue's messages.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            DestinationError: There is no such queue, or no target of such a name can be.
+            SelectorError: The selector cannot be read.
+            LevelNotReachedError: Not every member could read what moves messages.
+        """
+        self._require_leader()
+        self._require_queue(wanted.queue)
+        return await self._node.messages(wanted)
 
     def _require_leader(self) -> NodeStatus:
         status = self._node.status()

@@ -22,6 +22,7 @@ from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands, IsSpent
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.moving import Moving
 from holdfast.broker.operating import Operating
 from holdfast.broker.outputs import Batch
 from holdfast.broker.policy_changes import PolicyChanges
@@ -78,6 +79,7 @@ class Broker:
             publishing=self.publishing,
             errands=self.errands,
         )
+        self.moving = Moving(settings, self.state, self.receipts)
         self.settling = Settling(
             settings,
             self.state,
@@ -102,7 +104,6 @@ class Broker:
         self.finished = FinishedProducers(
             self.state, self.receipts, self.destinations, self.errands
         )
-        self.broken = self.routing.broken
         self.is_leading = self.is_prepared = False
         """Whether `prepare` was called, and neither the lead nor the state have changed since."""
         self.numbering = Numbering()
@@ -118,7 +119,7 @@ class Broker:
         self.has_taken = self.sending.has_taken
         self.subscribe, self.unsubscribe = self.routing.subscribe, self.routing.unsubscribe
         self.resume, self.refill = self.routing.resume, self.routing.refill
-        self.renew = self.routing.renew
+        self.renew, self.broken = self.routing.renew, self.routing.broken
         self.acknowledge, self.reject = self.settling.acknowledge, self.settling.reject
         self.acknowledge_identity = self.settling.acknowledge_identity
         self.hold_identity = self.settling.hold_identity
@@ -154,6 +155,7 @@ class Broker:
     def follow(self) -> None:
         """Stop serving: everything that is not lasting is dropped, nothing has to be undone."""
         self.is_leading = self.is_prepared = False
+        self.moving.closed_through = 0
         self.flow.forget_leadership()
         self.flow.discards.add(*self.receipts.clear(), *self.publishing.clear())
         self.destinations.end()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Final, NamedTuple
 
 from holdfast.broker.broker import Broker
@@ -23,6 +23,7 @@ from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.moved import as_moved
 from holdfast.model.facts import Attributes, MessageFacts, Place
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
@@ -31,6 +32,7 @@ from holdfast.model.records import (
     FormatRecord,
     HoldRecord,
     MessageRecord,
+    MoveRecord,
     ProducerRecord,
     QueueRecord,
     Record,
@@ -191,9 +193,14 @@ def live_within(
             effort += len(chunk.record_numbers)
             leaving_through = _leaving_through(broker, queue)
             base = (number << CHUNK_SHIFT) + chunk.start
+            # What was moved is shown with the record that moved it, too.
+            moves = repeat(0) if chunk.moves is None else chunk.moves
             count = sum(
-                first_record <= record < next_record and base + place > leaving_through
-                for place, record in enumerate(chunk.record_numbers)
+                (first_record <= record < next_record or first_record <= move < next_record)
+                and base + place > leaving_through
+                for place, (record, move) in enumerate(
+                    zip(chunk.record_numbers, moves, strict=False)
+                )
             )
             if count:
                 found[queue.name] = found.get(queue.name, 0) + count
@@ -201,6 +208,58 @@ def live_within(
                 effort = 0
                 yield
     return found
+
+
+def moved_from(broker: Broker, through_record: int) -> Iterator[list[tuple[LastingQueue, int]]]:
+    """
+    Give queue and sequence of what was moved and has its bytes in records up to this one.
+
+    Each piece takes a bounded time; there are empty ones.
+    """
+    effort = 0
+    for queue in list(broker.state.queues.values()):
+        effort += _EFFORT_PER_QUEUE
+        for number, chunk in list(queue.index.chunks.items()):
+            effort += 1
+            if chunk.moves is not None:
+                effort += len(chunk.moves)
+                base = (number << CHUNK_SHIFT) + chunk.start
+                both = enumerate(zip(chunk.moves, chunk.record_numbers, strict=True))
+                yield [
+                    (queue, base + place)
+                    for place, (move, record) in both
+                    if move and record <= through_record
+                ]
+            if effort >= _EFFORT_PER_PIECE:
+                effort = 0
+                yield []
+
+
+def moved_copy(
+    broker: Broker, queue: LastingQueue, sequence: int, content: MessageRecord, move: MoveRecord
+) -> MessageRecord:
+    """Give the record that keeps a moved message alive when the one with its bytes goes."""
+    copy = as_moved(content, move, queue.number, sequence, broker.moving.cluster)
+    copy.rewritten = True
+    return copy
+
+
+def carry_returns(broker: Broker, copy: MessageRecord, under_way: OnTheWay) -> None:
+    """Let it say how often it came back to where it was moved, once what is on its way is there."""
+    returned = _returned_to_be(broker, Place(copy.queue_number, copy.sequence), under_way)
+    if returned != NEVER:
+        _carry(copy, returned)
+
+
+def is_leaving(
+    broker: Broker, queue: LastingQueue, sequence: int, leaving: dict[int, set[int]]
+) -> bool:
+    """Whether a message is gone, or what is on its way to the log takes it away."""
+    if not queue.index.is_live(sequence) or sequence <= _leaving_through(broker, queue):
+        return True
+    return broker.state.queues.get(queue.number) is not queue or sequence in leaving.get(
+        queue.number, ()
+    )
 
 
 def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iterator[list[Record]]:

@@ -22,6 +22,7 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     HoldRecord,
     MessageRecord,
+    MoveRecord,
     PolicyRecord,
     QueueRecord,
     Record,
@@ -74,7 +75,7 @@ class Batch:
     """Records for one log entry, and what waits for it."""
 
     records: list[Record] = field(default_factory=list)
-    settling: list[AcknowledgeRecord | DeadLetterRecord] = field(default_factory=list)
+    settling: list[AcknowledgeRecord | DeadLetterRecord | MoveRecord] = field(default_factory=list)
     """Those of the records that settle messages: the cleaner asks, and there may be thousands of
     others."""
     holds: list[HoldRecord] = field(default_factory=list)
@@ -95,6 +96,8 @@ class Batch:
     are not made yet."""
     dead_letter_count: int = 0
     """Rejected messages that it moves to the dead-letter queue."""
+    moved_count: int = 0
+    """Messages that records in it move: to apply them takes longer than the records tell."""
     index: int = 0
     """Where it stands in the log if it is committed; 0 until it is proposed."""
     is_applied: bool = False
@@ -107,6 +110,10 @@ class Batch:
         kind = type(record)
         if kind is AcknowledgeRecord or kind is DeadLetterRecord:
             self.settling.append(record)  # type: ignore[arg-type]
+        elif type(record) is MoveRecord:
+            self.moved_count += record.count
+            if not record.is_copy:
+                self.settling.append(record)
         elif kind is HoldRecord:
             self.holds.append(record)  # type: ignore[arg-type]
         elif kind is PolicyRecord:
@@ -163,6 +170,8 @@ def size_of(record: Record) -> int:
         return MESSAGE_OVERHEAD_BYTES + len(record.pattern) + len(record.values)
     if type(record) is ReturnedRecord:
         return MESSAGE_OVERHEAD_BYTES + _RUN_BYTES * len(record.sequences)
+    if type(record) is MoveRecord:
+        return record.size
     if type(record) is not MessageRecord:
         return MESSAGE_OVERHEAD_BYTES
     facts = record.facts

@@ -247,6 +247,11 @@ class Receipts:
         """Give how many acknowledged messages are on their way to the log, about."""
         return sum(batch.settled_count for batch in self._batches())
 
+    def newest_move(self) -> Batch | None:
+        """Give the last batch on its way to the log that moves messages; None if none does."""
+        moving = [batch for batch in self._batches() if batch.moved_count and not batch.is_applied]
+        return moving[-1] if moving else None
+
     def holds_under_way(self) -> dict[str, HoldRecord]:
         """Give, by name, the holds that are set, moved or ended by a record on its way."""
         return {record.name: record for batch in self._batches() for record in batch.holds}

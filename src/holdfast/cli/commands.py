@@ -31,6 +31,7 @@ MODULES: Final = {
     "config": "config",
     "cluster": "cluster",
     "queues": "queues",
+    "messages": "queue_messages",
     "store": "store_tools",
 }
 """Where each command stands, in the order of the help."""

@@ -32,6 +32,7 @@ from holdfast.model.records import (
     FormatRecord,
     HoldRecord,
     MessageRecord,
+    MoveRecord,
     PolicyRecord,
     ProducerRecord,
     PurgeRecord,
@@ -171,11 +172,27 @@ def _describe(record: Record, *, with_bodies: bool) -> tuple[str, Row]:
             return "policy", policy_fields(record)
         case ReturnedRecord():
             return "returned", returned_fields(record) | {"sequences": list(record.sequences)}
+        case MoveRecord():
+            return "move", move_fields(record)
 
 
 def returned_fields(record: ReturnedRecord) -> Row:
     """Say why messages came back, and until when they rest; null: they do not."""
     return {"cause": record.cause.name.lower(), "due_ms": record.due_ms or None}
+
+
+def move_fields(record: MoveRecord) -> Row:
+    """Say what goes where, and why; the target of what is nowhere any more has the number 0."""
+    fields: Row = {
+        "target_number": record.target_number,
+        "cause": record.cause.name.lower(),
+        "sequences": record.sequences,
+        "target_sequences": record.target_sequences,
+        "moved_at": _time(record.moved_at * 1000),
+    }
+    if record.reason:
+        fields["reason"] = record.reason
+    return fields | {"copy": True} if record.is_copy else fields
 
 
 def policy_fields(record: PolicyRecord) -> Row:

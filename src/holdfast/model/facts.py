@@ -76,10 +76,22 @@ class Hops(NamedTuple):
 
 
 class Cause(IntEnum):
-    """Why a message is on the dead-letter queue."""
+    """Why a message stands on another queue than it was sent to, or on none any more."""
 
     REJECTED = 1
-    """A consumer rejected it, and it was not to come again."""
+    """A consumer rejected it, and it was not to come again: it is a dead letter."""
+
+    MOVED = 2
+    """An operator moved it."""
+
+    COPIED = 3
+    """An operator copied it: it stands where it stood, too."""
+
+    RETRIED = 4
+    """An operator sent a dead letter back to where it came from."""
+
+    REMOVED = 5
+    """An operator took it off its queue; it is nowhere any more."""
 
     EXHAUSTED = 6
     """It was rejected once more than it may come again."""
@@ -88,8 +100,12 @@ class Cause(IntEnum):
     """It was alone with consumers whose connections were lost, too often."""
 
 
+DEAD_LETTER_CAUSES = frozenset({Cause.REJECTED, Cause.EXHAUSTED, Cause.LOST})
+"""Those that make a message a dead letter."""
+
+
 class Origin(NamedTuple):
-    """Where a dead letter comes from."""
+    """Where a message that was moved comes from."""
 
     cause: Cause
     queue: str

@@ -7,7 +7,8 @@ that it knows the level, and tells them so before it sends it: see `server.forma
 on there is no way back: a version that knows less refuses the log.
 
 Level 1: what the first versions wrote. Level 2: messages with facts, see `model.facts`. Level 3:
-policies, see `model.policies`. Level 4: what came back to its queue is counted.
+policies, see `model.policies`. Level 4: what came back to its queue is counted. Level 5: messages
+are moved by one record, without their bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ POLICIES_LEVEL: Final = 3
 RETURNS_LEVEL: Final = 4
 """From here on the log says what came back to its queue, and until when it rests there."""
 
-NEWEST_LEVEL: Final = 4
+MOVES_LEVEL: Final = 5
+"""From here on messages may be moved from queue to queue by MOVE records."""
+
+NEWEST_LEVEL: Final = 5
 
 
 def require_known(reached: int, known: int, what: str) -> None:

@@ -15,9 +15,9 @@ Invariants:
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NewType
+from typing import Final, NamedTuple, NewType
 
-from holdfast.model.facts import MessageFacts, Place
+from holdfast.model.facts import Cause, MessageFacts, Place
 
 RecordNumber = NewType("RecordNumber", int)
 """A record's place in the store's one order, from 1."""
@@ -306,6 +306,99 @@ class PolicyRecord:
         self.revision = revision
 
 
+class Run(NamedTuple):
+    """Neighbouring messages of one queue that go to neighbouring places of another."""
+
+    first: int
+    """The sequence of the first of them."""
+
+    target_first: int
+    """And its sequence on the other queue; 0 where there is none."""
+
+    length: int
+
+
+class MoveRecord:
+    """
+    Messages of one queue that stand on another one from now on; their bytes stay where they are.
+
+    `queue_number` is that of the queue they come from, `target_number` that of the other one, 0 if
+    they are nowhere any more. What does not live any more when this is applied is passed over.
+    """
+
+    __slots__ = (
+        "cause",
+        "clears_expiry",
+        "is_copy",
+        "moved_at",
+        "queue_name",
+        "queue_number",
+        "reason",
+        "runs",
+        "target_number",
+    )
+
+    def __init__(
+        self,
+        queue_number: int,
+        target_number: int,
+        cause: Cause,
+        runs: list[Run],
+        *,
+        queue_name: str = "",
+        reason: str = "",
+        moved_at: int = 0,
+        is_copy: bool = False,
+        clears_expiry: bool = False,
+    ) -> None:
+        self.queue_number = queue_number
+        self.target_number = target_number
+        self.cause = cause
+        self.runs = runs
+        self.queue_name = queue_name
+        """As the queue is called that they come from; it may be deleted later."""
+        self.reason = reason
+        """What else is to be said of why, for people."""
+        self.moved_at = moved_at
+        """In milliseconds since the epoch."""
+        self.is_copy = is_copy
+        """They stay where they are as well."""
+        self.clears_expiry = clears_expiry
+        """On the other queue they never expire, whatever was said before."""
+
+    @property
+    def count(self) -> int:
+        """How many messages it names."""
+        return sum(run.length for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes in the log."""
+        texts = len(self.queue_name.encode()) + len(self.reason.encode())
+        return MESSAGE_OVERHEAD_BYTES + texts + 20 * len(self.runs)
+
+    @property
+    def sequences(self) -> list[int]:
+        """Their sequences on the queue that they come from."""
+        return [it for run in self.runs for it in range(run.first, run.first + run.length)]
+
+    @property
+    def target_sequences(self) -> list[int]:
+        """Their sequences on the other queue, in the same order; none if there is none."""
+        if not self.target_number:
+            return []
+        return [
+            it for run in self.runs for it in range(run.target_first, run.target_first + run.length)
+        ]
+
+    def source_of(self, target_sequence: int) -> int:
+        """Give the sequence that a message had before, by the one that it has now; 0: none."""
+        for run in self.runs:
+            if run.target_first <= target_sequence < run.target_first + run.length:
+                return run.first + target_sequence - run.target_first
+        return 0
+
+
 class FormatRecord:
     """From here on the log may hold what belongs to this level; see `model.format_level`."""
 
@@ -331,4 +424,5 @@ Record = (
     | FormatRecord
     | PolicyRecord
     | ReturnedRecord
+    | MoveRecord
 )

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from holdfast.admin.message_requests import MessageRequest, MessageStep
 from holdfast.admin.policy_status import PoliciesStatus, PolicyValue
 from holdfast.admin.status import (
     ConnectionStatus,
@@ -38,6 +39,7 @@ from holdfast.model.wildcards import Pattern
 from holdfast.replication.membership import Member
 from holdfast.replication.promotion import LogEnd
 from holdfast.server.log_access import hold_record, hold_statuses, log_position, log_slice
+from holdfast.server.message_steps import MessageSteps
 from holdfast.server.parts import Parts
 from holdfast.server.policies import policies_status, policy_values
 from holdfast.server.requests import OperatorReply
@@ -57,7 +59,15 @@ Answer = TypeVar("Answer")
 class Administration:
     """One node, as its operators may ask it."""
 
-    __slots__ = ("_broker", "_conductor", "_digests", "_driver", "_parts", "_wait_seconds")
+    __slots__ = (
+        "_broker",
+        "_conductor",
+        "_digests",
+        "_driver",
+        "_message_steps",
+        "_parts",
+        "_wait_seconds",
+    )
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -66,6 +76,7 @@ class Administration:
         self._driver = parts.driver
         self._digests = SegmentDigests(parts.journal, parts.clock)
         self._wait_seconds = parts.conductor.settings.operator_wait_seconds
+        self._message_steps = MessageSteps(parts, self._stored)
 
     def close(self) -> None:
         """End what reads segments for their digests."""
@@ -192,6 +203,11 @@ class Administration:
         """Remove a queue and its messages; returns how many."""
         await self._await_lease()
         return await self._stored(lambda reply: self._broker.delete(queue, reply, b""))
+
+    async def messages(self, wanted: MessageRequest) -> MessageStep:
+        """Do one step of something with a queue's messages; returns once it is committed."""
+        await self._await_lease()
+        return await self._message_steps.step(wanted)
 
     async def _stored(self, change: Callable[[OperatorReply], Answer]) -> Answer:
         """Ask the broker for a change; returns what it answered, once that is committed."""

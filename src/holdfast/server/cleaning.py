@@ -37,6 +37,7 @@ from holdfast.model.limits import KiB, MiB
 from holdfast.model.records import CleanedRecord, HoldLoss, HoldRecord, MessageRecord, Record
 from holdfast.server.damaged_entries import DamagedEntries
 from holdfast.server.learner_holds import LearnerHolds
+from holdfast.server.moved_contents import MovedContents
 from holdfast.server.reader_holds import ReaderHolds, told_left_behind, why_it_goes
 from holdfast.server.settings import ServerSettings
 from holdfast.store.contract import LogStore
@@ -82,6 +83,8 @@ class Cleaner:
         """What is left of the entry `next_index`, with record numbers."""
         self.timestamp = 0
         """Of that entry."""
+        self.moved: MovedContents | None = None
+        """What is left of what was moved, before that."""
         self.homeless: Iterator[list[Record]] | None = None
         """What is left to carry on before the segment may go."""
         self.learner_holds = LearnerHolds(broker, store, settings)
@@ -181,7 +184,8 @@ class Cleaner:
     def _leave(self) -> None:
         """Forget the segment that is being gone through."""
         self.next_index = self.through_index = 0
-        self.records = self.homeless = None
+        self.records = self.homeless = self.moved = None
+        self.broker.moving.closed_through = 0
 
     def _look(self, now: float) -> bool:
         """Start with a segment if it is time to look for one, and cleaning pays."""
@@ -334,7 +338,18 @@ class Cleaner:
         self.broker.receipts.add_records(records)
 
     def _finish(self, is_spent: IsSpent) -> None:
-        """Carry on what has its home in the segment, piece by piece; then let it go."""
+        """Carry on what was moved or has its home in the segment, in pieces; then let it go."""
+        if self.moved is None:
+            self.moved = MovedContents(self.broker, self.store, self.through_record)
+        while self.homeless is None:
+            if self.budget_bytes <= 0:
+                return
+            copies = self.moved.step(is_spent)
+            if copies is None:
+                break
+            self._add([*copies])
+            if not copies or is_spent():
+                return
         if self.homeless is None:
             timestamp = self.broker.state.timestamp
             self.homeless = homeless(self.broker, self.through_record, timestamp)
@@ -362,7 +377,8 @@ class Cleaner:
         self._given_up_through = self.through_index
         self.damage.forget()
         self.next_index = 0
-        self.homeless = None
+        self.homeless = self.moved = None
+        self.broker.moving.closed_through = 0
         if self.through_index >= self.round_through:
             self._end_round()
 

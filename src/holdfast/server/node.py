@@ -196,6 +196,7 @@ class Node:
     def role_changed(self) -> None:
         """Let the client port follow."""
         self.parts.context.cluster = self.driver.status().cluster_id[:8]
+        self.parts.broker.moving.cluster = self.parts.context.cluster
         self.parts.listener.follow()
 
     def damaged(self, error: CorruptEntryError) -> None:

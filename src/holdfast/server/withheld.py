@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.moved import as_moved
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
@@ -66,7 +67,7 @@ class WithheldMessages:
     def read(self, consumer: Consumer, key: int, record_number: int) -> MessageRecord | None:
         """Read a message that is being delivered; None if it is damaged, and withheld now."""
         try:
-            return self._store.read(record_number)
+            return self._read(consumer, key, record_number)
         except (CorruptEntryError, RecordNotFoundError) as error:
             assert isinstance(consumer, Subscription), "every consumer is one"
             queue = consumer.queue
@@ -81,6 +82,15 @@ class WithheldMessages:
                     self._told.add(index)
                 self._on_damage(error)
             return None
+
+    def _read(self, consumer: Consumer, key: int, record_number: int) -> MessageRecord:
+        message = self._store.read(record_number)
+        queue = consumer.queue if isinstance(consumer, Subscription) else None
+        move_number = 0 if queue is None else queue.index.move_number(key)
+        if queue is None or not move_number:
+            return message
+        move = self._store.read_move(move_number)
+        return as_moved(message, move, queue.number, key, self._broker.moving.cluster)
 
     def _note(self, queue: Queue, key: int, index: int) -> None:
         self._messages[queue, key] = _Look(self._clock.monotonic(), index)

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from holdfast.errors import CorruptEntryError, JournalFailedError
 from holdfast.model.numbering import Numbering
-from holdfast.model.records import MessageRecord, Record
+from holdfast.model.records import MessageRecord, MoveRecord, Record
 
 
 class CommittedEntry(Protocol):
@@ -201,6 +201,16 @@ class CommitFlow(Protocol):
         Raises:
             CorruptEntryError: Its entry is damaged; the place is in the error.
             RecordNotFoundError: There is no such message.
+        """
+        ...
+
+    def read_move(self, record_number: int) -> MoveRecord:
+        """
+        Read what moved messages.
+
+        Raises:
+            CorruptEntryError: Its entry is damaged; the place is in the error.
+            RecordNotFoundError: There is no such record.
         """
         ...
 

@@ -33,6 +33,7 @@ from holdfast.model.records import (
     HoldLoss,
     HoldRecord,
     MessageRecord,
+    MoveRecord,
     PolicyRecord,
     ProducerRecord,
     PurgeRecord,
@@ -42,6 +43,7 @@ from holdfast.model.records import (
     ReturnedRecord,
 )
 from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts, encode_facts
+from holdfast.store.move_codec import decode_move, encode_move
 from holdfast.store.runs import decode_runs, encode_runs
 
 MESSAGE: Final = 16
@@ -59,6 +61,7 @@ HOLD: Final = 27
 FORMAT: Final = 28
 POLICY: Final = 29
 RETURNED: Final = 30
+MOVE: Final = 31
 
 TYPE_NAMES: Final = {
     MESSAGE: "message",
@@ -76,6 +79,7 @@ TYPE_NAMES: Final = {
     FORMAT: "format",
     POLICY: "policy",
     RETURNED: "returned",
+    MOVE: "move",
 }
 
 FLAG_REWRITTEN: Final = 1
@@ -357,6 +361,10 @@ def _encode_returned(record: ReturnedRecord, append: _Append) -> None:
     _framed(RETURNED, state + encode_runs(record.sequences), append)
 
 
+def _encode_move(record: MoveRecord, append: _Append) -> None:
+    _framed(MOVE, encode_move(record), append)
+
+
 def _framed(kind: int, payload: bytes, append: _Append) -> None:
     append(RECORD_HEADER.pack(kind, 0, 0, len(payload)))
     append(payload)
@@ -378,6 +386,7 @@ _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     FormatRecord: _encode_format,
     PolicyRecord: _encode_policy,
     ReturnedRecord: _encode_returned,
+    MoveRecord: _encode_move,
 }
 
 
@@ -464,4 +473,5 @@ _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     FORMAT: lambda payload: FormatRecord(_NUMBER.unpack(payload)[0]),
     POLICY: _decode_policy,
     RETURNED: _decode_returned,
+    MOVE: decode_move,
 }

@@ -22,10 +22,17 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.record import RecordPlaces
 from holdfast.journal.segment import SegmentStatistics
 from holdfast.model.numbering import Numbering
-from holdfast.model.records import MessageRecord, Record
+from holdfast.model.records import MessageRecord, MoveRecord, Record
 from holdfast.replication.driver import Driver
 from holdfast.store.contract import BatchBody, CommittedEntry, WriteReport
-from holdfast.store.record_codec import MESSAGE, decode_message, decode_records, encode_records
+from holdfast.store.move_codec import decode_move
+from holdfast.store.record_codec import (
+    MESSAGE,
+    MOVE,
+    decode_message,
+    decode_records,
+    encode_records,
+)
 
 _PLACES_MAX: Final = 2_000_000
 """Records whose place in their entry is remembered, four bytes each."""
@@ -49,6 +56,8 @@ class ReplicatedStore:
         self._body = memoryview(b"")
         self._places: RecordPlaces | None = None
         """Where its records stand."""
+        self._before: tuple[Entry, memoryview, RecordPlaces] | None = None
+        """The same of the entry read before it: what was moved is read from two in turns."""
         self._places_of: dict[int, RecordPlaces] = {}
         """The same for entries read lately, by index, the latest last."""
         self._places_known = self._places_count = 0
@@ -249,21 +258,54 @@ class ReplicatedStore:
             CorruptEntryError: Its entry is damaged; the place is in the error.
             RecordNotFoundError: There is no such message.
         """
-        entry = self._entry
-        if entry is None or not entry.first_record <= record_number < entry.next_record:
-            entry = self._load(record_number)
-        places = self._places
-        assert places is not None, "found with the entry"
-        body = self._body
-        kind, flags, start, end = places.find(body, record_number - entry.first_record)
+        kind, flags, start, end = self._find(record_number)
         if kind != MESSAGE:
             raise RecordNotFoundError(f"record {record_number:,} is not a message")
-        return decode_message(body, flags, start, end)
+        return decode_message(self._body, flags, start, end)
+
+    def read_move(self, record_number: int) -> MoveRecord:
+        """
+        Read what moved messages.
+
+        Raises:
+            CorruptEntryError: Its entry is damaged; the place is in the error.
+            RecordNotFoundError: There is no such record.
+        """
+        kind, _, start, end = self._find(record_number)
+        if kind != MOVE:
+            raise RecordNotFoundError(f"record {record_number:,} moves no messages")
+        return decode_move(bytes(self._body[start:end]))
+
+    def _find(self, record_number: int) -> tuple[int, int, int, int]:
+        """Give type, flags, start and end of a record, in the body that is at hand then."""
+        entry = self._entry
+        if entry is None or not entry.first_record <= record_number < entry.next_record:
+            entry = self._other(record_number) or self._load(record_number)
+        places = self._places
+        assert places is not None, "found with the entry"
+        return places.find(self._body, record_number - entry.first_record)
+
+    def _other(self, record_number: int) -> Entry | None:
+        """Take the entry before the last at hand again, if it has this record."""
+        before = self._before
+        if before is None or not before[0].first_record <= record_number < before[0].next_record:
+            return None
+        self._keep_last()
+        self._entry, self._body, self._places = before
+        self._places_known = len(self._places)
+        return self._entry
+
+    def _keep_last(self) -> None:
+        """Put the entry at hand aside."""
+        if self._places is not None:
+            self._places_count += len(self._places) - self._places_known
+            self._places_known = len(self._places)
+        if self._entry is not None and self._places is not None:
+            self._before = (self._entry, self._body, self._places)
 
     def _load(self, record_number: int) -> Entry:
         """Keep the entry of a record at hand: a backlog is read in order."""
-        if self._places is not None:
-            self._places_count += len(self._places) - self._places_known
+        self._keep_last()
         entry, _ = self.journal.locate_record(record_number)
         known = self._places_of
         places = known.pop(entry.index, None)
@@ -277,7 +319,7 @@ class ReplicatedStore:
         return entry
 
     def _forget_places(self) -> None:
-        self._entry = self._places = None
+        self._entry = self._places = self._before = None
         self._body = memoryview(b"")
         self._places_of.clear()
         self._places_known = self._places_count = 0

@@ -32,6 +32,7 @@ from holdfast.model.records import (
     HoldLoss,
     HoldRecord,
     MessageRecord,
+    MoveRecord,
     PolicyRecord,
     ProducerRecord,
     PurgeRecord,
@@ -39,6 +40,7 @@ from holdfast.model.records import (
     Record,
     ReturnCause,
     ReturnedRecord,
+    Run,
 )
 
 QUEUE: Final = 7
@@ -76,6 +78,17 @@ def one_of_each() -> list[Record]:
         HoldRecord("plain", 3, 1 << 40),
         HoldRecord("timed", 4, 1 << 41, 2, loss=HoldLoss.SPACE, **hold_times),
         PolicyRecord("queue://or:d\u00e9rs.>", '{"queuePrefetch":7}', 3),
+        MoveRecord(
+            QUEUE,
+            8,
+            Cause.REJECTED,
+            [Run(1 << 40, 81, 1), Run(7, 82, 2)],
+            queue_name="or:d\u00e9rs",
+            reason="no \u20ac",
+            moved_at=1_750_000_000_001,
+            is_copy=True,
+            clears_expiry=True,
+        ),
         CleanedRecord(1),
         DeleteQueueRecord(QUEUE),
     ]

@@ -31,6 +31,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, SequenceGapError, UnknownDeliveryError
+from holdfast.model.facts import Cause
 from holdfast.model.format_level import NEWEST_LEVEL, RETURNS_LEVEL
 from holdfast.model.records import (
     CleanedRecord,
@@ -38,8 +39,10 @@ from holdfast.model.records import (
     FormatRecord,
     HoldRecord,
     MessageRecord,
+    MoveRecord,
     Record,
 )
+from holdfast.server.moved_contents import MovedContents
 from holdfast.store.record_codec import decode_records, encode_records
 from tests.property.broker.expected import NAMES, PLACE, QUEUES, Model
 
@@ -100,6 +103,8 @@ class BrokerMachine(RuleBasedStateMachine):
         self.under_way: deque[tuple[int, Batch, list[Effect]]] = deque()
         self.applied_index = 0
         self.cleaning_through = 0
+        self.finishing: tuple[int, int, MovedContents] | None = None
+        """A part of the log that was gone through, and may not go yet."""
         self.consumers: list[Consumer] = []
         self.transactions: list[OpenTransaction] = []
         self.assigned: dict[str, int] = {}
@@ -411,6 +416,47 @@ class BrokerMachine(RuleBasedStateMachine):
     def keep_log(self, index: int) -> None:
         self.broker.keep_log(HoldRecord("archive", index, 9), self, self.receipt(lambda: True))
 
+    @precondition(lambda self: self.broker.moving.is_possible)
+    @rule(
+        name=st.sampled_from(QUEUES),
+        to=st.sampled_from((*QUEUES, "")),
+        picks=st.lists(st.integers(0, 9), max_size=4),
+    )
+    def move(self, name: str, to: str, picks: list[int]) -> None:
+        """Some of what nobody has goes to another queue, or nowhere."""
+        if name == to or not self.broker.destinations.has_queue(name):
+            return
+        moving, queue = self.broker.moving, self.broker.destinations.existing(name)
+        keys = list(queue.index.sequences(1, queue.lasting.next_sequence))
+        keys = [keys[pick] for pick in sorted({pick for pick in picks if pick < len(keys)})]
+        keys = [key for key in keys if moving.is_at_hand(queue, key)]
+        keys = [key for key in keys if not moving.is_closed(queue, key)]
+        if not keys:
+            return
+        places = [self.place_of(queue, key) for key in keys]
+        receipt = self.gone(self.leaves([place for place in places if place is not None]))
+        self.model.returned.difference_update(places)
+        for place in places:
+            self.model.coming.pop(place, None)  # type: ignore[arg-type]
+        target = self.broker.queue(to) if to else None
+        moving.take(queue, target, keys, Cause.MOVED, moved_at=7)
+        moving.keep_from_all(queue, keys)
+        for place in places:
+            assert place is not None, "it is at hand"
+            if to:
+                self.arrives(self.model.sent(to, place[1]))
+        self.broker.receipts.reply_with_batch(self, receipt)
+
+    def arrives(self, place: PLACE) -> None:
+        """It has an id of its own there, whatever it has been through, also there."""
+
+        def arrive() -> None:
+            self.model.store(place)
+            for each in (self.model.leaving, self.model.seen, self.model.claimed):
+                each.discard(place)
+
+        self.effects.append(arrive)
+
     # The log --------------------------------------------------------------------------------------
 
     @rule()
@@ -499,10 +545,18 @@ class BrokerMachine(RuleBasedStateMachine):
         assert isinstance(record, MessageRecord)
         return record
 
+    def read_move(self, record_number: int) -> MoveRecord:
+        record = self.records[record_number]
+        assert isinstance(record, MoveRecord)
+        return record
+
     @precondition(lambda self: self.log and min(self.log) <= self.applied_index)
     @rule(count=st.integers(1, 4))
     def clean(self, count: int) -> None:
         """Write again what lives in the oldest entries, so that they may go."""
+        if self.finishing is not None:
+            self.finish_cleaning(*self.finishing)
+            return
         start = max(min(self.log), self.cleaning_through + 1)
         through = min(start + count - 1, self.applied_index)
         if through < start:
@@ -516,10 +570,26 @@ class BrokerMachine(RuleBasedStateMachine):
                 if isinstance(record, MessageRecord):
                     under_way = on_the_way(self.broker, {record.queue_number: {record.sequence}})
                     copies += live_copies(self.broker, record, number, timestamp, under_way)
+        self.broker.receipts.add_records(copies)
+        moved = MovedContents(self.broker, self, last_record)  # type: ignore[arg-type]
+        self.finish_cleaning(through, last_record, moved)
+
+    def finish_cleaning(self, through: int, last_record: int, moved: MovedContents) -> None:
+        """Write again what was moved, once what is being moved now is applied; then the rest."""
+        self.finishing = (through, last_record, moved)
+        for _ in range(20):
+            copies = moved.step(lambda: False)
+            if copies is None:
+                break
+            self.broker.receipts.add_records(copies)
+        else:
+            return
         for piece in homeless(self.broker, last_record, self.broker.state.timestamp):
-            copies += piece
-        self.broker.receipts.add_records([*copies, CleanedRecord(through)])
+            self.broker.receipts.add_records(piece)
+        self.broker.receipts.record(CleanedRecord(through))
+        self.broker.moving.closed_through = 0
         self.cleaning_through = through
+        self.finishing = None
 
     # Checkpoints ----------------------------------------------------------------------------------
 
@@ -576,6 +646,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.assigned.clear()
         self.checks.clear()
         self.cleaning_through = 0
+        self.finishing = None
         broker.lead()
         for lasting in broker.state.queues.values():
             for key in lasting.index.sequences(1, lasting.next_sequence):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.admin.message_requests import MessageRequest, MessageStep
 from holdfast.admin.policy_status import PoliciesStatus, PolicyStatus, PolicyValue
 from holdfast.admin.status import (
     BatchCounters,
@@ -199,6 +200,12 @@ class PaperNode:
     async def delete(self, queue: str) -> int:
         self._note("delete", queue)
         return 9
+
+    async def messages(self, wanted: MessageRequest) -> MessageStep:
+        self._note("messages", wanted)
+        step = MessageStep(queue=wanted.queue, action=wanted.action, count=3)
+        step.after, step.is_done = 12, True
+        return step
 
     def _note(self, *change: object) -> None:
         if self.failure is not None:

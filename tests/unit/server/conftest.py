@@ -16,7 +16,7 @@ from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundErr
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, entry_bytes, seal_entry
 from holdfast.journal.entry_body import EntryBody
 from holdfast.model.numbering import Numbering
-from holdfast.model.records import MessageRecord, Record
+from holdfast.model.records import MessageRecord, MoveRecord, Record
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
@@ -152,6 +152,14 @@ class FakeStore:
                     record_number - entry.first_record
                 ]
                 assert isinstance(record, MessageRecord)
+                return record
+        raise RecordNotFoundError(str(record_number))
+
+    def read_move(self, record_number: int) -> MoveRecord:
+        for entry in self.entries:
+            if entry.first_record <= record_number < entry.next_record:
+                record = list(self.decode(entry))[record_number - entry.first_record]
+                assert isinstance(record, MoveRecord)
                 return record
         raise RecordNotFoundError(str(record_number))
 

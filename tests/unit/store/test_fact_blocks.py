@@ -78,7 +78,7 @@ def test_a_block_that_is_cut_is_refused(bit: int) -> None:
         (SKIPS, b"\0\0", "it says that it has skips, and has none"),
         (FORM, b"\x40", "4 is not a valid Encoding"),
         (FORM, b"\x07", "7 is not a valid BodyKind"),
-        (ORIGIN, b"\2" + bytes(4), "2 is not a valid Cause"),
+        (ORIGIN, b"\xff" + bytes(4), "255 is not a valid Cause"),
         (ORIGIN, b"\1\1\0\0\0\xff", "utf-8"),
         (DUE, bytes(7), "message record at byte 8 of its entry"),
     ],

@@ -33,12 +33,14 @@ from holdfast.model.records import (
     HoldLoss,
     HoldRecord,
     MessageRecord,
+    MoveRecord,
     PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
     ReturnCause,
     ReturnedRecord,
+    Run,
 )
 from holdfast.store.record_codec import (
     FLAG_PRODUCER,
@@ -154,7 +156,40 @@ GOLDEN = [
         ReturnedRecord(7, ReturnCause.LOST, [4, 5, 9], 6),
         (30, 0, u32(7) + b"\x04" + u64(6) + u64(4) + u32(2) + u64(9) + u32(1)),
     ),
+    (
+        MoveRecord(7, 8, Cause.RETRIED, [Run(5, 9, 2), Run(11, 11, 1)], queue_name="q"),
+        (
+            *(31, 0),
+            u32(7)
+            + u32(8)
+            + b"\4\0"
+            + u64(0)
+            + b"\1\0\0\0q"
+            + u64(5)
+            + u64(9)
+            + u32(2)
+            + u64(11)
+            + u64(11)
+            + u32(1),
+        ),
+    ),
+    (
+        MoveRecord(
+            *(7, 0, Cause.REMOVED, [Run(5, 0, 1)]),
+            reason="\u00e9",
+            moved_at=6,
+            is_copy=True,
+            clears_expiry=True,
+        ),
+        (
+            *(31, 0),
+            u32(7) + u32(0) + b"\5\3" + u64(6) + b"\0\0\2\0\xc3\xa9" + u64(5) + u64(0) + u32(1),
+        ),
+    ),
 ]
+
+
+MOVE_HEAD = u32(7) + u32(8) + b"\2\0" + u64(0) + bytes(4)
 
 
 def fields(record: object) -> dict[str, object]:
@@ -271,3 +306,24 @@ def test_nonsense_is_named(body, why) -> None:
         list(decode_records(body))
     with pytest.raises(CorruptRecordError, match=why):
         list(decode_records(memoryview(body + framed(21, 0, u32(1))), with_content=False))
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (MOVE_HEAD[:-1], "unpack"),
+        (MOVE_HEAD, "it moves no messages"),
+        (MOVE_HEAD + u64(1) + u64(1) + u32(0), "it moves no messages"),
+        (MOVE_HEAD + u64(1) + u64(1) + u32(1001), "more than 1,000"),
+        (MOVE_HEAD + u64(1) + u64(1) + b"\1", "iterative unpacking"),
+        (MOVE_HEAD[:8] + b"\x09" + MOVE_HEAD[9:] + u64(1) + u64(1) + u32(1), "9 is not a valid"),
+        (MOVE_HEAD[:9] + b"\x04" + MOVE_HEAD[10:] + u64(1) + u64(1) + u32(1), "flags 0x04"),
+        (MOVE_HEAD[:-4] + b"\2\0\0\0q", "its texts are cut off"),
+    ],
+)
+def test_a_move_that_makes_no_sense_is_told(payload, why) -> None:
+    """
+    A node that applies a move it misread would differ from all others.
+    """
+    with pytest.raises(CorruptRecordError, match=why):
+        list(decode_records(framed(31, 0, payload)))

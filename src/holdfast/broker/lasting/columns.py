@@ -14,26 +14,37 @@ from typing import Final
 from holdfast.broker.lasting.returns import Returned
 from holdfast.broker.lasting.sequence_index import Chunk
 
+MOVES: Final = 1
+"""Which records moved messages here (u64)."""
 RETURNED: Final = 2
 """How often each came back (u8), then how often it was to blame (u8)."""
 DUE: Final = 4
 """Until when each rests (u64)."""
-_KNOWN: Final = RETURNED | DUE
+_KNOWN: Final = MOVES | RETURNED | DUE
 
 
 def encode_columns(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
     """Give the mask of a chunk's columns, and what they say of these slots."""
+    mask, columns = _encode_moves(chunk, slots)
     returns = chunk.returns
     if returns is None:
-        return 0, b""
+        return mask, columns
     attempts, failures = _picked(returns.attempts, slots), _picked(returns.failures, slots)
-    mask, columns = (RETURNED, attempts + failures) if any(attempts) or any(failures) else (0, b"")
+    if any(attempts) or any(failures):
+        mask, columns = mask | RETURNED, columns + attempts + failures
     if returns.dues is not None:
         known = len(returns.dues)
         dues = [returns.dues[slot] if slot < known else 0 for slot in slots]
         if any(dues):
             mask, columns = mask | DUE, columns + array("Q", dues).tobytes()
     return mask, columns
+
+
+def _encode_moves(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
+    if chunk.moves is None:
+        return 0, b""
+    moves = array("Q", [chunk.moves[slot - chunk.start] for slot in slots])
+    return (MOVES, moves.tobytes()) if any(moves) else (0, b"")
 
 
 def _picked(values: bytearray, slots: Sequence[int]) -> bytes:
@@ -54,6 +65,10 @@ def decode_columns(
     if mask & ~_KNOWN:
         raise ValueError(f"a chunk has columns {mask:#06x}, which are not known")
     count = len(slots)
+    if mask & MOVES:
+        moves = chunk.moves = array("Q", bytes(8 * len(chunk.live)))
+        for slot, move in zip(slots, array("Q", take(8 * count)), strict=True):
+            moves[slot - chunk.start] = move
     nothing = bytes(count)
     attempts, failures = (take(count), take(count)) if mask & RETURNED else (nothing, nothing)
     dues = array("Q", take(8 * count) if mask & DUE else bytes(8 * count))
@@ -71,4 +86,4 @@ def columns_bytes(mask: int, count: int) -> int:
     """
     if mask & ~_KNOWN:
         raise ValueError(f"a chunk has columns {mask:#06x}, which are not known")
-    return count * (2 * bool(mask & RETURNED) + 8 * bool(mask & DUE))
+    return count * (8 * bool(mask & MOVES) + 2 * bool(mask & RETURNED) + 8 * bool(mask & DUE))

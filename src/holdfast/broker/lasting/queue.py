@@ -23,6 +23,9 @@ class Listener(Protocol):
     def added(self, first: int, records: list[MessageRecord]) -> None:
         """Take note of messages that live from now on, under neighbouring numbers from `first`."""
 
+    def arrived(self) -> None:
+        """Take note that messages were moved here, whose bytes stand further back in the log."""
+
     def gone(self, sequences: list[int]) -> None:
         """Take note of messages that lived and do not any more."""
 

@@ -3,19 +3,30 @@ The records of one entry, cut into steps that each take well under a millisecond
 
 Most records take about as long as a message. One of acknowledgements names as many messages as its
 queue's consumers have acknowledged while a batch gathered, or as one frame or transaction did, and
-one of returns as many as a consumer had: they are cut as well. The pieces come one after the other
-under the number of their record.
+one of returns as many as a consumer had, one of moves a thousand: they are cut as well. The pieces
+come one after the other under the number of their record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from itertools import islice
 
-from holdfast.model.records import AcknowledgeRecord, DeadLetterRecord, Record, ReturnedRecord
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    DeadLetterRecord,
+    MoveRecord,
+    Record,
+    ReturnedRecord,
+    Run,
+)
 
 SEQUENCES_PER_RECORD = 8
 """So many acknowledged sequences are as much as they may be where each record counts for one."""
+
+SEQUENCES_PER_MOVED = 4
+"""So many of them take as long as a message that is moved."""
 
 
 _WEIGHT = 8
@@ -44,10 +55,15 @@ def _sequence_count(record: Record) -> int:
         return _WEIGHT * len(record.sequences)
     if isinstance(record, (AcknowledgeRecord, DeadLetterRecord)):
         return len(record.sequences)
+    if type(record) is MoveRecord:
+        return record.count * SEQUENCES_PER_MOVED
     return 0
 
 
 def _pieces(record: Record, sequences_max: int) -> Iterator[Record]:
+    if type(record) is MoveRecord:
+        yield from _pieces_of_move(record, sequences_max // SEQUENCES_PER_MOVED)
+        return
     if not isinstance(record, (AcknowledgeRecord, DeadLetterRecord, ReturnedRecord)):
         yield record
         return
@@ -60,3 +76,27 @@ def _pieces(record: Record, sequences_max: int) -> Iterator[Record]:
             yield ReturnedRecord(record.queue_number, record.cause, some, record.due_ms)
         else:
             yield type(record)(record.queue_number, some)
+
+
+def _pieces_of_move(record: MoveRecord, count_max: int) -> Iterator[Record]:
+    """Give moves of at most so many messages each that together are this one."""
+    runs: list[Run] = []
+    count = 0
+    for first, target_first, length in record.runs:
+        start = 0
+        while start < length:
+            taken = min(length - start, max(1, count_max) - count)
+            runs.append(Run(first + start, target_first and target_first + start, taken))
+            count += taken
+            start += taken
+            if count >= count_max:
+                yield _with_runs(record, runs)
+                runs, count = [], 0
+    if runs:
+        yield _with_runs(record, runs)
+
+
+def _with_runs(record: MoveRecord, runs: list[Run]) -> MoveRecord:
+    piece = copy(record)
+    piece.runs = runs
+    return piece

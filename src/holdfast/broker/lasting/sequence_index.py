@@ -2,7 +2,9 @@
 What a queue knows of each message: record number, size, and whether it still lives.
 
 Three arrays per chunk of 512 sequences, 13 bytes a message, so that a queue of ten million messages
-fits, and so do a hundred thousand queues of one. A chunk exists while something in it lives, so one
+fits, and so do a hundred thousand queues of one. What was moved here has its bytes in the record
+that it was sent with, and that is its record number; a fourth array, in chunks that hold any such,
+says which record moved it. A chunk exists while something in it lives, so one
 old message pins one chunk, nothing more. Where there are more than a few chunks, they stand in
 groups of 512 in the same way, so the next live one is found in a few steps however far apart they
 are. What came back to the queue is counted in chunks that have such messages (`returns`).
@@ -33,13 +35,15 @@ _FEW: Final = 8
 class Chunk:
     """The arrays of up to 512 neighbouring sequences, from slot `start` to the last one put."""
 
-    __slots__ = ("count", "live", "record_numbers", "returns", "sizes", "start")
+    __slots__ = ("count", "live", "moves", "record_numbers", "returns", "sizes", "start")
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.record_numbers = array("Q")
         self.sizes = array("I")
         self.live = bytearray()
+        self.moves: array[int] | None = None
+        """The number of the record that moved each here, 0 for who was sent here."""
         self.count = 0
         self.returns: Returns | None = None
         """What came back of it; None, as of most, if nothing did that still lives."""
@@ -50,6 +54,7 @@ class Chunk:
         twin.record_numbers = self.record_numbers[:]
         twin.sizes = self.sizes[:]
         twin.live = self.live[:]
+        twin.moves = None if self.moves is None else self.moves[:]
         twin.count = self.count
         twin.returns = None if self.returns is None else self.returns.copy()
         return twin
@@ -72,11 +77,15 @@ class Chunk:
             self.record_numbers = array("Q", bytes(-8 * place)) + self.record_numbers
             self.sizes = array("I", bytes(-4 * place)) + self.sizes
             self.live = bytearray(-place) + self.live
+            if self.moves is not None:
+                self.moves = array("Q", bytes(-8 * place)) + self.moves
             return 0
         missing = place + 1 - len(self.live)
         self.record_numbers.frombytes(bytes(8 * missing))
         self.sizes.frombytes(bytes(4 * missing))
         self.live.extend(bytes(missing))
+        if self.moves is not None:
+            self.moves.frombytes(bytes(8 * missing))
         return place
 
 
@@ -109,10 +118,14 @@ class SequenceIndex:
             chunk.record_numbers.append(record_number)
             chunk.sizes.append(size)
             live.append(1)
+            if chunk.moves is not None:
+                chunk.moves.append(0)
         else:
             if not 0 <= place < len(live):
                 place = chunk.make_room(place)
             chunk.record_numbers[place] = record_number
+            if chunk.moves is not None:
+                chunk.moves[place] = 0
             if chunk.live[place]:
                 return False
             chunk.live[place] = 1
@@ -121,6 +134,14 @@ class SequenceIndex:
         self.live_count += 1
         self.live_bytes += size
         return True
+
+    def put_moved(self, sequence: int, record_number: int, size: int, move: int) -> None:
+        """Note that `sequence` lives from now on, whose bytes another record has than moved it."""
+        self.put(sequence, record_number, size)
+        chunk = self.chunks[sequence >> CHUNK_SHIFT]
+        if chunk.moves is None:
+            chunk.moves = array("Q", bytes(8 * len(chunk.live)))
+        chunk.moves[(sequence & _MASK) - chunk.start] = move
 
     def put_next(self, sequence: int, record_number: int, sizes: list[int]) -> None:
         """
@@ -144,6 +165,8 @@ class SequenceIndex:
             chunk.record_numbers.extend(range(record_number, record_number + count))
             chunk.sizes.extend(some)
             chunk.live += b"\1" * count
+            if chunk.moves is not None:
+                chunk.moves.frombytes(bytes(8 * count))
             chunk.count += count
             at += count
             sequence += count
@@ -178,6 +201,8 @@ class SequenceIndex:
             chunk.record_numbers[place] = 0
             if chunk.returns is not None:
                 chunk.put_returned(sequence & _MASK, NEVER)
+            if chunk.moves is not None:
+                chunk.moves[place] = 0
         self.live_count -= len(gone)
         return gone
 
@@ -211,6 +236,14 @@ class SequenceIndex:
             self.chunks[sequence >> CHUNK_SHIFT].put_returned(sequence & _MASK, returned)
         return is_live
 
+    def move_number(self, sequence: int) -> int:
+        """Give the number of the record that moved a live sequence here; 0: none did."""
+        chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
+        if chunk is None or chunk.moves is None:
+            return 0
+        place = (sequence & _MASK) - chunk.start
+        return chunk.moves[place] if 0 <= place < len(chunk.live) else 0
+
     def next_live(self, sequence: int, end: int) -> int:
         """Give the first live sequence from `sequence` on and before `end`, or `end`."""
         number = sequence >> CHUNK_SHIFT
@@ -243,15 +276,24 @@ class SequenceIndex:
         border = sequence >> CHUNK_SHIFT
         in_border = min(self.last(), (border << CHUNK_SHIFT) | _MASK) + 1
         split = [
-            (each, self.record_number(each), self._size(each), self.returned(each))
+            (
+                each,
+                self.record_number(each),
+                self.size(each),
+                self.move_number(each),
+                self.returned(each),
+            )
             for each in self.sequences(sequence + 1, in_border)
         ]
         self.chunks, self.groups, self.group_numbers = {}, None, _NONE
         self.live_count = self.live_bytes = 0
         for number in [number for number in chunks if number > border]:
             self._take_over(number, chunks.pop(number))
-        for each, record_number, size, returned in split:
-            self.put(each, record_number, size)
+        for each, record_number, size, move, returned in split:
+            if move:
+                self.put_moved(each, record_number, size, move)
+            else:
+                self.put(each, record_number, size)
             self.put_returned(each, returned)
         return chunks
 
@@ -274,7 +316,8 @@ class SequenceIndex:
         chunk = self.chunks[number]
         return (number << CHUNK_SHIFT) + chunk.start + chunk.live.rfind(1)
 
-    def _size(self, sequence: int) -> int:
+    def size(self, sequence: int) -> int:
+        """Give the size of a live sequence."""
         chunk = self.chunks[sequence >> CHUNK_SHIFT]
         return chunk.sizes[(sequence & _MASK) - chunk.start]
 

@@ -36,6 +36,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     MessageRecord,
+    MoveRecord,
     PurgeRecord,
     QueueRecord,
     Record,
@@ -149,6 +150,10 @@ class Snapshot:
             for queue_number, sequence in record.facts.places:
                 if queue_number in self._waiting or queue_number in self._frozen:
                     self._freeze(queue_number).keep(sequence >> CHUNK_SHIFT)
+        if type(record) is MoveRecord:
+            self._keep_chunks(record.target_number, record.target_sequences)
+            self._keep_chunks(record.queue_number, () if record.is_copy else record.sequences)
+            return
         number: int = record.queue_number  # type: ignore[union-attr]
         if number not in self._waiting and number not in self._frozen:
             return
@@ -159,6 +164,12 @@ class Snapshot:
             for sequence in record.sequences:  # type: ignore[union-attr]
                 frozen.keep(sequence >> CHUNK_SHIFT)
         # A purge or a deletion takes the chunks away and leaves them as they are.
+
+    def _keep_chunks(self, number: int, sequences: Iterable[int]) -> None:
+        if number in self._waiting or number in self._frozen:
+            frozen = self._freeze(number)
+            for sequence in sequences:
+                frozen.keep(sequence >> CHUNK_SHIFT)
 
 
 _NAMES_MANY: Final = {AcknowledgeRecord, DeadLetterRecord, ReturnedRecord}
@@ -171,6 +182,7 @@ _CHANGES_A_QUEUE: Final = {
     PurgeRecord,
     DeleteQueueRecord,
     ReturnedRecord,
+    MoveRecord,
 }
 
 

@@ -14,9 +14,11 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final, Protocol
 
 from holdfast.broker.lasting.discards import Discards
+from holdfast.broker.lasting.moving import apply_move
 from holdfast.broker.lasting.policies import Policies
 from holdfast.broker.lasting.producer_map import ProducerMap
 from holdfast.broker.lasting.producers import Producers
@@ -36,6 +38,7 @@ from holdfast.model.records import (
     FormatRecord,
     HoldRecord,
     MessageRecord,
+    MoveRecord,
     PolicyRecord,
     ProducerRecord,
     PurgeRecord,
@@ -112,6 +115,7 @@ class BrokerState:
             FormatRecord: self._apply_format,
             PolicyRecord: self._apply_policy,
             ReturnedRecord: self._apply_returned,
+            MoveRecord: partial(apply_move, self),
         }
 
     def begin_anew(self) -> None:
@@ -287,7 +291,7 @@ class BrokerState:
         gone = index.remove(record.sequences)
         if queue.listener is not None:
             queue.listener.gone(gone)
-        self._settled(queue, before)
+        self.settled(queue, before)
 
     def _apply_returned(self, record: ReturnedRecord, _number: int) -> None:
         queue = self.queues.get(record.queue_number)
@@ -300,7 +304,15 @@ class BrokerState:
         if queue.listener is not None:
             queue.listener.returned(record.sequences, due_ms)
 
-    def _settled(self, queue: LastingQueue, before: tuple[int, int]) -> None:
+    def added(self, queue: LastingQueue, before: tuple[int, int]) -> None:
+        """Count what was moved to a queue since so many messages and bytes lived there."""
+        count = queue.index.live_count - before[0]
+        queue.enqueued_total += count
+        self.enqueued_total += count
+        self._live_count += count
+        self._live_bytes += queue.index.live_bytes - before[1]
+
+    def settled(self, queue: LastingQueue, before: tuple[int, int]) -> None:
         """Count what is gone since so many messages and bytes lived."""
         count = before[0] - queue.index.live_count
         queue.acknowledged_total += count
@@ -339,7 +351,7 @@ class BrokerState:
         queue = self.queues.get(record.queue_number)
         if queue is None:
             return
-        self._settled(queue, self._empty(queue, record.through_sequence))
+        self.settled(queue, self._empty(queue, record.through_sequence))
         if queue.listener is not None:
             queue.listener.purged()
 

@@ -1,5 +1,5 @@
 """
-What a rejected message says on the dead-letter queue, beside what it said before.
+What a message that was moved says, be it a dead letter or not, beside what it said before.
 
 It keeps its own headers and has an origin among its facts; what its consumers see is made of both
 when it is read. Where the log has not reached that level, the lines stand among its headers.
@@ -27,12 +27,15 @@ _OURS = (b"original-destination:", b"original-message-id:", b"dlqDeliveryFailure
 
 
 def with_origin(headers: bytes, origin: Origin) -> bytes:
-    """Give the header lines that consumers of a dead letter see, of those that it was sent with."""
+    """Give the header lines that consumers of what was moved see, of those it was sent with."""
     kept = b"".join(
         line for line in headers.splitlines(keepends=True) if not line.startswith(_OURS)
     )
-    said = f"original-destination:/queue/{origin.queue.translate(_ESCAPES)}\n"
+    said = ""
+    if origin.cause is not Cause.RETRIED:  # It is back where it was first.
+        said = f"original-destination:/queue/{origin.queue.translate(_ESCAPES)}\n"
     if origin.message_id:
         said += f"original-message-id:{origin.message_id.translate(_ESCAPES)}\n"
-    said += f"dlqDeliveryFailureCause:{_CAUSES[origin.cause]}\n"
+    if origin.cause in _CAUSES:
+        said += f"dlqDeliveryFailureCause:{_CAUSES[origin.cause]}\n"
     return kept + said.encode()

@@ -155,6 +155,11 @@ class Queue:
         if self.subscriptions:
             self.touch()
 
+    def arrived(self) -> None:
+        """Let what was moved here be dispatched; it is read when somebody gets it."""
+        if self.subscriptions:
+            self.touch()
+
     def gone(self, sequences: list[int]) -> None:
         """Forget what is known of messages that are settled for good."""
         if self.cache.shelves:
@@ -339,6 +344,10 @@ class Queue:
     def has_ended(self, sequence: int) -> bool:
         """Whether a stored message is gone, or a purge on its way to the log takes it along."""
         return sequence <= self.purging_through or not self.index.is_live(sequence)
+
+    def is_withheld(self, key: int) -> bool:
+        """Whether a message is kept from everybody: it is settled late, moved, or damaged."""
+        return self._custody is not None and key in self._custody.withheld
 
     def is_flagged(self, key: int) -> bool:
         """Whether a delivery of `key` must say that it may have been delivered before."""

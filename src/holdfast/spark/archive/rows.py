@@ -35,6 +35,7 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     ForgetProducerRecord,
     HoldRecord,
+    MoveRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -53,6 +54,7 @@ from holdfast.store.record_codec import (
     DELETE_QUEUE,
     DISPATCH_MARK,
     FLAG_REWRITTEN,
+    MOVE,
     PURGE,
     QUEUE,
     RETURNED,
@@ -99,7 +101,7 @@ ENTRY_ROW: Final = -1
 """The ordinal of that row."""
 
 _HAS_QUEUE: Final = np.array(
-    [ACKNOWLEDGE, DEAD_LETTER, QUEUE, DISPATCH_MARK, PURGE, DELETE_QUEUE, RETURNED]
+    [ACKNOWLEDGE, DEAD_LETTER, QUEUE, DISPATCH_MARK, PURGE, DELETE_QUEUE, RETURNED, MOVE]
 )
 """The types of record whose payload begins with a queue's number."""
 _NUMBER: Final = np.dtype([("number", "<u4")])
@@ -128,7 +130,7 @@ def block_rows(
 ) -> pa.RecordBatch:
     """
     Give the rows of a block of entries; without content the columns of `CONTENT` are null, all but
-    the facts of messages that stand on several queues.
+    the facts of messages that stand on several queues and the records that move messages.
 
     Raises:
         CorruptRecordError: A record makes no sense; the sentence names entry and byte.
@@ -222,7 +224,7 @@ class _Rows:
 
     def cut_others_and_facts(self) -> pa.Array:
         """The framed bytes of what is no message, the facts of what is one and has any."""
-        others = self._cut_others()
+        others = self.cut_others()
         return self.with_facts(others.to_pylist()) if self.messages.has_facts else others
 
     def with_facts(self, values: list[bytes | None], kinds: int = FACT_FLAGS) -> pa.Array:
@@ -231,7 +233,7 @@ class _Rows:
             values[int(self.message_rows[place])] = pack_facts(known)
         return pa.array(values, pa.binary())
 
-    def _cut_others(self) -> pa.Array:
+    def cut_others(self) -> pa.Array:
         """The framed bytes of what is no message; the body of an entry without records."""
         table, block = self.table, self.block
         starts, ends = np.zeros(self.count, np.int64), np.zeros(self.count, np.int64)
@@ -284,6 +286,10 @@ def _note(record: Record, row: int, found: dict[str, Any], facts: RangeFacts, in
     match record:
         case AcknowledgeRecord() | DeadLetterRecord() | ReturnedRecord():
             found["sequences"][row] = record.sequences
+        case MoveRecord():
+            # What is copied stays: the row names only what leaves its queue.
+            if not record.is_copy:
+                found["sequences"][row] = record.sequences
         case QueueRecord():
             facts.names[record.queue_number] = facts.declared[record.queue_number] = record.name
             found["next_sequence"][row] = record.next_sequence
@@ -319,8 +325,17 @@ def _content(rows: _Rows) -> dict[str, pa.Array]:
 
 def _without_content(rows: _Rows) -> dict[str, pa.Array]:
     columns = {name: pa.nulls(rows.count, pa.binary()) for name in CONTENT}
+    is_move = rows.table.types == MOVE
+    values: list[bytes | None] = [None] * rows.count
+    if is_move.any():
+        # What was moved, and where to, is no content.
+        framed = rows.cut_others()
+        for row in rows.records[is_move].tolist():
+            values[row] = framed[row].as_py()
     if rows.messages.has_facts:
-        columns["record"] = rows.with_facts([None] * rows.count, PLACES)
+        columns["record"] = rows.with_facts(values, PLACES)
+    elif is_move.any():
+        columns["record"] = pa.array(values, pa.binary())
     return columns
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP
 from holdfast.journal.record import RECORD_HEADER_BYTES
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import MessageFacts, Place
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -31,6 +31,7 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     FormatRecord,
     HoldRecord,
+    MoveRecord,
     PolicyRecord,
     ProducerRecord,
     PurgeRecord,
@@ -59,6 +60,7 @@ from holdfast.store.record_codec import (
     FORMAT,
     HOLD,
     MESSAGE,
+    MOVE,
     POLICY,
     PRODUCER,
     PURGE,
@@ -83,6 +85,7 @@ EVENT_KINDS: Final = {
     FORMAT: "format",
     POLICY: "policy",
     RETURNED: "returned",
+    MOVE: "move",
 }
 REWRITE: Final = "rewrite"
 NOOP: Final = "noop"
@@ -166,7 +169,7 @@ class _EventRows:
         self.producer_ends: Integers = np.zeros(count, dtype=np.int64)
         self.details: dict[int, str] = {}
         self.facts: dict[int, MessageFacts] = {}
-        """Of messages that stand on several queues."""
+        """Of messages that stand on several queues, and of what was moved, where it stands now."""
         self.sequences: dict[int, list[int]] = {}
         self._take_messages()
         self._take_others()
@@ -228,6 +231,8 @@ class _EventRows:
                     self.details[row] = json.dumps(
                         {"cause": cause, "due_ms": record.due_ms or None}
                     )
+            case MoveRecord():
+                self._take_move(row, record)
             case QueueRecord():
                 self.naming.names[record.queue_number] = record.name
                 self._put(row, next_sequence=record.next_sequence)
@@ -262,6 +267,21 @@ class _EventRows:
                 self.details[row] = json.dumps({"next_queue_number": record.next_queue_number})
             case _:
                 pass  # delete and forget-producer have nothing more to tell
+
+    def _take_move(self, row: int, record: MoveRecord) -> None:
+        found = record.sequences
+        self.sequences[row] = found
+        self._put(row, count=len(found), first_sequence=min(found), last_sequence=max(found))
+        places = tuple(Place(record.target_number, it) for it in record.target_sequences)
+        if places:
+            self.facts[row] = MessageFacts(places=places)
+        fields = {
+            "cause": record.cause.name.lower(),
+            "queue": record.queue_name,
+            "copy": record.is_copy,
+            "reason": record.reason or None,
+        }
+        self.details[row] = json.dumps(fields)
 
     def _put(self, row: int, **values: int) -> None:
         for name, value in values.items():

@@ -92,8 +92,8 @@ _EVENTS: Final = (
     Column("queue_number", pa.int64(), "the queue's number"),
     Column("first_sequence", pa.int64(), "the lowest sequence that it is about"),
     Column("last_sequence", pa.int64(), "the highest sequence that it is about"),
-    Column("sequences", SEQUENCES, "acknowledge, dead-letter, returned: the very sequences"),
-    Column("count", pa.int64(), "enqueue, rewrite, acknowledge, dead-letter: how many messages"),
+    Column("sequences", SEQUENCES, "acknowledge, dead-letter, returned, move: the very sequences"),
+    Column("count", pa.int64(), "all but bookkeeping: how many messages"),
     Column("producer_id", pa.string(), "enqueue, rewrite, producer, forget-producer"),
     Column("producer_sequence", pa.int64(), "enqueue, rewrite, producer: its number"),
     Column("stored_at", TIMESTAMP, "enqueue, rewrite: when the broker took the message"),
@@ -101,11 +101,9 @@ _EVENTS: Final = (
     Column("next_sequence", pa.int64(), "declare: the queue's next sequence"),
     Column("dispatch_mark", pa.int64(), "declare, dispatch-mark: up to here may have been seen"),
     Column("index_to", pa.int64(), "cleaned: through this entry; hold: from this entry on"),
-    Column("place_queues", SEQUENCES, "enqueue, rewrite: the other queues on which it is", False),
+    Column("place_queues", SEQUENCES, "other queues where it is; move: where each is now", False),
     Column("place_sequences", SEQUENCES, "and its sequences there", False),
-    Column(
-        "detail", pa.string(), "hold, policy, producer, counters, format, config, returned: as JSON"
-    ),
+    Column("detail", pa.string(), "move, hold, policy, producer, counters, …: as JSON"),
 )
 
 _BACKLOG: Final = (

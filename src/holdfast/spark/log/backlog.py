@@ -11,13 +11,14 @@ Invariants:
     Of several records of the same message the last one counts.
 
     A message that stands on several queues is live on each by itself.
+    What was moved is read where its bytes stand, and shown with the way that it came.
 
 Pure but for the source it reads. Memory: 20 bytes per live message.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from holdfast.model.records import (
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    MoveRecord,
     PurgeRecord,
     QueueRecord,
 )
@@ -44,7 +46,16 @@ _SETTLE_MIN: Final = 1_000_000
 class QueueBacklog:
     """The live messages of one queue. Rows are sorted by sequence once `settle` was called."""
 
-    __slots__ = ("_gathered", "_places", "_removed", "_sequences", "is_deleted", "mark", "purged")
+    __slots__ = (
+        "_gathered",
+        "_places",
+        "_removed",
+        "_sequences",
+        "is_deleted",
+        "mark",
+        "moved_by",
+        "purged",
+    )
 
     def __init__(self) -> None:
         self.mark = 0
@@ -55,6 +66,8 @@ class QueueBacklog:
         self._places: list[Integers] = []
         self._removed: list[Integers] = []
         self._gathered = 0
+        self.moved_by: dict[int, int] = {}
+        """Of each message that was moved here, in which of all moves."""
 
     def add(self, sequences: Integers, places: Integers) -> None:
         """Note messages and their places (see `place_of`)."""
@@ -62,6 +75,12 @@ class QueueBacklog:
         self._places.append(places)
         self._gathered += len(sequences)
         self._settle_if_many()
+
+    def is_sent(self, sequences: Integers) -> None:
+        """Note that these have records of their own: the cleaner wrote what was moved again."""
+        if self.moved_by:
+            for sequence in sequences.tolist():
+                self.moved_by.pop(sequence, None)
 
     def remove(self, sequences: list[int]) -> None:
         """Note what is settled."""
@@ -88,9 +107,40 @@ class QueueBacklog:
         self._gathered = 0
         return sequences, places
 
+    def unmoved(self) -> Integers:
+        """Return the places of what is live and was sent here."""
+        sequences, places = self.settle()
+        if not self.moved_by:
+            return places
+        moved = np.fromiter(self.moved_by, dtype=np.int64, count=len(self.moved_by))
+        return places[~np.isin(sequences, moved)]
+
     def _settle_if_many(self) -> None:
         if self._gathered > max(_SETTLE_MIN, len(self._sequences[0]) if self._sequences else 0):
             self.settle()
+
+
+class MovedRows(NamedTuple):
+    """Messages that live where they were moved to, a row each, sorted by where their bytes are."""
+
+    places: Integers
+    queues: Integers
+    sequences: Integers
+    moved_by: Integers
+    """Which of the moves has put each there."""
+
+    moves: list[MoveRecord]
+
+    def part(self, start: int, stop: int) -> MovedRows:
+        """Give the rows from one to another, and the moves of these alone."""
+        wanted, moved_by = np.unique(self.moved_by[start:stop], return_inverse=True)
+        return MovedRows(
+            self.places[start:stop],
+            self.queues[start:stop],
+            self.sequences[start:stop],
+            moved_by.astype(np.int64),
+            [self.moves[which] for which in wanted.tolist()],
+        )
 
 
 class Backlog:
@@ -103,6 +153,13 @@ class Backlog:
         """Which entry says that the log up to an index may go."""
         self.has_several = False
         """Whether a message was seen that stands on several queues."""
+        self.moves: list[MoveRecord] = []
+        """All of them, in the order of the log."""
+        self._pending: list[int] = []
+        """Those whose messages were not yet looked up on the queue that they come from."""
+        self._pending_sources: dict[int, set[int]] = {}
+        self._pending_targets: dict[int, set[int]] = {}
+        """Of these by queue what leaves it, and what comes to it."""
 
     def take(self, block: EntryBlock) -> None:
         """
@@ -120,6 +177,7 @@ class Backlog:
         for number in np.unique(numbers).tolist():
             mask = numbers == number
             self._queue(number).add(sequences[mask], places[mask])
+            self._queue(number).is_sent(sequences[mask])
         others = np.flatnonzero(~table.is_message)
         starts = table.starts[others].tolist()
         ends = (table.starts[others] + RECORD_HEADER_BYTES + table.lengths[others]).tolist()
@@ -127,6 +185,7 @@ class Backlog:
         for start, end, index in zip(starts, ends, entries, strict=True):
             for record in decode_records(block.buffer[start:end]):
                 self._take(record, index)
+        self._move()
 
     def marks(self) -> dict[int, int]:
         """Up to which sequence each queue's messages may have been seen."""
@@ -139,13 +198,69 @@ class Backlog:
         The queues are left out (none are given) where no message stands on several.
         """
         empty = np.empty(0, dtype=np.int64)
-        found = {number: queue.settle()[1] for number, queue in self.queues.items()}
+        found = {number: queue.unmoved() for number, queue in self.queues.items()}
         places = np.concatenate([empty, *found.values()])
         if not self.has_several:
             return np.sort(places), empty
         numbers = np.repeat([*found], [len(it) for it in found.values()]).astype(np.int64)
         order = np.lexsort((numbers, places))
         return places[order], numbers[order]
+
+    def moved(self) -> MovedRows:
+        """Give what lives where it was moved to, in the order of where its bytes stand."""
+        rows = [
+            (place, number, sequence, queue.moved_by[sequence])
+            for number, queue in self.queues.items()
+            if queue.moved_by
+            for sequence, place in zip(*(each.tolist() for each in queue.settle()), strict=True)
+            if sequence in queue.moved_by
+        ]
+        rows.sort()
+        places, queues, sequences, moved_by = np.array(rows, dtype=np.int64).reshape(len(rows), 4).T
+        return MovedRows(places, queues, sequences, moved_by, self.moves)
+
+    def _note_move(self, record: MoveRecord) -> None:
+        """Look it up later, with others: what is on a queue has to be put in order for it."""
+        if record.queue_number in self._pending_targets:
+            self._move()
+        self._pending.append(len(self.moves))
+        self._pending_sources.setdefault(record.queue_number, set()).update(record.sequences)
+        coming = self._pending_targets.setdefault(record.target_number, set())
+        coming.update(record.target_sequences)
+        self.moves.append(record)
+
+    def _move_before(self, number: int, sequences: list[int] | None = None) -> None:
+        """Look up what is being moved, if what comes now takes any of it off a queue."""
+        for pending in (self._pending_sources, self._pending_targets):
+            moving = pending.get(number)
+            if moving and (sequences is None or not moving.isdisjoint(sequences)):
+                self._move()
+                return
+
+    def _move(self) -> None:
+        pending, self._pending = self._pending, []
+        self._pending_sources, self._pending_targets = {}, {}
+        by_source: dict[int, list[int]] = {}
+        for which in pending:
+            by_source.setdefault(self.moves[which].queue_number, []).append(which)
+        for number, chosen in by_source.items():
+            source = self._queue(number)
+            sequences, places = source.settle()
+            for which in chosen:
+                record = self.moves[which]
+                wanted = np.array(record.sequences, dtype=np.int64)
+                at = np.searchsorted(sequences, wanted)
+                at[at == len(sequences)] = 0
+                lives = sequences[at] == wanted if len(sequences) else wanted < 0
+                if record.target_number:
+                    targets = np.array(record.target_sequences, dtype=np.int64)
+                    target = self._queue(record.target_number)
+                    # Of a block messages come first: what was written again is there already.
+                    lives &= ~np.isin(targets, target.settle()[0])
+                    target.moved_by.update(dict.fromkeys(targets[lives].tolist(), which))
+                    target.add(targets[lives], places[at[lives]])
+                if not record.is_copy:
+                    source.remove(record.sequences)
 
     def _queue(self, number: int) -> QueueBacklog:
         queue = self.queues.get(number)
@@ -155,12 +270,17 @@ class Backlog:
 
     def _take(self, record: object, index: int) -> None:
         match record:
+            case MoveRecord():
+                self._note_move(record)
             case AcknowledgeRecord() | DeadLetterRecord():
+                self._move_before(record.queue_number, record.sequences)
                 self._queue(record.queue_number).remove(record.sequences)
             case PurgeRecord():
+                self._move_before(record.queue_number)
                 queue = self._queue(record.queue_number)
                 queue.purged = max(queue.purged, record.through_sequence)
             case DeleteQueueRecord():
+                self._move_before(record.queue_number)
                 self._queue(record.queue_number).is_deleted = True
             case QueueRecord():
                 self.names[record.queue_number] = record.name

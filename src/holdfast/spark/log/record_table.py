@@ -24,7 +24,7 @@ import numpy.typing as npt
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.entry import KIND_RECORDS
 from holdfast.journal.record import RECORD_HEADER_BYTES
-from holdfast.model.facts import MessageFacts, Place
+from holdfast.model.facts import MessageFacts, Origin, Place
 from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.fact_places import find_facts, structures
 from holdfast.store.fact_blocks import FACT_FLAGS, PLACES, decode_facts
@@ -133,6 +133,8 @@ class MessageRows:
         "has_facts",
         "has_producer",
         "header_starts",
+        "moved_by",
+        "moves",
         "ordinals",
         "starts",
         "table",
@@ -154,6 +156,10 @@ class MessageRows:
         self.entries: Integers = table.entries[rows]
         self.ordinals: Integers = table.ordinals[rows]
         self.fixed = structures(table.block.buffer, self.starts, MESSAGE_TYPE)
+        self.moves: list[Origin] = []
+        """The ways that messages came which were moved."""
+        self.moved_by: Integers | None = None
+        """Of each row which of them, -1: none; None: no row was moved."""
         self.has_producer: Mask = (self.fixed["flags"] & FLAG_PRODUCER) != 0
         identity = np.where(
             self.has_producer,
@@ -201,6 +207,15 @@ class MessageRows:
         Raises:
             CorruptRecordError: They make no sense; the sentence names entry and byte.
         """
+        found = self._written_facts(kinds)
+        if self.moved_by is not None:
+            for row in np.flatnonzero(self.moved_by >= 0).tolist():
+                origin = self.moves[int(self.moved_by[row])]
+                known = found.get(row) or MessageFacts()
+                found[row] = replace(known, origin=origin, places=(), skips=b"", due_ms=None)
+        return found
+
+    def _written_facts(self, kinds: int) -> dict[int, MessageFacts]:
         if not self.has_facts:
             return {}
         flags = self.fixed["flags"].astype(np.int64) & FACT_FLAGS
@@ -253,6 +268,36 @@ class MessageRows:
                 self.fixed["queue_number"][at], self.fixed["sequence"][at] = place
         return True
 
+    def place_moved(
+        self,
+        kept: Integers,
+        moved: Integers,
+        places: tuple[Integers, Integers],
+        moved_by: Integers,
+        moves: list[Origin],
+    ) -> None:
+        """
+        Have of the rows those that are kept, and those that were moved where they stand now.
+
+        Args:
+            kept: Rows by number, and so in `moved`.
+            places: Queue and sequence of each of the moved ones.
+            moved_by: Which of the `moves` has put each there.
+        """
+        which = np.concatenate([kept, moved])
+        order = np.argsort(which, kind="stable")
+        self._choose(which[order])
+        none = np.full(len(kept), -1, dtype=np.int64)
+        self.moved_by = np.concatenate([none, moved_by])[order]
+        self.moves = moves
+        for name, values in zip(("queue_number", "sequence"), places, strict=True):
+            there = np.concatenate([self._zeros(kept), values])[order]
+            self.fixed[name] = np.where(self.moved_by >= 0, there, self.fixed[name])
+
+    @staticmethod
+    def _zeros(rows: Integers) -> Integers:
+        return np.zeros(len(rows), dtype=np.int64)
+
     def keep(self, mask: Mask) -> None:
         """Forget the rows for which `mask` is false."""
         self._choose(mask)
@@ -267,6 +312,8 @@ class MessageRows:
         self.header_starts = self.header_starts[which]
         self.body_starts = self.body_starts[which]
         self.body_ends = self.body_ends[which]
+        if self.moved_by is not None:
+            self.moved_by = self.moved_by[which]
 
 
 def record_fault(block: EntryBlock, position: int) -> CorruptRecordError:

@@ -1,8 +1,9 @@
 """
 Is every message accounted for? Steps over the records of a log, and what is wrong with them.
 
-Every message is exactly one of live, acknowledged, dead-lettered, purged or deleted with its queue
-(nothing expires yet); a queue's and a producer's numbers have no holes; nothing is stored twice.
+Every message is exactly one of live, acknowledged, dead-lettered, moved to another queue, removed
+by an operator, purged or deleted with its queue (nothing expires yet); a queue's and a producer's
+numbers have no holes; nothing is stored twice.
 
 Invariants:
     Of a log that was cleaned before its first entry only what it can show is asked: an old message
@@ -25,7 +26,10 @@ from holdfast.spark.pipelines.log_state import fates, messages, producer_numbers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FATES: Final = ("live", "acknowledged", "expired", "dead-lettered", "purged", "deleted")
+FATES: Final = (
+    *("live", "acknowledged", "expired", "dead-lettered"),
+    *("moved", "removed", "purged", "deleted"),
+)
 FINDINGS_MAX: Final = 1000
 """Findings of one kind that are listed; how many there are in all is told."""
 

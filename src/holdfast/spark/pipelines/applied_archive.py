@@ -80,6 +80,8 @@ class AppliedArchive:
         self._state = BrokerState(BrokerSettings())
         self._homes: dict[int, tuple[str, int]] = {}
         """Of each message's record the file that holds it, and the bytes of the body."""
+        self._moves: dict[int, bytes] = {}
+        """Of each record that moves messages the bytes."""
         self._last: Mapping[str, Any] | None = None
         for file in files:
             for batch in archive.batches(file, list(_COLUMNS)):
@@ -105,6 +107,8 @@ class AppliedArchive:
             number = row["record_number"]
             if row["kind"] == "message":
                 self._homes[number] = path, row["body_size"]
+            elif row["kind"] == "move":
+                self._moves[number] = row["record"]
             self._state.apply(number, [_record(row)], row["entry_time"], row["term"])
 
     def lasting_state(self) -> LastingState:
@@ -143,19 +147,22 @@ class AppliedArchive:
                 "last": last,
             }
 
-    def packed(self, _scratch: Place) -> Iterator[Packed]:
+    def packed(self, _scratch: Place, cluster: str) -> Iterator[Packed]:
         """Give what lives, file by file."""
-        living: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        living: dict[str, list[tuple[int, int, int, bytes | None]]] = defaultdict(list)
         for number, queue in self._state.queues.items():
             index = queue.index
             for sequence in index.sequences(index.first(), index.last() + 1):
                 home = index.record_number(sequence)
-                living[self._homes[home][0]].append((home, number, sequence))
+                move = self._moves.get(index.move_number(sequence))
+                living[self._homes[home][0]].append((home, number, sequence, move))
         for file in self._files:
             if places := living.get(file.path):
-                columns = [pa.array(each, pa.int64()) for each in zip(*places, strict=True)]
-                table = pa.table(dict(zip(PLACE_COLUMNS, columns, strict=True)))
-                yield from packed(self._archive, file, table)
+                *columns, moves = zip(*places, strict=True)
+                arrays = [pa.array(each, pa.int64()) for each in columns]
+                arrays.append(pa.array(moves, pa.binary()))
+                table = pa.table(dict(zip(PLACE_COLUMNS, arrays, strict=True)))
+                yield from packed(self._archive, file, table, cluster)
 
 
 def _record(row: Mapping[str, Any]) -> Record:

@@ -8,6 +8,8 @@ archive's files or cut from a log on the fly. The steps say with joins what
 Invariants:
     A message is (queue number, sequence); a copy written by the cleaner is the same message.
     A message that stands on several queues has a row for each of its places, made by the workers.
+    So has one that was moved, where it was moved to: a message's row without a size of the body. It
+    says from where it came in `next_sequence` (the queue) and `through_sequence`.
     A record acts on what stands before it: a message written later lives again.
 """
 
@@ -23,7 +25,11 @@ from pyspark.sql import functions as f
 
 from holdfast.broker.lasting.policies import Policies
 from holdfast.model.numbering import generation_of
-from holdfast.model.records import PolicyRecord, ProducerRecord, QueueRecord
+from holdfast.model.records import (
+    PolicyRecord,
+    ProducerRecord,
+    QueueRecord,
+)
 from holdfast.spark.archive.entries import archived_facts
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.rows import CONTENT, RECORDS, RangeFacts, block_rows
@@ -31,6 +37,7 @@ from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.proof import blocks_of
 from holdfast.spark.log.source import NO_CHAIN, LogSource
+from holdfast.spark.pipelines.moved_rows import each_moved, moved_as
 from holdfast.spark.source.partitions import split, tasks_for
 from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.fact_blocks import PLACES
@@ -41,7 +48,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-REMOVING: Final = ("acknowledge", "dead-letter")
+REMOVING: Final = ("acknowledge", "dead-letter", "move")
 _EVERYTHING: Final = 2**62
 _FILES: Final = "path string, first_index long, last_index long, messages long"
 _UNKNOWN: Final[dict[str, Any]] = {
@@ -109,9 +116,10 @@ def _archived_rows(
 def _without_content(found: pa.RecordBatch, file: str) -> pa.RecordBatch:
     """Put nulls where contents are not wanted, and the name of the file behind."""
     count = found.num_rows
-    packed, is_policy = found.column("record"), pc.equal(found.column("kind"), "policy")
+    packed, kinds = found.column("record"), found.column("kind")
+    is_kept = pc.or_(pc.equal(kinds, "policy"), pc.is_null(found.column("body_size")))
     columns = {name: pa.nulls(count, RECORDS.field(name).type) for name in CONTENT}
-    columns["record"] = pc.if_else(is_policy, packed, pa.scalar(None, packed.type))
+    columns["record"] = pc.if_else(is_kept, packed, pa.scalar(None, packed.type))
     arrays = [columns[it] if it in columns else found.column(it) for it in RECORDS.names]
     arrays.append(pa.array([file] * count, pa.string()))
     return pa.RecordBatch.from_arrays(arrays, schema=_WITH_FILE)
@@ -130,6 +138,10 @@ def each_place(rows: pa.RecordBatch) -> pa.RecordBatch:
     It is the same record, without the producer's number, which stands for the message once. Its
     queue's name is not looked up.
     """
+    return each_moved(_each_of_several(rows))
+
+
+def _each_of_several(rows: pa.RecordBatch) -> pa.RecordBatch:
     packed = rows.column("record")
     if packed.null_count == len(rows):
         return rows
@@ -202,20 +214,21 @@ def sweeping(records: DataFrame) -> DataFrame:
 
 
 def settled(records: DataFrame) -> DataFrame:
-    """Acknowledged and dead-lettered sequences, one row each."""
+    """Sequences that were acknowledged, dead-lettered, moved or removed, one row each."""
     return records.where(f.col("kind").isin(*REMOVING)).select(
         "queue_number",
         f.explode("sequences").alias("sequence"),
         f.col("record_number").alias("settled_at"),
         f.when(f.col("kind") == "acknowledge", "acknowledged")
-        .otherwise("dead-lettered")
+        .when(f.col("kind") == "dead-letter", "dead-lettered")
+        .otherwise(moved_as())
         .alias("settled_as"),
     )
 
 
 def newest_copies(records: DataFrame) -> DataFrame:
-    """Where each message stands last: queue_number, sequence, record_number, index, body_size."""
-    place = ["record_number", "index", "body_size"]
+    """Where each message stands last: queue_number, sequence, record_number, index, body_size …"""
+    place = ["record_number", "index", "body_size", "next_sequence", "through_sequence", "record"]
     if "file" in records.columns:
         place.append("file")
     newest = (
@@ -248,7 +261,8 @@ def fates(records: DataFrame) -> DataFrame:
     """
     What became of every message: queue_number, sequence, first_record, fate.
 
-    `fate` is live, acknowledged, dead-lettered, purged or deleted: the first thing that removed it.
+    `fate` is live, acknowledged, dead-lettered, moved, removed, purged or deleted: the first thing
+    that took it off its queue.
     """
     stored = (
         messages(records)

@@ -5,7 +5,8 @@ Contents never pass through Java: a worker is told which records of a file live,
 file itself, and leaves bodies ready to be sealed in a scratch folder. The driver reads them back in
 the order of the archive.
 
-A message that stood on several queues comes back once, on those of its places where it lived.
+A message that stood on several queues comes back once, on those of its places where it lived. One
+that was moved comes back where it was moved to, with the way that it came; a copy by itself.
 
 Layout of a scratch file, repeated: u32 records, u32 places, u32 bytes, the body.
 """
@@ -22,10 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.broker.moved import as_moved
 from holdfast.errors import ArchiveError
 from holdfast.model.facts import MessageFacts
 from holdfast.model.facts import Place as Standing
-from holdfast.model.records import MessageRecord, Record
+from holdfast.model.records import MessageRecord, MoveRecord, Record
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.store import Archive
@@ -33,7 +35,7 @@ from holdfast.spark.archive.store_answers import asked_again
 from holdfast.spark.source.partitions import tasks_for
 from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.fact_blocks import unpack_facts
-from holdfast.store.record_codec import encode_records
+from holdfast.store.record_codec import decode_records, encode_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,8 +44,8 @@ ENTRY_BYTES: Final = 1024 * 1024
 """Messages are packed into entries of about this size."""
 TASKS_MAX: Final = 256
 _FRAME: Final = struct.Struct("<III")
-PLACE_COLUMNS: Final = ("record_number", "queue_number", "sequence")
-"""What says that a message lives on a queue."""
+PLACE_COLUMNS: Final = ("record_number", "queue_number", "sequence", "move")
+"""What says that a message lives on a queue, and of one that was moved there what moved it."""
 _PARTS: Final = "file string, path string, messages long"
 
 _COLUMNS: Final = (
@@ -61,7 +63,7 @@ _COLUMNS: Final = (
 
 
 def pack_files(
-    archive: Archive, files: list[ArchivedFile], living: DataFrame, scratch: Place
+    archive: Archive, files: list[ArchivedFile], living: DataFrame, scratch: Place, cluster: str
 ) -> list[str]:
     """
     Pack what lives of each file; gives the scratch files in the order of the archive.
@@ -72,7 +74,7 @@ def pack_files(
     by_name = {file.path.rpartition("/")[2]: file for file in files}
 
     def task(rows: pa.Table) -> pa.Table:  # Spark looks at these types
-        return _pack_file(rows, archive=archive, files=by_name, scratch=scratch)
+        return _pack_file(rows, archive=archive, files=by_name, scratch=scratch, cluster=cluster)
 
     cores = living.sparkSession.sparkContext.defaultParallelism
     count = min(tasks_for(files, cores), TASKS_MAX)
@@ -114,7 +116,12 @@ def unpacked(scratch: Place, paths: list[str]) -> Iterator[Packed]:
 
 
 def _pack_file(
-    living: pa.Table, *, archive: Archive, files: dict[str, ArchivedFile], scratch: Place
+    living: pa.Table,
+    *,
+    archive: Archive,
+    files: dict[str, ArchivedFile],
+    scratch: Place,
+    cluster: str,
 ) -> pa.Table:
     """Pack the live records of one file; runs in a worker."""
     keep_loaded()
@@ -122,23 +129,25 @@ def _pack_file(
     path = f"{name}-{uuid.uuid4().hex[:8]}.bodies"
     total = 0
     with scratch.write_durable(path) as out:
-        for each in packed(archive, files[name], living.select(PLACE_COLUMNS)):
+        for each in packed(archive, files[name], living.select(PLACE_COLUMNS), cluster):
             out.write(_FRAME.pack(each.records, each.places, len(each.body)))
             out.write(each.body)
             total += each.places
     return pa.table({"file": [name], "path": [path], "messages": [total]})
 
 
-def packed(archive: Archive, file: ArchivedFile, living: pa.Table) -> Iterator[Packed]:
+def packed(
+    archive: Archive, file: ArchivedFile, living: pa.Table, cluster: str
+) -> Iterator[Packed]:
     """
     Give the messages that live as bodies of about `ENTRY_BYTES`.
 
-    `living` has record_number, queue_number and sequence, a row for each place.
+    `living` has the columns of `PLACE_COLUMNS`, a row for each place.
     """
     wanted = living.column("record_number").combine_chunks()
-    lives = cache(
-        lambda: set(zip(*(living.column(it).to_pylist() for it in PLACE_COLUMNS), strict=True))
-    )
+    lives = cache(lambda: _by_record(living))
+    moves = living.column("move")
+    has_moves = moves.null_count < len(moves)
     records: list[Record] = []
     size = places = 0
     for batch in archive.batches(file, ["record_number", "kind", *_COLUMNS]):
@@ -147,16 +156,48 @@ def packed(archive: Archive, file: ArchivedFile, living: pa.Table) -> Iterator[P
         chosen = batch.filter(pc.and_(is_message, is_wanted))
         numbers = chosen.column("record_number").to_pylist()
         for number, copy in zip(numbers, _copies(chosen), strict=True):
-            if copy.facts is not None and copy.facts.places:
-                _keep_places(copy, [it for it in copy.places if (number, *it) in lives()])
-            records.append(copy)
-            size += copy.size
-            places += len(copy.places)
+            is_plain = not has_moves and (copy.facts is None or not copy.facts.places)
+            found = [copy] if is_plain else _standing(copy, lives()[number], cluster)
+            records += found
+            size += sum(each.size for each in found)
+            places += sum(len(each.places) for each in found)
             if size >= ENTRY_BYTES:
                 yield Packed(b"".join(encode_records(records)), len(records), places)
                 records, size, places = [], 0, 0
     if records:
         yield Packed(b"".join(encode_records(records)), len(records), places)
+
+
+_Standing = dict[int, list[tuple[Standing, bytes | None]]]
+
+
+def _by_record(living: pa.Table) -> _Standing:
+    """Give where each record's message lives, and what moved it there."""
+    found: _Standing = {}
+    columns = [living.column(it).to_pylist() for it in PLACE_COLUMNS]
+    for number, queue_number, sequence, move in zip(*columns, strict=True):
+        found.setdefault(number, []).append((Standing(queue_number, sequence), move))
+    return found
+
+
+def _standing(
+    content: MessageRecord, places: list[tuple[Standing, bytes | None]], cluster: str
+) -> list[MessageRecord]:
+    """Give the records of a message: one where it was sent to, one for each place of a move."""
+    found = []
+    for place, packed_move in places:
+        if packed_move is not None:
+            move = next(decode_records(packed_move))
+            assert isinstance(move, MoveRecord), "it was found as one"
+            moved = as_moved(content, move, *place, cluster)
+            moved.rewritten = True
+            found.append(moved)
+    lives = {place for place, move in places if move is None}
+    if lives:
+        if content.facts is not None and content.facts.places:
+            _keep_places(content, [it for it in content.places if it in lives])
+        found.insert(0, content)
+    return found
 
 
 def _keep_places(copy: MessageRecord, kept: list[Standing]) -> None:

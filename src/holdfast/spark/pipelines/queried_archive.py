@@ -23,6 +23,7 @@ from holdfast.spark.pipelines.log_state import (
     without_content,
 )
 from holdfast.spark.pipelines.message_packing import Packed, pack_files, unpacked
+from holdfast.spark.pipelines.moved_rows import with_contents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +43,8 @@ class QueriedArchive:
         self._files = files
         self._as_of = as_of
         self._records = without_content(archived_records(spark, source, as_of, files)).cache()
-        self._living = live(self._records).cache()
+        self._found = live(self._records).cache()
+        self._living = with_contents(self._found, self._records).cache()
 
     def __enter__(self) -> Self:
         """Nothing is read before it is asked for."""
@@ -51,6 +53,7 @@ class QueriedArchive:
     def __exit__(self, *_: object) -> None:
         """Let Spark forget it."""
         self._living.unpersist()
+        self._found.unpersist()
         self._records.unpersist()
 
     def lasting_state(self) -> LastingState:
@@ -88,10 +91,10 @@ class QueriedArchive:
         )
         return [row.asDict() for row in rows]
 
-    def packed(self, scratch: Place) -> Iterator[Packed]:
+    def packed(self, scratch: Place, cluster: str) -> Iterator[Packed]:
         """Give what lives; of what workers pack nothing stays, also where one of them died."""
         try:
-            parts = pack_files(self._source.archive, self._files, self._living, scratch)
+            parts = pack_files(self._source.archive, self._files, self._living, scratch, cluster)
             yield from unpacked(scratch, parts)
         finally:
             scratch.remove_all()

@@ -12,7 +12,8 @@ which entry on it knows.
 Invariants:
     Every message is counted once on each queue on which it stands, however often the cleaner wrote
     it again; among those of its producer, and the largest, once in all.
-    stored = acknowledged + dead-lettered + purged + backlog, per destination and in total.
+    stored = acknowledged + dead-lettered + purged + moved + removed + backlog, per destination and
+    in total.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _EVENT_COLUMNS: Final = (
     "producer_id,stored_at,message_bytes,dispatch_mark,place_queues,place_sequences"
 )
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_FATES: Final = ("acknowledged", "dead-lettered", "purged")
+_FATES: Final = ("acknowledged", "dead-lettered", "purged", "moved", "removed")
 
 Report = dict[str, Any]
 
@@ -139,13 +140,13 @@ def lives(events: DataFrame) -> DataFrame:
     Return a row per message and queue: when it was stored, when and how it was settled there.
 
     Columns: queue_number, sequence, index, is_first (of the queues on which it stands), stored_at,
-    bytes, producer_id, settled_at, fate (acknowledged, dead-lettered, purged or null), all times in
-    microseconds.
+    bytes, producer_id, settled_at, fate (acknowledged, dead-lettered, purged, moved, removed
+    or null), all times in microseconds.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
     stored = (
-        _placed(events.where(f.col("kind").isin("enqueue", "rewrite")))
+        _placed(events.where(f.col("kind").isin("enqueue", "rewrite", "move")))
         .groupBy("place.queue_number", "place.sequence")
         .agg(
             f.min("index").alias("index"),
@@ -189,18 +190,29 @@ def _settled(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
     return (
-        events.where(f.col("kind").isin("acknowledge", "dead-letter"))
+        events.where(f.col("kind").isin("acknowledge", "dead-letter", "move"))
+        .where("kind <> 'move' OR get_json_object(detail, '$.copy') = 'false'")
         .select(
             "queue_number",
             f.explode("sequences").alias("sequence"),
             f.unix_micros("time").alias("settled_at"),
             f.when(f.col("kind") == "acknowledge", "acknowledged")
+            .when(_is_by("removed"), "removed")
+            .when((f.col("kind") == "move") & ~_is_by("rejected"), "moved")
             .otherwise("dead-lettered")
             .alias("fate"),
         )
         .groupBy("queue_number", "sequence")
         .agg(f.min(f.struct("settled_at", "fate")).alias("end"))
     )
+
+
+def _is_by(cause: str) -> Column:
+    """Whether an event says that messages were moved, and for this cause."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    found = f.get_json_object("detail", "$.cause")
+    return (f.col("kind") == "move") & f.coalesce(found == cause, f.lit(False))
 
 
 def _placed(messages: DataFrame) -> DataFrame:
@@ -219,8 +231,11 @@ def _placed(messages: DataFrame) -> DataFrame:
         f.arrays_zip("place_queues", "place_sequences"),
         lambda it: places(it["place_queues"], it["place_sequences"], is_first=False),
     )
-    every = f.when(f.col("place_queues").isNull(), f.array(first)).otherwise(
-        f.concat(f.array(first), others)
+    # What was moved stands on the other queue alone, as far as this record says.
+    every = (
+        f.when(f.col("kind") == "move", others)
+        .when(f.col("place_queues").isNull(), f.array(first))
+        .otherwise(f.concat(f.array(first), others))
     )
     return messages.withColumn("place", f.explode(every))
 
@@ -266,7 +281,7 @@ def _told(row: Any) -> Report:
 def _totals(events: DataFrame, table: DataFrame) -> tuple[Report, int | None, int | None]:
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
-    about_messages = f.col("kind").isin("enqueue", "acknowledge", "dead-letter", "purge")
+    about_messages = f.col("kind").isin("enqueue", "acknowledge", "dead-letter", "purge", "move")
     span = events.agg(
         f.min(f.when(about_messages, f.unix_micros("time"))).alias("first"),
         f.max(f.when(about_messages, f.unix_micros("time"))).alias("last"),

@@ -30,6 +30,7 @@ from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
 from holdfast.spark.archive.places import Place, absolute
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.naming import CLUSTER_DIGITS
 from holdfast.spark.pipelines.applied_archive import ROWS_MAX, AppliedArchive, is_small
 from holdfast.spark.pipelines.log_state import LastingState, moved_on
 from holdfast.spark.pipelines.queried_archive import QueriedArchive
@@ -168,7 +169,8 @@ def restore(
                 log.add_state(
                     state.queues, state.producers, state.next_queue_number, state.policies
                 )
-                for each in lived.packed(_scratch(settings, log, archive)):
+                cluster = start.cluster_id[:CLUSTER_DIGITS]
+                for each in lived.packed(_scratch(settings, log, archive), cluster):
                     log.add_messages(each.body, each.records, each.places)
                 plan.restored = log.finish()
             _check_written(plan)

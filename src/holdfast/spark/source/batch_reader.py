@@ -90,7 +90,7 @@ def read_partition(
             places, queues = (
                 np.frombuffer(it, dtype=np.int64) for it in (partition.places, partition.queues)
             )
-            live = LiveRows(places, partition.marks, queues)
+            live = LiveRows(places, partition.marks, queues, partition.moved)
         log = source if options.fails_on_loss or live is not None else lenient(source)
         reading = LogReading(log, options, partition.names, partition.cluster_id, wanted, live)
         with kept_while_reading(source, partition.held, partition.first_index):
@@ -156,15 +156,17 @@ def plan_backlog(
         )
     backlog = backlog_as_of(source, position, as_of, is_strict=options.mode == "fail")
     names = carried(source.queue_names() | backlog.names)
-    (places, queues), marks = backlog.live(), backlog.marks()
-    indexes = index_of(places)
+    (places, queues), marks, moved = backlog.live(), backlog.marks(), backlog.moved()
+    indexes, moved_indexes = index_of(places), index_of(moved.places)
     planned: list[LogPartition] = []
     ranges = split(position.first_index, as_of, position.bases)
     for (low, high), part in parts_of(source, ranges):
         start, stop = np.searchsorted(indexes, [low, high + 1])
-        if stop > start:
+        some = moved.part(*np.searchsorted(moved_indexes, [low, high + 1]).tolist())
+        here = np.concatenate([indexes[start:stop], index_of(some.places)])
+        if len(here):
             # Not from the segment's beginning to its end: only where something lives.
-            first, last = int(indexes[start]), int(indexes[stop - 1])
+            first, last = int(here.min()), int(here.max())
             chosen = places[start:stop].tobytes()
             planned.append(
                 BacklogPartition(
@@ -176,6 +178,7 @@ def plan_backlog(
                     places=chosen,
                     queues=queues[start:stop].tobytes(),
                     marks=marks,
+                    moved=some if len(some.places) else None,
                 )
             )
     return planned

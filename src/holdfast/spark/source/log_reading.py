@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import ArchiveError, CorruptRecordError
+from holdfast.model.facts import Origin
 from holdfast.spark.archive.messages import archived_messages
 from holdfast.spark.archive.source import ArchivedFiles
 from holdfast.spark.columns.events import event_batch
@@ -25,9 +26,9 @@ from holdfast.spark.columns.messages import (
     message_batch,
     problem_batch,
 )
-from holdfast.spark.log.backlog import place_of
+from holdfast.spark.log.backlog import MovedRows, place_of
 from holdfast.spark.log.entry_block import EntryBlock, Integers
-from holdfast.spark.log.naming import Naming
+from holdfast.spark.log.naming import CLUSTER_DIGITS, Naming
 from holdfast.spark.log.record_table import Mask, MessageRows, RecordTable
 from holdfast.spark.log.row_filter import INDEX_MAX, RowFilter
 from holdfast.spark.log.source import DamagedRange, LogSource, search_names
@@ -44,26 +45,57 @@ class LiveRows:
     Where messages stand on several queues `queues` has that of each place; else it is empty.
     """
 
-    __slots__ = ("marks", "places", "queues")
+    __slots__ = ("marks", "moved", "places", "queues")
 
     def __init__(
-        self, places: Integers, marks: dict[int, int], queues: Integers | None = None
+        self,
+        places: Integers,
+        marks: dict[int, int],
+        queues: Integers | None = None,
+        moved: MovedRows | None = None,
     ) -> None:
         self.places = places
         self.marks = marks
         self.queues = queues if queues is not None else places[:0]
+        self.moved = moved
+        """What lives where it was moved to, with the way that it came."""
 
-    def keep(self, rows: MessageRows) -> None:
+    def keep(self, rows: MessageRows, cluster: str = "") -> None:
         """Have one row for each queue on which a message is live, and no other."""
         if len(self.queues):
             rows.spread()
         places = place_of(rows.entries + rows.table.block.first_index, rows.ordinals)
         found = np.searchsorted(self.places, places)
         found[found == len(self.places)] = 0
-        is_live = self.places[found] == places
+        is_live = self.places[found] == places if len(self.places) else places < 0
         if len(self.queues):
             is_live &= self._is_on(rows.field("queue_number"), found, places)
-        rows.keep(is_live)
+        if self.moved is None:
+            rows.keep(is_live)
+        else:
+            self._keep_moved(self.moved, rows, places, np.flatnonzero(is_live), cluster)
+
+    @staticmethod
+    def _keep_moved(
+        moved: MovedRows, rows: MessageRows, places: Integers, kept: Integers, cluster: str
+    ) -> None:
+        """Have the rows that are kept, and what was moved on the queues where it stands now."""
+        at = np.searchsorted(places, moved.places)
+        is_here = at < len(places)
+        is_here[is_here] = places[at[is_here]] == moved.places[is_here]
+        origins = [
+            Origin(
+                moved.moves[which].cause,
+                moved.moves[which].queue_name,
+                f"ID:{cluster}-{moved.moves[which].queue_number}"
+                f"-{moved.moves[which].source_of(sequence)}",
+            )
+            for which, sequence in zip(
+                moved.moved_by[is_here].tolist(), moved.sequences[is_here].tolist(), strict=True
+            )
+        ]
+        there = moved.queues[is_here], moved.sequences[is_here]
+        rows.place_moved(kept, at[is_here], there, np.arange(len(origins)), origins)
 
     def _is_on(self, numbers: Integers, found: Integers, places: Integers) -> Mask:
         """Tell whether each row's queue is among those of its place, which stand side by side."""
@@ -184,7 +216,7 @@ class LogReading:
 
     def _cut_live(self, block: EntryBlock, live: LiveRows) -> pa.RecordBatch:
         rows = MessageRows(RecordTable(block))
-        live.keep(rows)
+        live.keep(rows, self.naming.cluster_id[:CLUSTER_DIGITS])
         self.wanted.keep_messages(rows, self.naming)
         return cut_messages(
             rows,

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import InputPartition
 
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.source import PART_BYTES, ArchivedFiles
+from holdfast.spark.log.backlog import MovedRows
 from holdfast.spark.log.holds import HeldRead
 
 NAMES_MAX: Final = 1_000
@@ -48,6 +49,8 @@ class BacklogPartition(LogPartition):
     queues: bytes = b""
     """The queue of each where a message may stand on several; empty: the one it names first."""
     marks: dict[int, int] = field(default_factory=dict)
+    moved: MovedRows | None = None
+    """What lives where it was moved to, and has its bytes in these entries."""
 
 
 def split(first_index: int, last_index: int, bases: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -51,5 +51,5 @@ def test_what_is_not_known_is_refused() -> None:
     """By whoever skips it, too: its length is not known either."""
     with pytest.raises(ValueError, match="columns 0x0009"):
         decode_columns(9, Chunk(0), [], bytes)
-    with pytest.raises(ValueError, match="columns 0x0001"):
-        columns_bytes(1, 3)
+    with pytest.raises(ValueError, match="columns 0x0010"):
+        columns_bytes(16, 3)

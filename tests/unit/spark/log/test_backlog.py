@@ -13,6 +13,7 @@ import pytest
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
+from holdfast.model.facts import Cause
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -20,14 +21,35 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     MessageRecord,
+    MoveRecord,
     PurgeRecord,
     QueueRecord,
+    Run,
 )
 from holdfast.spark.log import backlog as backlog_module
 from holdfast.spark.log.backlog import Backlog, backlog_as_of, index_of, place_of
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import DamagedRange
 from trials.pipeline.written_log import WrittenLog, block_of, knowing, message
+
+
+def random_move(
+    chance: random.Random, queue: int, newest: dict[int, int], live: dict[int, set[int]]
+) -> MoveRecord:
+    """Some messages of a queue go to another one, or nowhere; a copy stays as well."""
+    known = sorted(live[queue])
+    chosen = sorted(chance.sample(known, min(len(known), 3)))
+    target = chance.choice([it for it in (*live, 0) if it != queue])
+    is_copy = bool(target) and chance.random() < 0.3
+    if not is_copy:
+        live[queue] -= set(chosen)
+    places = [0] * len(chosen)
+    if target:
+        places = list(range(newest[target] + 1, newest[target] + 1 + len(chosen)))
+        newest[target] = places[-1]
+        live[target].update(places)
+    runs = [Run(*place, 1) for place in zip(chosen, places, strict=True)]
+    return MoveRecord(queue, target, Cause.MOVED, runs, is_copy=is_copy)
 
 
 def random_history(seed: int) -> list[list]:
@@ -41,7 +63,7 @@ def random_history(seed: int) -> list[list]:
         for _ in range(chance.randrange(1, 12)):
             queue = chance.choice(list(live))
             known = sorted(live[queue])
-            action = chance.randrange(10)
+            action = chance.randrange(12)
             if action < 5 or not known:
                 sequence[queue] += 1
                 live[queue].add(sequence[queue])
@@ -55,6 +77,8 @@ def random_history(seed: int) -> list[list]:
                 copy = message(queue, chance.choice(known))
                 copy.rewritten = True
                 batch.append(copy)
+            elif action > 9:
+                batch.append(random_move(chance, queue, sequence, live))
             elif chance.randrange(4) == 0:
                 through = chance.choice(known)
                 live[queue] = {it for it in known if it > through}
@@ -91,8 +115,33 @@ def test_the_backlog_is_the_brokers(
         newest[queue.number, sequence]
         for queue in state.queues.values()
         for sequence in queue.index.sequences(1, 10**6)
+        if not queue.index.move_number(sequence)
     )
     assert wanted == backlog.live()[0].tolist()
+    spots = {}
+    number = 1
+    for place, batch in enumerate(batches):
+        for ordinal in range(len(batch)):
+            spot = place_of(np.array([place + 1]), np.array([ordinal]))
+            spots[number + ordinal] = (int(spot[0]), batch[ordinal])
+        number += len(batch)
+    moved = sorted(
+        (spots[index.record_number(sequence)][0], queue.number, sequence)
+        for queue in state.queues.values()
+        for index in [queue.index]
+        for sequence in index.sequences(1, 10**6)
+        if index.move_number(sequence)
+    )
+    found = backlog.moved()
+    assert moved == sorted(
+        zip(found.places.tolist(), found.queues.tolist(), found.sequences.tolist(), strict=True)
+    )
+    for queue, sequence, which in zip(
+        found.queues.tolist(), found.sequences.tolist(), found.moved_by.tolist(), strict=True
+    ):
+        by = spots[state.queues[queue].index.move_number(sequence)][1]
+        assert found.moves[which] is not by
+        assert found.moves[which].runs == by.runs
     for queue in state.queues.values():
         assert queue.dispatch_mark == backlog.marks()[queue.number]
         assert queue.name == backlog.names[queue.number]

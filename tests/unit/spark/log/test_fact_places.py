@@ -55,7 +55,7 @@ def test_the_heads_are_the_codecs() -> None:
         (FORM, b"\x40"),
         (FORM, b"\x07"),
         (HOPS, b"\3" + bytes(12)),
-        (ORIGIN, b"\2" + bytes(4)),
+        (ORIGIN, b"\xff" + bytes(4)),
         (ORIGIN, b"\1\xff\xff\0\0"),
         (DUE, bytes(7)),
         (0x200, b""),

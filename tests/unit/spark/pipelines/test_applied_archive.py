@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.facts import MessageFacts, Place
-from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord
+from holdfast.model.facts import Cause, MessageFacts, Origin, Place
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    MessageRecord,
+    MoveRecord,
+    QueueRecord,
+    Run,
+)
 from holdfast.spark.archive.places import Place as Folder
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.applied_archive import (
@@ -27,7 +33,7 @@ from trials.pipeline.written_log import WrittenLog, message
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> OperationLog:
-    operations = OperationLog(tmp_path_factory.mktemp("applied") / "log", seed=5)
+    operations = OperationLog(tmp_path_factory.mktemp("applied") / "log", seed=5, moves=4)
     operations.run(160)
     return operations
 
@@ -35,7 +41,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> OperationLog:
 def packed_messages(applied: AppliedArchive, tmp_path: Path) -> list[MessageRecord]:
     """What is given to be written."""
     found: list[MessageRecord] = []
-    for each in applied.packed(Folder(str(tmp_path / "scratch"))):
+    for each in applied.packed(Folder(str(tmp_path / "scratch")), "abcdef01"):
         records = list(decode_records(each.body))
         assert len(records) == each.records
         assert all(isinstance(it, MessageRecord) for it in records)
@@ -74,6 +80,36 @@ def test_at_any_moment_exactly_what_lived_is_found(
         assert sum(len(it.body) for it in own) == row["bytes"]
     assert last is not None
     assert (last["index"], last["time"]) == (moment.index, moment.time)
+
+
+def test_what_was_moved_comes_back_where_it_was_moved_to(
+    tmp_path: Path,
+) -> None:
+    """With the way that it came; a copy beside what it is of, both from one record."""
+    queues = [QueueRecord(number, name) for number, name in ((1, "one"), (2, "two"), (3, "three"))]
+    moves = [
+        MoveRecord(1, 2, Cause.COPIED, [Run(1, 1, 1)], queue_name="one", is_copy=True),
+        MoveRecord(2, 3, Cause.MOVED, [Run(1, 7, 1)], queue_name="two"),
+        MoveRecord(1, 0, Cause.REMOVED, [Run(2, 0, 1)], queue_name="one"),
+    ]
+    with WrittenLog(tmp_path / "log") as written:
+        written.put(*queues)
+        written.put(message(1, 1, b"kept"), message(1, 2, b"removed"))
+        for move in moves:
+            written.put(move)
+    archive = archived_log(LogDirectory(str(tmp_path / "log")), tmp_path / "archive", per_range=9)
+
+    with AppliedArchive(archive, archive.catalogue().files(), 5) as applied:
+        found = packed_messages(applied, tmp_path)
+        counts = {row["queue_number"]: row["messages"] for row in applied.queues()}
+
+    assert counts == {1: 1, 3: 1}
+    assert [(it.places, it.body) for it in found] == [
+        ((Place(1, 1),), b"kept"),
+        ((Place(3, 7),), b"kept"),
+    ]
+    assert found[0].facts is None
+    assert found[1].facts == MessageFacts(origin=Origin(Cause.MOVED, "two", "ID:abcdef01-2-1"))
 
 
 def test_a_message_on_several_queues_comes_back_once_on_those_where_it_lived(

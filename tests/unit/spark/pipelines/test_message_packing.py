@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 from holdfast.errors import ArchiveError
-from holdfast.model.facts import Attributes, MessageFacts
+from holdfast.model.facts import Attributes, Cause, MessageFacts, Origin
 from holdfast.model.facts import Place as Standing
-from holdfast.model.records import MessageRecord, QueueRecord
+from holdfast.model.records import MessageRecord, MoveRecord, QueueRecord, Run
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines import message_packing
 from holdfast.spark.pipelines.message_packing import Packed, packed, unpacked
-from holdfast.store.record_codec import decode_records
+from holdfast.store.record_codec import decode_records, encode_records
 from trials.pipeline.written_log import block_of, message
 
 
@@ -32,10 +32,12 @@ def archived(tmp_path: Path) -> tuple[Archive, ArchivedFile]:
     return archive, writer.finish()[0]
 
 
-def living(*rows: tuple[int, int, int]) -> pa.Table:
-    """A row for each place: record number, queue, sequence."""
-    columns = zip(*rows, strict=True)
-    return pa.table(dict(zip(("record_number", "queue_number", "sequence"), columns, strict=True)))
+def living(*rows: tuple[int, int, int], move: bytes | None = None) -> pa.Table:
+    """A row for each place: record number, queue, sequence; of the last one what moved it."""
+    names = ("record_number", "queue_number", "sequence")
+    columns: dict[str, object] = dict(zip(names, zip(*rows, strict=True), strict=True))
+    columns["move"] = pa.array([None] * (len(rows) - 1) + [move], pa.binary())
+    return pa.table(columns)
 
 
 def records(bodies: list[Packed]) -> list[MessageRecord]:
@@ -48,7 +50,7 @@ def test_only_what_lives_is_packed(archived: tuple[Archive, ArchivedFile]) -> No
     """
     The chosen records come in the order of the log, with everything they had.
     """
-    found = records(list(packed(*archived, living((102, 1, 2), (103, 1, 3), (104, 1, 4)))))
+    found = records(list(packed(*archived, living((102, 1, 2), (103, 1, 3), (104, 1, 4)), "c")))
 
     assert [2, 3, 4] == [record.sequence for record in found]
     assert [True, True, True] == [record.rewritten for record in found]
@@ -74,7 +76,7 @@ def test_a_message_stands_where_it_lived(tmp_path: Path) -> None:
     writer.add(block_of(sent))
 
     lives = living((100, 1, 1), (100, 9, 1), (101, 8, 2), (102, 1, 3), (102, 8, 3), (102, 9, 3))
-    bodies = list(packed(archive, writer.finish()[0], lives))
+    bodies = list(packed(archive, writer.finish()[0], lives, "c"))
 
     assert [6] == [each.places for each in bodies]
     first, second, third = records(bodies)
@@ -82,6 +84,21 @@ def test_a_message_stands_where_it_lived(tmp_path: Path) -> None:
     assert second.places == ((8, 2),)
     assert second.facts == MessageFacts(attributes=Attributes(priority=9))
     assert third.facts == facts[2]
+
+
+def test_what_was_moved_is_a_message_of_its_own(archived: tuple[Archive, ArchivedFile]) -> None:
+    """Beside what it is a copy of, with the way that it came, and so it is counted."""
+    move = MoveRecord(1, 2, Cause.COPIED, [Run(1, 7, 1)], queue_name="q", is_copy=True)
+    packed_move = b"".join(encode_records([move]))
+    lives = living((101, 1, 1), (101, 2, 7), move=packed_move)
+    (body,) = packed(*archived, lives, "c")
+    there, copy = records([body])
+    assert body.places == 2
+    assert (there.places, copy.places) == (((1, 1),), ((2, 7),))
+    assert there.body == copy.body
+    assert there.facts is None
+    assert copy.facts == MessageFacts(origin=Origin(Cause.COPIED, "q", "ID:c-1-1"))
+    assert copy.rewritten
 
 
 def test_a_place_that_is_left_alone_is_no_fact(tmp_path: Path) -> None:
@@ -92,7 +109,7 @@ def test_a_place_that_is_left_alone_is_no_fact(tmp_path: Path) -> None:
     writer = archive.writer(bytes(16).hex(), {})
     writer.add(block_of([sent]))
 
-    (found,) = records(list(packed(archive, writer.finish()[0], living((100, 2, 5)))))
+    (found,) = records(list(packed(archive, writer.finish()[0], living((100, 2, 5)), "c")))
     assert (found.facts, found.places) == (None, ((2, 5),))
 
 
@@ -104,7 +121,7 @@ def test_entries_have_a_bounded_size(
     """
     monkeypatch.setattr(message_packing, "ENTRY_BYTES", 1)
 
-    bodies = list(packed(*archived, living((103, 1, 3), (104, 1, 4))))
+    bodies = list(packed(*archived, living((103, 1, 3), (104, 1, 4)), "c"))
 
     assert [1, 1] == [each.records for each in bodies]
 

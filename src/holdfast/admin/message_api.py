@@ -1,0 +1,42 @@
+"""
+Single messages of a queue over HTTP: browse, move, copy, retry, remove.
+
+    POST /messages      {"action", "queue", …}      one step, see `message_requests`
+
+The answer says how far the step came (`after`, `through`) and whether that was all (`is_done`); the
+next step is asked for with these two. A step that was not answered may have been done all the same:
+asked for again, it finds what is left.
+
+Only the leader can answer; another node passes the request on. It needs the proof that changes
+need, also for a look: contents are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from holdfast.admin.message_requests import MessageRequest
+from holdfast.admin.operations import Operations
+
+
+class MessageInterface:
+    """The endpoint about single messages of one node."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    async def step(self, _request: Request, body: bytes) -> Response:
+        """Do one step."""
+        from holdfast.admin.bodies import BodyError, StepOfMessages, read_body
+
+        try:
+            wanted = read_body(body, StepOfMessages)
+        except BodyError as error:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
+        done = await self._operations.messages(MessageRequest(**wanted.model_dump()))
+        return JSONResponse(asdict(done))

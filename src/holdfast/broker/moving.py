@@ -1,0 +1,115 @@
+"""
+Messages that go from one queue to another, or nowhere, by one record and without their bytes.
+
+What is moved is out of everybody's reach from the request on; what is copied is not touched. The
+messages get numbers of the other queue at once, as if they were sent there.
+
+The cleaner needs a word here: while it finishes an old part of the log, what has its bytes there
+must not go on to a place where it does not look any more. It is moved a little later.
+
+Invariants:
+    Whatever happens, a message that is moved stands on exactly one of the two queues.
+    What somebody has, or an open transaction holds, is not at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.facts import Cause
+from holdfast.model.format_level import MOVES_LEVEL
+from holdfast.model.records import MoveRecord, Run
+
+MOVED_AT_ONCE_MAX = 1_000
+"""So many messages one record names; see `store.move_codec`."""
+
+
+class Moving:
+    """Writes moves into the gathering batch."""
+
+    __slots__ = ("_receipts", "_settings", "_state", "closed_through", "cluster")
+
+    def __init__(self, settings: BrokerSettings, state: BrokerState, receipts: Receipts) -> None:
+        self._settings = settings
+        self._state = state
+        self._receipts = receipts
+        self.closed_through = 0
+        """What has its bytes in records up to this one is not moved now: the cleaner is there."""
+        self.cluster = ""
+        """Short name of the cluster's identity: part of every message id."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether every member can read such a record."""
+        return self._state.format_level >= MOVES_LEVEL
+
+    def is_at_hand(self, queue: Queue, sequence: int) -> bool:
+        """Whether a stored message lives, nobody has it, and nothing else is done with it."""
+        if queue.has_ended(sequence):
+            return False
+        if queue.is_idle:
+            return not queue.is_withheld(sequence)
+        return queue.choice.is_at_hand(sequence) and not queue.is_withheld(sequence)
+
+    def is_closed(self, queue: Queue, sequence: int) -> bool:
+        """Whether the cleaner is about to write a message again: it is moved after that."""
+        return queue.index.record_number(sequence) <= self.closed_through
+
+    def take(
+        self,
+        queue: Queue,
+        target: Queue | None,
+        sequences: Sequence[int],
+        cause: Cause,
+        *,
+        moved_at: int,
+        reason: str = "",
+        is_copy: bool = False,
+    ) -> None:
+        """Let stored messages of a queue, in order, stand on another one, or nowhere if None."""
+        receipts = self._receipts
+        for start in range(0, len(sequences), MOVED_AT_ONCE_MAX):
+            some = sequences[start : start + MOVED_AT_ONCE_MAX]
+            first = 0
+            if target is not None:
+                first = target.assigned_sequence
+                target.assigned_sequence += len(some)
+            record = MoveRecord(
+                queue.number,
+                0 if target is None else target.number,
+                cause,
+                list(_runs(some, first)),
+                queue_name=queue.name,
+                reason=reason,
+                moved_at=moved_at,
+                is_copy=is_copy,
+                clears_expiry=cause is Cause.REJECTED,
+            )
+            # Of one entry at once no more is moved than of one record, however short they are.
+            moved_count = receipts.batch.moved_count
+            is_much = moved_count and moved_count + len(some) > MOVED_AT_ONCE_MAX
+            if is_much or not receipts.batch.has_room(record.size, self._settings.batch_bytes_max):
+                receipts.close_batch()
+            receipts.record(record)
+            if not is_copy:
+                receipts.batch.settled_count += len(some)
+
+    def keep_from_all(self, queue: Queue, sequences: Sequence[int]) -> None:
+        """Deliver messages that nobody has to nobody any more: they are being moved."""
+        custody = queue.custody
+        for sequence in sequences:
+            custody.settle_late(sequence)
+
+
+def _runs(sequences: Sequence[int], target_first: int) -> Iterator[Run]:
+    """Give neighbours together."""
+    begin = 0
+    for place in range(1, len(sequences) + 1):
+        if place < len(sequences) and sequences[place] == sequences[place - 1] + 1:
+            continue
+        yield Run(sequences[begin], target_first and target_first + begin, place - begin)
+        begin = place

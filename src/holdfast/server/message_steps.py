@@ -1,0 +1,302 @@
+"""
+Steps of what operators do with single messages: look at them, move, copy, send back, remove them.
+
+A step goes through a queue's messages in slices of the loop's time, with pauses as long between
+them; what is to be moved is then put into one batch at once, and answered when that is stored. What
+came into somebody's hands meanwhile is left alone.
+
+Invariants:
+    Nothing is written for a message whose answer was given: each is moved once.
+    A step is bounded, in messages and in time.
+
+Owned by the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from holdfast.admin.message_requests import MessageAction, MessageRequest, MessageStep
+from holdfast.broker.broker import Broker
+from holdfast.broker.moved import as_moved
+from holdfast.broker.outputs import Replier
+from holdfast.broker.serving.queue import Queue
+from holdfast.environment.clock import Clock
+from holdfast.errors import DestinationError, LevelNotReachedError, StoreError
+from holdfast.model.destination import parse_destination
+from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
+from holdfast.model.format_level import MOVES_LEVEL
+from holdfast.model.limits import KiB, MiB
+from holdfast.model.records import MessageRecord
+from holdfast.server.parts import Parts
+from holdfast.sessions.selection import Selection
+from holdfast.sessions.stored_messages import headers_of, is_chosen, selection_of
+from holdfast.store.contract import LogStore
+
+_STEP_COUNT_MAX: Final = 1_000
+"""Messages that a step moves, or shows."""
+_EXAMINED_MAX: Final = 20_000
+_SHOWN_BYTES_MAX: Final = 4 * MiB
+_HEADERS_COST_BYTES: Final = KiB
+_SLICE_SECONDS: Final = 0.001
+_PAUSE_SECONDS: Final = 0.001
+"""Others have half of the time at least."""
+_AT_ONCE: Final = 16
+"""So many messages are looked at between two looks at the clock."""
+
+_CAUSES: Final = {
+    MessageAction.MOVE: Cause.MOVED,
+    MessageAction.COPY: Cause.COPIED,
+    MessageAction.RETRY: Cause.RETRIED,
+    MessageAction.REMOVE: Cause.REMOVED,
+}
+
+Stored = Callable[[Callable[[Replier], None]], Awaitable[None]]
+"""Asks the broker for something, and waits until all of it is stored."""
+
+
+class MessageSteps:
+    """What operators do with messages of this node's queues, while it leads."""
+
+    def __init__(self, parts: Parts, stored: Stored) -> None:
+        self._broker = parts.broker
+        self._store = parts.store
+        self._clock = parts.clock
+        self._stored = stored
+
+    async def step(self, wanted: MessageRequest) -> MessageStep:
+        """
+        Do one step; returns when what it changes is stored.
+
+        Raises:
+            DestinationError: There is no such queue, or no such target can be.
+            SelectorError: The selector cannot be read.
+            LevelNotReachedError: Not every member could read the record that moves messages.
+        """
+        queue = self._broker.destinations.existing(wanted.queue)
+        selection = None
+        if wanted.selector:
+            identity = f"ID:{self._broker.moving.cluster}-{queue.number}-"
+            selection = selection_of(wanted.selector, queue.name, identity)
+        if wanted.action is not MessageAction.BROWSE:
+            self._require_possible(wanted)
+        if self._broker.destinations.temporaries.queues.get(wanted.queue) is not None:
+            raise DestinationError(f"{wanted.queue!r} is temporary: nothing on it is stored")
+        done = MessageStep(queue=wanted.queue, action=wanted.action, after=wanted.after)
+        done.through = wanted.through or queue.assigned_sequence - 1
+        if wanted.action is MessageAction.COPY:
+            # What was asked for before is stored first, so that copies of a step whose answer was
+            # lost are seen.
+            await self._stored(lambda reply: self._broker.receipts.reply_after_pending(reply, b""))
+        look = _Look(self._broker, self._store, self._clock, queue, wanted, selection, done)
+        await look.run()
+        if wanted.action is MessageAction.COPY and self._broker.destinations.has_queue(
+            wanted.target
+        ):
+            await look.pass_over_copies(self._broker.destinations.existing(wanted.target))
+        if look.picked:
+            await self._stored(look.write)
+        return done
+
+    def _require_possible(self, wanted: MessageRequest) -> None:
+        if not self._broker.moving.is_possible:
+            level = self._broker.state.format_level
+            raise LevelNotReachedError.of("messages that are moved", MOVES_LEVEL, level)
+        is_to_target = wanted.action in {MessageAction.MOVE, MessageAction.COPY}
+        if not is_to_target:
+            return
+        named = parse_destination(wanted.target).name if wanted.target else ""
+        if named != wanted.target or named in {"", wanted.queue}:
+            raise DestinationError(
+                f"{wanted.target!r}: the name of another queue is needed, to move or copy to"
+            )
+
+
+class _Look:
+    """One way through some of a queue's messages."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: LogStore,
+        clock: Clock,
+        queue: Queue,
+        wanted: MessageRequest,
+        selection: Selection | None,
+        done: MessageStep,
+    ) -> None:
+        self._broker = broker
+        self._store = store
+        self._clock = clock
+        self._queue = queue
+        self._wanted = wanted
+        self._selection = selection
+        self._done = done
+        self._count_max = min(wanted.count_max, _STEP_COUNT_MAX)
+        self._shown_bytes = 0
+        self._origins: dict[int, tuple[Cause, str]] = {}
+        """By the record that moved messages: why, and from which queue."""
+        self.picked: dict[str, list[int]] = {}
+        """What is to be done with something, by the name of the queue where it goes."""
+        self._picked_count = 0
+
+    async def run(self) -> None:
+        """Go through them, until the step is full or there are no more."""
+        done, queue = self._done, self._queue
+        end = done.through + 1
+        ends_at = self._clock.monotonic() + _SLICE_SECONDS
+        while not self._is_full():
+            sequence = queue.index.next_live(done.after + 1, end)
+            if sequence >= end:
+                done.is_done = True
+                return
+            if not self._take(sequence):
+                return  # The cleaner is there just now: the next step goes on with it.
+            done.after = sequence
+            done.examined += 1
+            if not done.examined % _AT_ONCE and self._clock.monotonic() >= ends_at:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                ends_at = self._clock.monotonic() + _SLICE_SECONDS
+
+    def _is_full(self) -> bool:
+        count = max(self._picked_count, len(self._done.messages))
+        return (
+            count >= self._count_max
+            or self._done.examined >= _EXAMINED_MAX
+            or self._shown_bytes >= _SHOWN_BYTES_MAX
+        )
+
+    def _take(self, sequence: int) -> bool:
+        """Look at a message; false if it cannot be moved at this very moment."""
+        done, moving = self._done, self._broker.moving
+        is_look = self._wanted.action is MessageAction.BROWSE
+        is_at_hand = moving.is_at_hand(self._queue, sequence)
+        if not is_look:
+            if not is_at_hand and self._wanted.action is not MessageAction.COPY:
+                done.in_delivery += 1
+                return True
+            if moving.is_closed(self._queue, sequence):
+                return False
+        message: MessageRecord | None = None
+        if is_look or self._selection is not None:
+            message = self._read(sequence)
+            if message is None:
+                done.unreadable += 1
+                return True
+            if self._selection is not None and not is_chosen(self._selection, message, sequence):
+                done.not_matching += 1
+                return True
+        if is_look and message is not None:
+            self._show(sequence, message, is_at_hand=is_at_hand)
+            return True
+        target = self._target(sequence)
+        if target is None:
+            done.skipped += 1
+        else:
+            self.picked.setdefault(target, []).append(sequence)
+            self._picked_count += 1
+        return True
+
+    def _target(self, sequence: int) -> str | None:
+        """Give where a message goes, empty for nowhere; None: it stays."""
+        if self._wanted.action is not MessageAction.RETRY:
+            return "" if self._wanted.action is MessageAction.REMOVE else self._wanted.target
+        found = self._came_from(sequence)
+        if found is None or found[0] not in DEAD_LETTER_CAUSES or found[1] == self._queue.name:
+            return None
+        return found[1]
+
+    def _came_from(self, sequence: int) -> tuple[Cause, str] | None:
+        """Give why and from which queue a message came here; None: it did not."""
+        number = self._queue.index.move_number(sequence)
+        if number and number in self._origins:
+            return self._origins[number]
+        message = self._read(sequence)
+        if message is None:
+            self._done.unreadable += 1
+            return None
+        origin = None if message.facts is None else message.facts.origin
+        if origin is None:
+            return None
+        if number:
+            self._origins[number] = (origin.cause, origin.queue)
+        return origin.cause, origin.queue
+
+    def _read(self, sequence: int) -> MessageRecord | None:
+        """Give a message as its consumers see it; None if it cannot be read now."""
+        queue = self._queue
+        index = queue.index
+        move_number = index.move_number(sequence)
+        content = None if move_number else queue.cache.find(sequence)
+        try:
+            if content is None:
+                content = self._store.read(index.record_number(sequence))
+            if not move_number:
+                return content
+            move = self._store.read_move(move_number)
+        except StoreError:
+            return None
+        return as_moved(content, move, queue.number, sequence, self._broker.moving.cluster)
+
+    def _show(self, sequence: int, message: MessageRecord, *, is_at_hand: bool) -> None:
+        assert message.body is not None, "it was read with its content"
+        shown = message.body[: self._wanted.body_bytes_max]
+        self._shown_bytes += message.size - len(message.body) + len(shown) + _HEADERS_COST_BYTES
+        self._done.count += 1
+        self._done.in_delivery += not is_at_hand
+        self._done.messages.append(
+            {
+                "message_id": f"ID:{self._broker.moving.cluster}-{self._queue.number}-{sequence}",
+                "sequence": sequence,
+                "stored_at": message.stored_at,
+                "headers": headers_of(message),
+                "body_bytes": len(message.body),
+                "body_base64": base64.b64encode(shown).decode(),
+                "in_delivery": not is_at_hand,
+                "redelivered": self._queue.is_flagged(sequence),
+            }
+        )
+
+    async def pass_over_copies(self, target: Queue) -> None:
+        """Leave out what has a copy on the target, as far as that can be known."""
+        sequences = self.picked.get(target.name, [])
+        index = self._queue.index
+        contents = {index.record_number(sequence) for sequence in sequences} - {0}
+        known: set[int] = set()
+        ends_at = self._clock.monotonic() + _SLICE_SECONDS
+        for chunk in list(target.index.chunks.values()):
+            if chunk.moves is not None:
+                known |= contents.intersection(chunk.record_numbers)
+            if self._clock.monotonic() >= ends_at:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                ends_at = self._clock.monotonic() + _SLICE_SECONDS
+        left = [it for it in sequences if index.record_number(it) not in known]
+        self._done.skipped += len(sequences) - len(left)
+        self.picked = {target.name: left} if left else {}
+
+    def write(self, reply: Replier) -> None:
+        """Put what is to be done into the batch; what somebody has got meanwhile stays."""
+        broker, queue, done = self._broker, self._queue, self._done
+        is_copy = self._wanted.action is MessageAction.COPY
+        moving = broker.moving
+        moved_at = broker.sending.now_microseconds // 1000
+        for name, picked in self.picked.items():
+            sequences = [
+                it
+                for it in picked
+                if (queue.index.is_live(it) if is_copy else moving.is_at_hand(queue, it))
+                and not moving.is_closed(queue, it)
+            ]
+            done.in_delivery += len(picked) - len(sequences)
+            if not sequences:
+                continue
+            target = broker.destinations.queue(name) if name else None
+            cause = _CAUSES[self._wanted.action]
+            moving.take(queue, target, sequences, cause, moved_at=moved_at, is_copy=is_copy)
+            if not is_copy:
+                moving.keep_from_all(queue, sequences)
+            done.count += len(sequences)
+        broker.receipts.reply_after_pending(reply, b"")

@@ -1,0 +1,101 @@
+"""
+What was moved and has its bytes in a part of the log that is to go: written again, bytes and way.
+
+The cleaner goes through that part record by record, and what was moved does not stand where its
+record says any more. So it looks from the other side, through the slots of queues, once all that
+was being moved meanwhile is applied.
+
+Invariants:
+    Nothing whose bytes stand there is moved while this goes on: it could come to stand behind us.
+    A message that is about to leave is not written again.
+
+Owned by the cleaner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.cleaning import (
+    carry_returns,
+    is_leaving,
+    moved_copy,
+    moved_from,
+    on_the_way,
+)
+from holdfast.broker.errands import IsSpent
+from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.outputs import Batch
+from holdfast.model.limits import KiB
+from holdfast.model.records import MessageRecord
+from holdfast.store.contract import LogStore
+
+_AT_ONCE_COUNT = 100
+_AT_ONCE_BYTES = 256 * KiB
+"""So much is read and put into the batch in one go."""
+_PIECES_PER_STEP = 16
+
+
+class MovedContents:
+    """Goes through what was moved, for one part of the log."""
+
+    __slots__ = ("_barrier", "_broker", "_found", "_pieces", "_store")
+
+    def __init__(self, broker: Broker, store: LogStore, through_record: int) -> None:
+        self._broker = broker
+        self._store = store
+        broker.moving.closed_through = through_record
+        self._barrier: Batch | None = broker.receipts.newest_move()
+        """What is being moved now may have its bytes there, and stands nowhere yet."""
+        self._pieces = moved_from(broker, through_record)
+        self._found: Iterator[tuple[LastingQueue, int]] = iter(())
+
+    def step(self, is_spent: IsSpent) -> list[MessageRecord] | None:
+        """
+        Give some more records to be written, maybe none yet; None when that was all.
+
+        Raises:
+            CorruptEntryError: The bytes, or what moved them, cannot be read now.
+        """
+        if self._barrier is not None:
+            if not self._barrier.is_applied:
+                return []
+            self._barrier = None
+        for _ in range(_PIECES_PER_STEP):
+            copies = self._some()
+            if copies:
+                return copies
+            piece = next(self._pieces, None)
+            if piece is None:
+                return None
+            self._found = iter(piece)
+            if is_spent():
+                break
+        return []
+
+    def _some(self) -> list[MessageRecord]:
+        read: list[tuple[LastingQueue, int, MessageRecord]] = []
+        wanted: dict[int, set[int]] = {}
+        size = 0
+        for queue, sequence in self._found:
+            index = queue.index
+            move = index.move_number(sequence)
+            if move:
+                content = self._store.read(index.record_number(sequence))
+                record = self._store.read_move(move)
+                copy = moved_copy(self._broker, queue, sequence, content, record)
+                read.append((queue, sequence, copy))
+                wanted.setdefault(queue.number, set()).add(sequence)
+                size += copy.size
+            if len(read) >= _AT_ONCE_COUNT or size >= _AT_ONCE_BYTES:
+                break
+        if not read:
+            return []
+        under_way = on_the_way(self._broker, wanted)
+        copies = []
+        for queue, sequence, copy in read:
+            if not is_leaving(self._broker, queue, sequence, under_way.leaving):
+                carry_returns(self._broker, copy, under_way)
+                copies.append(copy)
+        return copies

@@ -1,0 +1,301 @@
+"""
+What operators do with single messages, asked of a node that runs in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+
+import pytest
+
+from holdfast.admin.message_requests import MessageAction, MessageRequest, MessageStep
+from holdfast.errors import DestinationError, LevelNotReachedError, SelectorError
+from holdfast.model.format_level import MOVES_LEVEL
+from holdfast.server import message_steps
+from holdfast.server.node import Node
+from tests.unit.server.whole_node import config, run, within
+from trials.clients.stomp_socket import StompSocket
+
+ALL = (MessageAction.MOVE, MessageAction.COPY, MessageAction.RETRY, MessageAction.REMOVE)
+
+
+async def at_level(node: Node) -> None:
+    """The level is raised by a record, once the node leads."""
+    while node.parts.broker.state.format_level < MOVES_LEVEL:
+        await asyncio.sleep(0)
+
+
+async def clients(node: Node, work) -> None:
+    """Let a client do something that waits, beside the node's loop."""
+
+    def connected() -> None:
+        with StompSocket(node.config.stomp.port) as client:
+            client.connect()
+            work(client)
+
+    await asyncio.to_thread(connected)
+
+
+def sends(count: int, queue: str = "a", **headers: str):
+    def work(client: StompSocket) -> None:
+        for number in range(count):
+            said = {"n": str(number)} | headers
+            answer = client.publish(f"/queue/{queue}", b"body %d" % number, headers=said)
+            assert answer.command == "RECEIPT"
+
+    return work
+
+
+def rejects(count: int, queue: str = "a"):
+    def work(client: StompSocket) -> None:
+        client.subscribe(f"/queue/{queue}")
+        for _ in range(count):
+            answer = client.ask("NACK", {"id": client.read_message().headers["ack"]})
+            assert answer.command == "RECEIPT"
+
+    return work
+
+
+def wanted(action: MessageAction, queue: str = "a", target: str = "", **fields) -> MessageRequest:
+    return MessageRequest(action=action, queue=queue, target=target, **fields)
+
+
+async def step(node: Node, *asked, **fields) -> MessageStep:
+    return await node.administration.messages(wanted(*asked, **fields))
+
+
+def depths(node: Node) -> dict[str, int]:
+    found = node.administration.queues(node.administration.queue_names())
+    return {it.name: it.messages for it in found if it is not None and it.messages}
+
+
+async def shown(node: Node, queue: str, **fields) -> list[dict]:
+    found = await step(node, MessageAction.BROWSE, queue, body_bytes_max=99, **fields)
+    return found.messages
+
+
+def test_messages_are_moved_in_steps_until_there_are_no_more(tmp_path: Path) -> None:
+    """
+    Each step says how far it came; the end is where the queue ended when it was begun.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(7))
+        await at_level(node)
+        done = await step(node, MessageAction.MOVE, "a", "b", count_max=3)
+        assert (done.count, done.after, done.through, done.is_done) == (3, 3, 7, False)
+        await clients(node, sends(1))
+        done = await step(node, MessageAction.MOVE, "a", "b", after=3, through=7)
+        assert (done.count, done.is_done) == (4, True)
+        assert depths(node) == {"a": 1, "b": 7}
+        found = await shown(node, "b")
+        assert [base64.b64decode(it["body_base64"]) for it in found] == [
+            b"body %d" % number for number in range(7)
+        ]
+        first = found[0]["headers"]
+        assert first["original-destination"] == "/queue/a"
+        assert first["original-message-id"].endswith("-1-1")
+        assert "dlqDeliveryFailureCause" not in first
+
+    run(tmp_path, work)
+
+
+def test_a_selector_and_a_count_choose(tmp_path: Path) -> None:
+    """
+    By the headers that consumers see, and JMS' names for some of them.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(6))
+        await at_level(node)
+        done = await step(node, MessageAction.REMOVE, selector="n >= 1 AND n <> 3", count_max=2)
+        assert (done.count, done.not_matching, done.after) == (2, 1, 3)
+        assert [it["headers"]["n"] for it in await shown(node, "a")] == ["0", "3", "4", "5"]
+        (one,) = await shown(node, "a", selector="JMSDestination = 'queue://a' AND n = 4")
+        assert one["sequence"] == 5
+        found = await shown(node, "a", selector=f"JMSMessageID = '{one['message_id']}'")
+        assert found == [one]
+        with pytest.raises(SelectorError, match="column 4"):
+            await step(node, MessageAction.BROWSE, selector="n =")
+
+    run(tmp_path, work)
+
+
+def test_a_dead_letter_goes_back_to_where_it_came_from(tmp_path: Path) -> None:
+    """
+    Each to its own queue; what is no dead letter stays. There it looks as it was sent.
+    """
+
+    async def work(node: Node) -> None:
+        await at_level(node)
+        for queue in ("a", "b"):
+            await clients(node, sends(2, queue))
+            await clients(node, rejects(2, queue))
+        await clients(node, sends(1, "ActiveMQ.DLQ"))
+        done = await step(node, MessageAction.RETRY, "ActiveMQ.DLQ")
+        assert (done.count, done.skipped, done.is_done) == (4, 1, True)
+        assert depths(node) == {"a": 2, "b": 2, "ActiveMQ.DLQ": 1}
+        (first, _) = await shown(node, "b")
+        assert base64.b64decode(first["body_base64"]) == b"body 0"
+        assert not {"original-destination", "dlqDeliveryFailureCause"} & first["headers"].keys()
+        assert not first["redelivered"]
+        again = await step(node, MessageAction.RETRY, "a")
+        assert (again.count, again.skipped) == (0, 2), "it is no dead letter any more"
+
+    run(tmp_path, work)
+
+
+def test_a_copy_is_made_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    """
+    Whoever lost an answer asks again; what was there is passed over.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(3))
+        await at_level(node)
+        copied = await step(node, MessageAction.COPY, "a", "b", count_max=2)
+        assert (copied.count, copied.skipped) == (2, 0)
+        copied = await step(node, MessageAction.COPY, "a", "b")
+        assert (copied.count, copied.skipped) == (1, 2)
+        assert depths(node) == {"a": 3, "b": 3}
+
+    run(tmp_path, work)
+
+
+def test_what_a_consumer_has_is_left_alone(tmp_path: Path) -> None:
+    """
+    Shown as in delivery; copied, as that takes nothing from anybody.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(3))
+        await at_level(node)
+        taken = asyncio.Event()
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def holds_one(client: StompSocket) -> None:
+            client.subscribe("/queue/a", headers={"activemq.prefetchSize": "1"})
+            client.read_message()
+            loop.call_soon_threadsafe(taken.set)
+            asyncio.run_coroutine_threadsafe(done.wait(), loop).result()
+
+        holding = asyncio.create_task(clients(node, holds_one))
+        await taken.wait()
+        assert [it["in_delivery"] for it in await shown(node, "a")] == [True, False, False]
+        assert (await step(node, MessageAction.COPY, "a", "c")).count == 3
+        moved = await step(node, MessageAction.MOVE, "a", "b")
+        assert (moved.count, moved.in_delivery) == (2, 1)
+        done.set()
+        await holding
+        assert depths(node) == {"a": 1, "b": 2, "c": 3}
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("action", ALL)
+def test_nothing_is_changed_before_every_member_can_read_it(
+    tmp_path: Path, action: MessageAction
+) -> None:
+    """
+    The sentence says which level is needed.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(1))
+        await at_level(node)
+        node.parts.broker.state.format_level = MOVES_LEVEL - 1
+        with pytest.raises(LevelNotReachedError, match=f"need level {MOVES_LEVEL}"):
+            await step(node, action, "a", "b")
+        node.parts.broker.state.format_level = MOVES_LEVEL
+        assert len(await shown(node, "a")) == 1
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("target", ["", "a", "x,y", "/queue/b", "A.>"])
+def test_a_target_is_the_name_of_another_queue(tmp_path: Path, target: str) -> None:
+    """
+    Nothing is declared for one that is not.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(1))
+        await at_level(node)
+        before = node.administration.queue_names()
+        with pytest.raises(DestinationError):
+            await step(node, MessageAction.MOVE, "a", target)
+        with pytest.raises(DestinationError, match="no queue"):
+            await step(node, MessageAction.MOVE, "nowhere", "b")
+        assert node.administration.queue_names() == before
+
+    run(tmp_path, work)
+
+
+def test_a_step_leaves_the_loop_to_others(tmp_path: Path, monkeypatch) -> None:
+    """
+    After every slice of its time, however many there are to be looked at.
+    """
+    monkeypatch.setattr(message_steps, "_SLICE_SECONDS", 0.0)
+    pauses = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(100))
+        await at_level(node)
+        monkeypatch.setattr(message_steps.asyncio, "sleep", pause)
+        done = await step(node, MessageAction.MOVE, "a", "b")
+        monkeypatch.undo()
+        assert done.count == 100
+
+    run(tmp_path, work)
+    assert len(pauses) >= 6
+
+
+def test_after_a_restart_and_after_cleaning_it_reads_the_same(tmp_path: Path) -> None:
+    """
+    Where it was moved to, with its way, also once the segment with its bytes is gone.
+    """
+    found: list[list[dict]] = []
+
+    async def look(node: Node) -> None:
+        rows = [row for queue in "bcd" for row in await shown(node, queue)]
+        for row in rows:
+            del row["redelivered"]  # A new leader cannot know.
+        found.append(rows)
+
+    async def begin(node: Node) -> None:
+        await clients(node, sends(20, filler="x" * 4_000))
+        await at_level(node)
+        await step(node, MessageAction.MOVE, "a", "b", count_max=5)
+        await step(node, MessageAction.MOVE, "b", "c", selector="n = 2")
+        await step(node, MessageAction.COPY, "c", "d")
+        await look(node)
+
+    async def clean(node: Node) -> None:
+        await at_level(node)
+        await look(node)
+        first = node.parts.store.first_index
+        await step(node, MessageAction.REMOVE, "a")
+        await clients(node, sends(40, "e", filler="y" * 4_000))
+        await step(node, MessageAction.REMOVE, "e")
+        queues = [node.parts.broker.state.by_name[name] for name in "bcd"]
+        while any(
+            queue.index.move_number(sequence)
+            for queue in queues
+            for sequence in queue.index.sequences(1, queue.next_sequence)
+        ):
+            await asyncio.sleep(0)
+        while node.parts.store.first_index == first:
+            await asyncio.sleep(0)
+        await look(node)
+
+    settings = config(tmp_path)
+    for work in (begin, clean, look):
+        asyncio.run(within(Node(settings), work))
+    assert [it["headers"]["n"] for it in found[0]] == ["0", "1", "3", "4", "2", "2"]
+    assert found[1:] == [found[0]] * 3
