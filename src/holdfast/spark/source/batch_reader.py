@@ -2,7 +2,7 @@
 `spark.read.format("holdfast")`: a range of the log, planned on the driver, read by the tasks.
 
 The plan is made when Spark asks for the partitions: how far the log goes then is what is read,
-however much it grows meanwhile. Every part is a segment of the log.
+however much it grows meanwhile. Every part is a segment of the log, or a piece of one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ from holdfast.spark.source.log_reading import LiveRows, LogReading
 from holdfast.spark.source.losses import first_kept, lenient, passed_over
 from holdfast.spark.source.open_source import open_source, parts_of
 from holdfast.spark.source.options import ReadOptions
-from holdfast.spark.source.partitions import BacklogPartition, LogPartition, carried, split
+from holdfast.spark.source.partitions import (
+    BacklogPartition,
+    LogPartition,
+    at_least,
+    carried,
+    split,
+)
 from holdfast.spark.source.pushdown import narrow
 from holdfast.spark.source.row_conditions import keep, taken
 from holdfast.spark.worker_memory import keep_loaded
@@ -54,7 +60,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """
-        Plan the tasks: one per segment of the log.
+        Plan the tasks: one per segment of the log, or as many as are asked for.
 
         What is planned is held first: the log is cleaned meanwhile, and tasks may come late.
         """
@@ -101,7 +107,7 @@ def plan_range(
     options: ReadOptions, source: LogSource, position: LogPosition, wanted: RowFilter
 ) -> list[LogPartition]:
     """
-    Plan one task per segment of what is to be read.
+    Plan one task per segment of what is to be read, or as many as are asked for.
 
     Raises:
         StoreError: An offset that was given is of another log.
@@ -114,7 +120,7 @@ def plan_range(
         kept = first_kept(source, position, first)
         passed_over(first, kept, last)
         first = kept
-    ranges = split(first, last, position.bases)
+    ranges = at_least(split(first, last, position.bases), options.partitions_min)
     names = carried(source.queue_names()) if ranges else {}
     return [
         LogPartition(*bounds, names, position.cluster_id, source=part)
@@ -160,6 +166,7 @@ def plan_backlog(
     indexes, moved_indexes = index_of(places), index_of(moved.places)
     planned: list[LogPartition] = []
     ranges = split(position.first_index, as_of, position.bases)
+    ranges = at_least(ranges, options.partitions_min)
     for (low, high), part in parts_of(source, ranges):
         start, stop = np.searchsorted(indexes, [low, high + 1])
         some = moved.part(*np.searchsorted(moved_indexes, [low, high + 1]).tolist())

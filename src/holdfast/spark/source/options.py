@@ -35,6 +35,8 @@ from holdfast.spark.source.option_names import Place, ending_at, starting_at, un
 Mode = Literal["fail", "report"]
 
 KiB: Final = 1024
+PARTITIONS_MAX: Final = 1_000_000
+"""That a query may ask for: each is an object on the driver."""
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE | re.ASCII)
 _DURATION: Final = re.compile(r"(\d{1,9})\s*([smhd])", re.IGNORECASE | re.ASCII)
@@ -69,6 +71,9 @@ class ReadOptions:
     mode: Mode = "fail"
     entries_per_trigger_max: int | None = None
     bytes_per_trigger_max: int | None = None
+    partitions_min: int = 1
+    """Segments are cut in pieces until there are so many."""
+
     hold: str = ""
     hold_bytes_max: int | None = None
     """None: what the cluster keeps for who does not say."""
@@ -234,6 +239,13 @@ def _count(text: str) -> int:
     return number
 
 
+def _partitions(text: str) -> int:
+    number = read_count(text)
+    if number is None or number > PARTITIONS_MAX:
+        raise ValueError(f"expected a whole number from 1 to {PARTITIONS_MAX:,}")
+    return number
+
+
 def _flag(text: str) -> bool:
     if text.lower() not in {"true", "false"}:
         raise ValueError("expected true or false")
@@ -294,6 +306,7 @@ _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("mode", "mode", _mode),
     ("maxEntriesPerTrigger", "entries_per_trigger_max", _count),
     ("maxBytesPerTrigger", "bytes_per_trigger_max", size_of),
+    ("minPartitions", "partitions_min", _partitions),
     ("hold", "hold", _hold),
     ("holdBytesMax", "hold_bytes_max", size_of),
     ("holdExpiry", "hold_expiry_seconds", duration_of),

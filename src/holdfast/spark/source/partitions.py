@@ -3,12 +3,14 @@ A range of the log cut into parts that tasks read side by side.
 
 The cuts are where segments begin: every entry belongs to exactly one part, and a part of a
 directory is one file. Of an archive's files, which may be many and small, a task reads several.
+Who asks for more parts than that gets segments cut in pieces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
@@ -60,6 +62,23 @@ def split(first_index: int, last_index: int, bases: tuple[int, ...]) -> list[tup
     cuts = [first_index, *(base for base in bases if first_index < base <= last_index)]
     ends = [cut - 1 for cut in cuts[1:]] + [last_index]
     return list(zip(cuts, ends, strict=True))
+
+
+def at_least(ranges: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """
+    Halve the longest of these ranges until there are `count`, or each is a single entry.
+
+    As `minPartitions` of Spark's Kafka source: a segment's tasks read its beginning again where
+    the log is a directory, so this pays where what is done with a row costs more than reading it.
+    """
+    longest = [(first - last, first, last) for first, last in ranges]
+    heapify(longest)
+    while longest and len(longest) < count and longest[0][0] < 0:
+        _, first, last = heappop(longest)
+        middle = (first + last) // 2
+        heappush(longest, (first - middle, first, middle))
+        heappush(longest, (middle + 1 - last, middle + 1, last))
+    return sorted((first, last) for _, first, last in longest)
 
 
 def tasks_for(files: Sequence[ArchivedFile], cores: int) -> int:

@@ -49,7 +49,7 @@ from holdfast.spark.source.losses import first_kept, passed_over
 from holdfast.spark.source.offsets import Taken, offset_at, taken_of
 from holdfast.spark.source.open_source import open_source, parts_of
 from holdfast.spark.source.options import ReadOptions
-from holdfast.spark.source.partitions import LogPartition, carried, split
+from holdfast.spark.source.partitions import LogPartition, at_least, carried, split
 
 ARCHIVE_LOOK_SECONDS: Final = 1.0
 """How often the manifests of an archive are read again: Spark asks every few milliseconds."""
@@ -187,9 +187,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self.options.fails_on_loss:
             first = self._first_to_read(first, last, position)
         names = carried(self.source.queue_names())
+        ranges = at_least(split(first, last, position.bases), self.options.partitions_min)
         return [
             LogPartition(*bounds, names, position.cluster_id, source=part)
-            for bounds, part in parts_of(self.source, split(first, last, position.bases))
+            for bounds, part in parts_of(self.source, ranges)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

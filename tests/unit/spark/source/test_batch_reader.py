@@ -61,6 +61,21 @@ def test_a_plan_has_a_part_per_segment(log: Path) -> None:
     assert list(range(1, COUNT - 1)) == [row["sequence"] for row in rows(reader(log))]
 
 
+@pytest.mark.parametrize(("wanted", "planned"), [(3, 0), (9, 9), (25, 25), (1_000, COUNT)])
+def test_a_plan_has_as_many_parts_as_are_asked_for(log: Path, wanted: int, planned: int) -> None:
+    """No entry is cut, and a part of a segment gives the rows that the segment would give."""
+    made = reader(log, minPartitions=str(wanted))
+    parts = made.partitions()
+    covered = [n for part in parts for n in range(part.first_index, part.last_index + 1)]
+    assert list(range(1, COUNT + 1)) == covered
+    assert len(parts) == (planned or len(reader(log).partitions()))
+    assert rows(reader(log)) == rows(made)
+    backlog = reader(log, view="backlog", as_of="39")
+    more = reader(log, view="backlog", as_of="39", minPartitions=str(wanted))
+    assert (len(more.partitions()) > len(backlog.partitions())) == (planned > 0)
+    assert rows(backlog) == rows(more)
+
+
 def test_conditions_narrow_the_plan(log: Path) -> None:
     """Spark keeps all of them; entries beyond need not be planned."""
     made = reader(log)
@@ -231,3 +246,15 @@ def test_who_wants_damage_reported_sees_it_whatever_is_asked_for(log: Path) -> N
     assert [int(path.stem)] == [row["index"] for row in rows(made)]
     plain = reader(log)
     assert 1 == len(list(plain.pushFilters([EqualTo(("destination",), "b")])))
+
+
+def test_damage_is_reported_once_however_many_parts_are_read(log: Path) -> None:
+    """And what lies beside it is as it is with a part per segment."""
+    path = sorted((log / "journal").glob("*.segment"))[1]
+    data = bytearray(path.read_bytes())
+    data[4096 + 200 + 7_100 * 2] ^= 1
+    path.write_bytes(data)
+    whole = rows(reader(log, mode="report"))
+    assert 1 == sum(row["problem"] is not None for row in whole)
+    for wanted in (10, 25, 40):
+        assert whole == rows(reader(log, mode="report", minPartitions=str(wanted)))

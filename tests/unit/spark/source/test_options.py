@@ -58,15 +58,17 @@ def test_names_of_the_kafka_source_are_ours() -> None:
             "endingTimestamp": "1970-01-01T00:00:02",
             "maxOffsetsPerTrigger": "100",
             "failOnDataLoss": "false",
+            "minPartitions": "12",
         }
     )
-    assert (5, 9, 1_000_000, 2_000_000, 100, False) == (
+    assert (5, 9, 1_000_000, 2_000_000, 100, False, 12) == (
         options.start_index,
         options.end_index,
         options.start_time,
         options.end_time,
         options.entries_per_trigger_max,
         options.fails_on_loss,
+        options.partitions_min,
     )
     assert read_options({"path": "/x", "startingOffsets": "latest"}).starts_at_latest
     assert read_options({"path": "/x"}).fails_on_loss
@@ -107,6 +109,8 @@ def test_an_unknown_option_tells_what_was_meant() -> None:
         read_options({"path": "/x", "startIndex": "7"})
     with pytest.raises(ConfigError, match="expected true or false"):
         read_options({"path": "/x", "failOnDataLoss": "no"})
+    with pytest.raises(ConfigError, match="expected a whole number from 1 to 1,000,000"):
+        read_options({"path": "/x", "minPartitions": "1000001"})
 
 
 def test_reporting_adds_the_column_that_says_what_is_wrong() -> None:
@@ -185,6 +189,7 @@ ODD_NUMBERS = ("\u0667", "\u00b2", "1_0", "+7", "7.0", "9" * 19, "9" * 5_000)
     [
         *("start_index", "end_index", "as_of", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
         *("holdExpiry", "startingOffsets", "startingTimestamp", "maxOffsetsPerTrigger"),
+        "minPartitions",
     ],
 )
 def test_a_number_is_its_digits_alone(name: str, text: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from holdfast.spark.source.partitions import (
     NAMES_MAX,
     BacklogPartition,
     LogPartition,
+    at_least,
     carried,
     split,
     tasks_for,
@@ -52,6 +53,29 @@ def test_a_range_is_cut_where_segments_begin(
 ) -> None:
     """Both ends included."""
     assert wanted == split(first, last, (1, 10, 20))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "count", "wanted"),
+    [
+        ([], 5, []),
+        ([(1, 4), (5, 5)], 1, [(1, 4), (5, 5)]),
+        ([(1, 4), (5, 5)], 3, [(1, 2), (3, 4), (5, 5)]),
+        ([(1, 3), (4, 9)], 4, [(1, 2), (3, 3), (4, 6), (7, 9)]),
+        ([(1, 3)], 100, [(1, 1), (2, 2), (3, 3)]),
+    ],
+)
+def test_the_longest_parts_are_halved_until_there_are_enough(
+    ranges: list[tuple[int, int]], count: int, wanted: list[tuple[int, int]]
+) -> None:
+    """Down to single entries."""
+    found = at_least(ranges, count)
+    assert len(found) == len(wanted)
+    covered = [n for first, last in found for n in range(first, last + 1)]
+    assert covered == [n for first, last in ranges for n in range(first, last + 1)]
+    assert sorted(last - first for first, last in found) == sorted(
+        last - first for first, last in wanted
+    )
 
 
 def test_partitions_travel_to_executors() -> None:

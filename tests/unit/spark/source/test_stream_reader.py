@@ -179,6 +179,14 @@ def test_a_batch_is_planned_by_segments(log: PaperLog) -> None:
     assert [] == reader(log).partitions({"index": 9}, {"index": 9})
 
 
+def test_a_batch_has_as_many_parts_as_are_asked_for(log: PaperLog) -> None:
+    """The longest are halved."""
+    parts = reader(log, minPartitions="5").partitions({"index": 9}, {"index": 26})
+    assert [(10, 12), (13, 14), (15, 19), (20, 24), (25, 26)] == [
+        (it.first_index, it.last_index) for it in parts
+    ]
+
+
 def test_the_hold_moves_with_what_is_done(log: PaperLog) -> None:
     """The next entry is the first that is kept; without a hold nobody is asked."""
     reader(log).commit({"index": 20})
