@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -243,13 +244,15 @@ def test_a_step_leaves_the_loop_to_others(tmp_path: Path, monkeypatch) -> None:
 
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    # Of this module alone: all of the node's tasks sleep by asyncio's own.
+    monkeypatch.setattr(message_steps, "asyncio", SimpleNamespace(sleep=pause))
 
     async def work(node: Node) -> None:
         await clients(node, sends(100))
         await at_level(node)
-        monkeypatch.setattr(message_steps.asyncio, "sleep", pause)
         done = await step(node, MessageAction.MOVE, "a", "b")
-        monkeypatch.undo()
         assert done.count == 100
 
     run(tmp_path, work)
