@@ -14,7 +14,7 @@ Owned by the cleaner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import (
@@ -49,7 +49,7 @@ class MovedContents:
         self._barrier: Batch | None = broker.receipts.newest_move()
         """What is being moved now may have its bytes there, and stands nowhere yet."""
         self._pieces = moved_from(broker, through_record)
-        self._found: Iterator[tuple[LastingQueue, int]] = iter(())
+        self._found: deque[tuple[LastingQueue, int]] = deque()
 
     def step(self, is_spent: IsSpent) -> list[MessageRecord] | None:
         """
@@ -63,22 +63,23 @@ class MovedContents:
                 return []
             self._barrier = None
         for _ in range(_PIECES_PER_STEP):
-            copies = self._some()
-            if copies:
+            if not self._found:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    return None
+                self._found.extend(piece)
+            copies = self._some(is_spent)
+            if copies or is_spent():
                 return copies
-            piece = next(self._pieces, None)
-            if piece is None:
-                return None
-            self._found = iter(piece)
-            if is_spent():
-                break
         return []
 
-    def _some(self) -> list[MessageRecord]:
+    def _some(self, is_spent: IsSpent) -> list[MessageRecord]:
+        """Read some of what is found; none may be left of them, and more may be found."""
         read: list[tuple[LastingQueue, int, MessageRecord]] = []
         wanted: dict[int, set[int]] = {}
         size = 0
-        for queue, sequence in self._found:
+        while self._found:
+            queue, sequence = self._found.popleft()
             index = queue.index
             move = index.move_number(sequence)
             if move:
@@ -88,7 +89,8 @@ class MovedContents:
                 read.append((queue, sequence, copy))
                 wanted.setdefault(queue.number, set()).add(sequence)
                 size += copy.size
-            if len(read) >= _AT_ONCE_COUNT or size >= _AT_ONCE_BYTES:
+            # Each may stand in an entry of its own, which is read and verified as a whole.
+            if len(read) >= _AT_ONCE_COUNT or size >= _AT_ONCE_BYTES or is_spent():
                 break
         if not read:
             return []

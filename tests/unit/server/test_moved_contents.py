@@ -110,5 +110,27 @@ def test_a_step_is_bounded(broker: Broker, log: Log) -> None:
     """
     contents = MovedContents(broker, log, 9)  # type: ignore[arg-type]
     steps = [contents.step(lambda: True) for _ in range(4)]
-    assert [len(step) for step in steps if step] == [2]
+    assert [len(step) for step in steps if step] == [1, 1]
     assert None in [*steps, contents.step(lambda: True), contents.step(lambda: True)]
+
+
+def test_behind_what_is_about_to_leave_nothing_is_forgotten(log: Log) -> None:
+    """
+    A consumer may just have acknowledged all that was read in one go, and not what comes then.
+    """
+    records = [
+        *(FormatRecord(MOVES_LEVEL), QueueRecord(1, "one"), QueueRecord(2, "two")),
+        *(MessageRecord(1, number, b"h:1\n", b"x", 5) for number in range(1, 301)),
+        MoveRecord(1, 2, Cause.MOVED, [Run(1, 1, 300)], queue_name="one"),
+    ]
+    log.records = dict(enumerate(records, 1))
+    broker = Broker(BrokerSettings())
+    broker.state.apply(1, records, 7)
+    broker.lead()
+    broker.receipts.record(AcknowledgeRecord(2, list(range(1, 201))))
+    for is_spent in (lambda: False, lambda: True):
+        contents = MovedContents(broker, log, 304)  # type: ignore[arg-type]
+        found: list[int] = []
+        while (some := contents.step(is_spent)) is not None:
+            found += [it.sequence for it in some]
+        assert found == list(range(201, 301))
