@@ -25,7 +25,7 @@ from holdfast.broker.moved import as_moved
 from holdfast.broker.outputs import Replier
 from holdfast.broker.serving.queue import Queue
 from holdfast.environment.clock import Clock
-from holdfast.errors import DestinationError, LevelNotReachedError, StoreError
+from holdfast.errors import DestinationError, LevelNotReachedError, NotLeaderError, StoreError
 from holdfast.model.destination import parse_destination
 from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.model.format_level import MOVES_LEVEL
@@ -44,8 +44,6 @@ _HEADERS_COST_BYTES: Final = KiB
 _SLICE_SECONDS: Final = 0.001
 _PAUSE_SECONDS: Final = 0.001
 """Others have half of the time at least."""
-_AT_ONCE: Final = 16
-"""So many messages are looked at between two looks at the clock."""
 
 _CAUSES: Final = {
     MessageAction.MOVE: Cause.MOVED,
@@ -75,6 +73,7 @@ class MessageSteps:
             DestinationError: There is no such queue, or no such target can be.
             SelectorError: The selector cannot be read.
             LevelNotReachedError: Not every member could read the record that moves messages.
+            NotLeaderError: The lead ended meanwhile; nothing is changed.
         """
         queue = self._broker.destinations.existing(wanted.queue)
         selection = None
@@ -157,8 +156,10 @@ class _Look:
                 return  # The cleaner is there just now: the next step goes on with it.
             done.after = sequence
             done.examined += 1
-            if not done.examined % _AT_ONCE and self._clock.monotonic() >= ends_at:
+            # Each time: one message may be read with an entry of many MiB.
+            if self._clock.monotonic() >= ends_at:
                 await asyncio.sleep(_PAUSE_SECONDS)
+                self._require_same_lead()
                 ends_at = self._clock.monotonic() + _SLICE_SECONDS
 
     def _is_full(self) -> bool:
@@ -277,18 +278,49 @@ class _Look:
         self._done.skipped += len(sequences) - len(left)
         self.picked = {target.name: left} if left else {}
 
+    def _come_to_nothing(self) -> None:
+        """Let it be as if nothing had been looked at: it is asked for again."""
+        done = self._done
+        done.after, done.is_done = self._wanted.after, False
+        done.examined = done.in_delivery = done.skipped = done.not_matching = done.unreadable = 0
+
+    def _require_same_lead(self) -> None:
+        """
+        Refuse to go on where this lead is over, though a later one may be here.
+
+        Who has which of the messages, only those know who lead now.
+
+        Raises:
+            NotLeaderError: It is.
+            DestinationError: The queue is deleted.
+        """
+        leadership = self._broker.destinations.leadership
+        if not self._broker.is_leading or self._queue.leadership is not leadership:
+            raise NotLeaderError()
+        if self._queue.is_deleted:
+            raise DestinationError(f"there is no queue {self._queue.name!r}")
+
     def write(self, reply: Replier) -> None:
-        """Put what is to be done into the batch; what somebody has got meanwhile stays."""
+        """
+        Put what is to be done into the batch; what somebody has got meanwhile stays.
+
+        Raises:
+            NotLeaderError: The lead ended meanwhile.
+            DestinationError: The queue was deleted, or there are too many to declare another.
+        """
+        self._require_same_lead()
         broker, queue, done = self._broker, self._queue, self._done
         is_copy = self._wanted.action is MessageAction.COPY
         moving = broker.moving
         moved_at = broker.sending.now_microseconds // 1000
+        if any(moving.is_closed(queue, it) for picked in self.picked.values() for it in picked):
+            self._come_to_nothing()  # The cleaner has come since they were looked at.
+            self.picked = {}
         for name, picked in self.picked.items():
             sequences = [
                 it
                 for it in picked
                 if (queue.index.is_live(it) if is_copy else moving.is_at_hand(queue, it))
-                and not moving.is_closed(queue, it)
             ]
             done.in_delivery += len(picked) - len(sequences)
             if not sequences:

@@ -12,7 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.admin.message_requests import MessageAction, MessageRequest, MessageStep
-from holdfast.errors import DestinationError, LevelNotReachedError, SelectorError
+from holdfast.errors import (
+    DestinationError,
+    LevelNotReachedError,
+    NotLeaderError,
+    SelectorError,
+)
 from holdfast.model.format_level import MOVES_LEVEL
 from holdfast.server import message_steps
 from holdfast.server.node import Node
@@ -302,3 +307,86 @@ def test_after_a_restart_and_after_cleaning_it_reads_the_same(tmp_path: Path) ->
         asyncio.run(within(Node(settings), work))
     assert [it["headers"]["n"] for it in found[0]] == ["0", "1", "3", "4", "2", "2"]
     assert found[1:] == [found[0]] * 3
+
+
+def pausing(monkeypatch, work) -> None:
+    """Do something, once, while a step pauses, which it does at every message."""
+    monkeypatch.setattr(message_steps, "_SLICE_SECONDS", 0.0)
+    to_do = [work]
+
+    async def pause(_seconds: float) -> None:
+        if to_do:
+            await to_do.pop()()
+
+    monkeypatch.setattr(message_steps, "asyncio", SimpleNamespace(sleep=pause))
+
+
+@pytest.mark.parametrize("action", [MessageAction.MOVE, MessageAction.COPY, MessageAction.BROWSE])
+def test_a_step_ends_with_the_lead_under_which_it_began(
+    tmp_path: Path, monkeypatch, action: MessageAction
+) -> None:
+    """
+    Also where this node leads again by then: who has which of the messages it does not know.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(3))
+        await at_level(node)
+
+        async def leads_anew() -> None:
+            role = node.parts.conductor.role
+            role.end()
+            while not role.is_serving:
+                await asyncio.sleep(0)
+
+        pausing(monkeypatch, leads_anew)
+        with pytest.raises(NotLeaderError):
+            await step(node, action, "a", "b")
+        assert depths(node) == {"a": 3}
+        assert "b" not in node.administration.queue_names()
+
+    run(tmp_path, work)
+
+
+def test_a_step_ends_with_its_queue(tmp_path: Path, monkeypatch) -> None:
+    """
+    Nothing is told as moved that was deleted.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(3))
+        await at_level(node)
+
+        async def delete() -> None:
+            await node.administration.delete("a")
+
+        pausing(monkeypatch, delete)
+        with pytest.raises(DestinationError, match="no queue"):
+            await step(node, MessageAction.MOVE, "a", "b")
+        assert depths(node) == {}
+
+    run(tmp_path, work)
+
+
+def test_a_step_that_meets_the_cleaner_is_asked_for_again(tmp_path: Path, monkeypatch) -> None:
+    """
+    What was looked at before the cleaner came is not passed over.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(3))
+        await at_level(node)
+        moving = node.parts.broker.moving
+
+        async def begin_to_clean() -> None:
+            # Of the last message: all were looked at, and the step was full.
+            moving.closed_through = node.parts.broker.state.by_name["a"].index.record_number(1)
+
+        pausing(monkeypatch, begin_to_clean)
+        done = await step(node, MessageAction.MOVE, "a", "b")
+        assert (done.count, done.in_delivery, done.after, done.is_done) == (0, 0, 0, False)
+        moving.closed_through = 0
+        done = await step(node, MessageAction.MOVE, "a", "b", through=done.through)
+        assert (done.count, done.in_delivery, done.is_done) == (3, 0, True)
+
+    run(tmp_path, work)
