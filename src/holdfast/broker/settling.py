@@ -166,18 +166,25 @@ class Settling:
         """
         Do what `find_late` does; what is on its way to the log is settled, whoever may have it.
 
-        A COMMIT keeps what it has settled reserved for a while.
+        A COMMIT keeps what it has settled reserved for a while. What is settled late, or moved, is
+        withheld: a transaction that is rolled back must not give it to anybody.
 
         Raises:
             UnknownDeliveryError: As `find_late`.
         """
         leadership = self._destinations.leadership
         try:
-            return late.find_late(self._state, leadership, queue_number, key, client)
+            queue = late.find_late(self._state, leadership, queue_number, key, client)
         except UnknownDeliveryError:
-            if self._receipts.settling({queue_number: {key}}).get(queue_number):
+            if self._is_leaving(queue_number, key):
                 return None
             raise
+        is_over = queue is not None and queue.is_withheld(key)
+        return None if is_over and self._is_leaving(queue_number, key) else queue
+
+    def _is_leaving(self, queue_number: int, key: int) -> bool:
+        """Whether what settles a message, or moves it, is on its way to the log."""
+        return bool(self._receipts.settling({queue_number: {key}}).get(queue_number))
 
     def reject(
         self,

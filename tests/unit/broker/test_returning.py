@@ -269,3 +269,32 @@ def test_a_purge_ends_what_rests_and_what_is_on_its_way(five, new_client) -> Non
     five.subscribe(client=client)
     five.turn()
     assert client.counts == [(6, 0)]
+
+
+def test_what_is_settled_late_on_its_way_back_does_not_rest(five) -> None:
+    """It would come again when it is due, though its acknowledgement was taken."""
+    five.broker.give_back(five.subscription, 2, T0 + 1, five.first, None)
+    five.seal()
+    five.broker.acknowledge_identity(1, 2, five.first, None)
+    five.commit()
+    five.broker.sending.now_microseconds = (T0 + 1) * 1000
+    five.broker.wake()
+    five.dispatch()
+    assert five.first.keys == [1, 2, 3, 4, 5]
+    five.turn()
+    assert not five.state.queues[1].index.is_live(2)
+
+
+def test_what_is_on_its_way_back_comes_once_after_a_roll_back(five) -> None:
+    """A transaction that would have settled it late gives it to nobody before it is there."""
+    five.broker.give_back(five.subscription, 2, 0, five.first, None)
+    transaction = five.broker.begin("t")
+    five.broker.hold_identity(transaction, 1, 2)
+    for _ in five.broker.abort(transaction):
+        pass
+    five.dispatch()
+    assert five.first.keys == [1, 2, 3, 4, 5]
+    five.turn()
+    assert five.first.counts[5:] == [(2, 2)]
+    five.turn()
+    assert five.first.counts[5:] == [(2, 2)]

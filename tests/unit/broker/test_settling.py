@@ -14,6 +14,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
 from holdfast.model.facts import Attributes, Cause, MessageFacts, Origin, Place
+from holdfast.model.format_level import MOVES_LEVEL
 from holdfast.model.records import FormatRecord, PolicyRecord
 
 
@@ -181,3 +182,31 @@ def test_a_late_acknowledgement_of_something_withheld_counts(desk, new_client) -
     desk.turn()
     assert desk.state.live_count() == 0
     assert not desk.queue().custody.withheld
+
+
+@pytest.mark.parametrize("way", ["acknowledged", "moved"])
+def test_a_roll_back_gives_nobody_what_is_about_to_leave(desk, new_client, way) -> None:
+    """What is settled late, or moved, is over for whoever says so again in a transaction."""
+    desk.state.format_level = MOVES_LEVEL
+    desk.send(b"x")
+    desk.turn()
+    first = desk.subscribe()
+    desk.turn()
+    desk.broker.unsubscribe(first)
+    desk.turn()
+    queue = desk.queue()
+    if way == "moved":
+        desk.broker.moving.take(queue, desk.queue("b"), [1], Cause.MOVED, moved_at=1)
+        desk.broker.moving.keep_from_all(queue, [1])
+    else:
+        desk.broker.acknowledge_identity(queue.number, 1, desk.client, None)
+    transaction = desk.broker.begin("t")
+    desk.broker.hold_identity(transaction, queue.number, 1)
+    for _ in desk.broker.abort(transaction):
+        pass
+    other = new_client()
+    desk.subscribe(client=other)
+    desk.dispatch()
+    desk.turn()
+    assert other.keys == []
+    assert not queue.index.is_live(1)

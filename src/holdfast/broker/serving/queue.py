@@ -263,7 +263,8 @@ class Queue:
         for sequence in sequences:
             coming = comebacks.arrived(sequence)
             if coming is not None:
-                self.rest(sequence, due_ms)
+                if sequence not in custody.withheld:  # Else it was settled late meanwhile.
+                    self.rest(sequence, due_ms)
                 self.give_back([sequence], redelivered=True, client=coming.client)
         self.touch()
 
@@ -329,7 +330,10 @@ class Queue:
             custody.unreserve(some)
             custody.withheld.difference_update(some)
             if client is None:
-                self.give_back(some, redelivered=True)
+                # What is on its way back is there when the log says so, and not twice.
+                comebacks = custody.comebacks
+                is_coming = () if comebacks is None else comebacks.under_way
+                self.give_back([key for key in some if key not in is_coming], redelivered=True)
             else:
                 self.send_back(some, ReturnCause.RELEASED, client, is_awaited=True)
             if start + step_count < len(keys):
