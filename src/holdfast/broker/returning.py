@@ -153,5 +153,5 @@ class Returning:
     def wake(self) -> None:
         """Let what rested until now be dispatched, in so many steps as a turn may have."""
         leadership = self._destinations.leadership
-        if leadership.alarms and leadership.alarms[0][0] <= self.now_ms:
+        if 0 < leadership.alarms.soonest <= self.now_ms:
             leadership.wake(self.now_ms, self._settings.step_count_max)

@@ -13,11 +13,11 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from holdfast.broker.lasting.returns import NEVER, Returned
+from holdfast.broker.serving.deadlines import Deadlines
 from holdfast.broker.serving.shelves import Shelves
 
 
@@ -42,7 +42,7 @@ class Comebacks:
         """So many of those are awaited."""
         self.resting: Shelves[int] = Shelves()
         """By key: until when it rests, in milliseconds."""
-        self._dues: list[tuple[int, int]] = []
+        self._dues: Deadlines[tuple[int, int]] = Deadlines()
         """Heap of what rests: (when it is due, in milliseconds, key); may have what does not."""
         self.volatile: Shelves[Returned] = Shelves()
         """How often non-persistent messages came back, which are not in the log."""
@@ -64,8 +64,13 @@ class Comebacks:
     def rest(self, key: int, due_ms: int) -> bool:
         """Let a key rest, which is withheld; whether it is due before all others."""
         self.resting[key] = due_ms
-        heapq.heappush(self._dues, (due_ms, key))
-        return self._dues[0] == (due_ms, key)
+        soonest = self._dues.soonest
+        self._dues.add((due_ms, key), self._counts)
+        return not soonest or due_ms < soonest
+
+    def _counts(self, entry: tuple[int, int]) -> bool:
+        due_ms, key = entry
+        return self.resting.find(key) == due_ms
 
     def volatile_again(self, key: int, *, failed: bool) -> None:
         """Note that a non-persistent message came back once more."""
@@ -74,14 +79,16 @@ class Comebacks:
     @property
     def soonest(self) -> int:
         """When the first of those that rest is due, in milliseconds; 0: nothing rests."""
-        return self._dues[0][0] if self._dues else 0
+        return self._dues.soonest
 
     def due(self, now_ms: int, count_max: int) -> list[int]:
-        """Take those that are due, no more than so many."""
+        """Take those that are due, of so many; others may be due, too."""
         keys: list[int] = []
-        while self._dues and self._dues[0][0] <= now_ms and len(keys) < count_max:
-            due_ms, key = heapq.heappop(self._dues)
-            if self.resting.find(key) == due_ms:
+        for _ in range(count_max):
+            if not 0 < self._dues.soonest <= now_ms:
+                break
+            entry = due_ms, key = self._dues.pop()
+            if self._counts(entry):
                 self.resting.take(key)
                 keys.append(key)
         return keys
@@ -99,6 +106,6 @@ class Comebacks:
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget what rests; gives it, to be let go of. What is under way ends by itself."""
-        known = (self.resting, self._dues, self.volatile)
-        self.resting, self._dues, self.volatile = Shelves(), [], Shelves()
+        known = (self.resting, *self._dues.empty(), self.volatile)
+        self.resting, self.volatile = Shelves(), Shelves()
         return known

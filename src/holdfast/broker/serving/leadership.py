@@ -15,7 +15,6 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 
@@ -23,8 +22,9 @@ from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.serving.choice import Choice
+from holdfast.broker.serving.deadlines import Deadlines
 from holdfast.broker.serving.numbers_taken import NumbersTaken
-from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.queue import NO_ALARM, Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import ReturnCause, ReturnedRecord
@@ -67,8 +67,8 @@ class Leadership:
         self._say = say
         self.is_over = False
         self._alarm_count = 0
-        self.alarms: list[tuple[int, int, Queue]] = []
-        """Heap of queues on which something rests, by when the first of it is due."""
+        self.alarms: Deadlines[tuple[int, int, Queue]] = Deadlines()
+        """Queues on which something rests, by when the first of it is due."""
         self.numbering = numbering
         """Where each queue's numbers begin under this leader."""
         self.numbers = NumbersTaken(producers)
@@ -146,16 +146,21 @@ class Leadership:
             self._set_alarm(comebacks.soonest, queue)
 
     def _set_alarm(self, due_ms: int, queue: Queue) -> None:
+        if 0 < queue.alarm[0] <= due_ms:
+            return
         self._alarm_count += 1  # No two are equal: queues have no order.
-        heapq.heappush(self.alarms, (due_ms, self._alarm_count, queue))
+        queue.alarm = (due_ms, self._alarm_count)
+        self.alarms.add((*queue.alarm, queue), _counts)
 
     def wake(self, now_ms: int, count_max: int) -> None:
         """Let so many messages that are due be dispatched; the others have their turn next time."""
         alarms = self.alarms
         left = count_max
-        while alarms and alarms[0][0] <= now_ms and left > 0:
-            queue = heapq.heappop(alarms)[2]
-            if not queue.is_deleted:
+        while 0 < alarms.soonest <= now_ms and left > 0:
+            alarm = alarms.pop()
+            if _counts(alarm):
+                queue = alarm[2]
+                queue.alarm = NO_ALARM
                 soonest = queue.wake(now_ms, left)
                 if soonest:
                     self._set_alarm(soonest, queue)
@@ -168,5 +173,11 @@ class Leadership:
                 yield from queue.piles()
             yield queues
         yield self.touched
-        yield self.alarms
+        yield from self.alarms.empty()
         yield self.numbers.under_way
+
+
+def _counts(alarm: tuple[int, int, Queue]) -> bool:
+    """Whether it is the one that its queue has, and was not set anew."""
+    queue = alarm[2]
+    return alarm[:2] == queue.alarm and not queue.is_deleted

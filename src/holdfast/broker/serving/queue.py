@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.queue import LastingQueue
@@ -31,6 +31,8 @@ from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, ReturnCause
+
+NO_ALARM: Final = (0, 0)
 
 
 class Leads(Protocol):
@@ -65,6 +67,7 @@ class Queue:
         "_choice",
         "_custody",
         "acknowledged",
+        "alarm",
         "asked_mark",
         "assigned_sequence",
         "cache",
@@ -107,6 +110,8 @@ class Queue:
         """Stored messages that were settled since the gathering batch began."""
         self.is_deleted = False
         self.is_temporary = False
+        self.alarm = NO_ALARM
+        """When it is to be woken, and which of the leadership's alarms that is."""
         self.owner: Hashable = None
         """A temporary queue's connection."""
         self.policy: Effective | None = None

@@ -156,3 +156,21 @@ def test_what_the_next_change_of_roles_breaks_off_is_not_counted_for_ever() -> N
     broker.prepare()
     broker.errands.finish()
     assert broker.flow.memory_bytes == 0
+
+
+def test_a_queue_has_one_alarm_however_often_something_rests_on_it() -> None:
+    """
+    Something rests for a week, and others for a moment, one after the other, all the time.
+    """
+    broker = Broker(SETTINGS, with_queues(1))
+    broker.lead()
+    leadership, queue = broker.destinations.leadership, broker.queue("q1")
+    broker.state.apply(2, [MessageRecord(1, number, b"", b"", 1) for number in range(1, 3)], 1)
+    queue.rest(1, 1_000_000)
+    for now in range(1, 1_000):
+        queue.rest(2, now)
+        leadership.wake(now, 4)
+        assert not queue.is_withheld(2)
+    assert len(leadership.alarms) < 10
+    leadership.wake(1_000_000, 4)
+    assert not queue.is_withheld(1)
