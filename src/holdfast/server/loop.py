@@ -31,6 +31,7 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.record_steps import record_steps
+from holdfast.broker.outputs import Batch
 from holdfast.broker.serving.consumer import Receiver
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.environment.clock import Clock
@@ -69,6 +70,8 @@ log = structlog.get_logger("holdfast.server")
 _DAMAGED_PAUSE_SECONDS = 0.5
 _APPLIED_AT_ONCE_BYTES = 32 * KiB
 """A longer entry may hold acknowledgements of more than 4,000 messages."""
+_APPLIED_AT_ONCE_UNSEEN = 8
+"""And one of more records, of which nobody knows what they are, returns of more than 500."""
 
 
 def _nothing(_now: float) -> None:
@@ -374,7 +377,7 @@ class Conductor:
         self.is_within_entry = True
         if entry.record_count == 0:
             pass  # The members of the cluster, or nothing.
-        elif entry.record_count <= count_max and entry.body_length <= _APPLIED_AT_ONCE_BYTES:
+        elif entry.record_count <= count_max and _is_short(entry, batch):
             broker.apply_entry(first, records, entry.timestamp, entry.term)
         else:
             for number, some in record_steps(first, records, count_max):
@@ -478,3 +481,10 @@ class Conductor:
         self.budget.begin()
         self.broker.let_go(self.budget.is_spent)
         self.schedule()
+
+
+def _is_short(entry: CommittedEntry, batch: Batch | None) -> bool:
+    """Whether an entry names few messages: what came back is told by runs, many in a few bytes."""
+    if entry.body_length > _APPLIED_AT_ONCE_BYTES:
+        return False
+    return not batch.returns if batch else entry.record_count <= _APPLIED_AT_ONCE_UNSEEN

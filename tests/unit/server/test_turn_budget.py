@@ -11,7 +11,8 @@ import pytest
 
 from holdfast.broker.lasting.record_steps import SEQUENCES_PER_RECORD
 from holdfast.broker.settings import BrokerSettings
-from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord
+from holdfast.model.format_level import RETURNS_LEVEL
+from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord, ReturnedRecord
 from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
@@ -726,3 +727,41 @@ def test_a_deposed_leader_forgets_in_several_turns_and_may_lead_again(hasty, sen
         b"".join(b"SUBSCRIBE\nid:%d\ndestination:/queue/q%d\n\n\0" % (n, n) for n in range(count))
     )
     hasty.turns_until(lambda: heir.transport.written.count(b"MESSAGE") == count)
+
+
+@pytest.mark.parametrize("is_leader", [True, False])
+def test_what_a_lost_consumer_had_is_applied_in_steps(hasty, send, monkeypatch, is_leader) -> None:
+    """
+    However few bytes of the log tell of it: 40 name 64 messages that came back.
+    """
+    hasty.broker.state.format_level = RETURNS_LEVEL
+    producer, consumer = hasty.connect(), hasty.connect()
+    count = 20 * STEP
+    producer.data_received(b"".join(send(b"x") for _ in range(count)))
+    hasty.turns_until(lambda: producer.transport.written.count(b"RECEIPT") == count)
+    subscribe = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client\nprefetch-count:60000\n\n\0"
+    consumer.data_received(subscribe)
+    hasty.turns_until(lambda: consumer.transport.written.count(b"MESSAGE\n") == count)
+    # One entry of all of it: it is gathered until this one is stored.
+    hasty.store.is_writing = True
+    consumer.connection_lost(None)
+    for _ in range(100):
+        hasty.turn()
+    hasty.store.is_writing = False
+    if not is_leader:
+        batch = hasty.broker.receipts.take_batch()
+        hasty.store.append(batch.records, 0, 0)
+        hasty.broker.receipts.in_flight.clear()
+    steps: list[int] = []
+    apply_entry = hasty.broker.apply_entry
+
+    def counted(first, records, timestamp, term) -> None:
+        records = list(records)
+        steps.append(sum(len(it.sequences) for it in records if isinstance(it, ReturnedRecord)))
+        apply_entry(first, records, timestamp, term)
+
+    monkeypatch.setattr(hasty.broker, "apply_entry", counted)
+    index = hasty.broker.state.queues[1].index
+    hasty.turns_until(lambda: index.returned(count).attempts == 1)
+    assert sum(steps) == count
+    assert max(steps) <= 8 * STEP

@@ -16,6 +16,7 @@ from itertools import islice
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeadLetterRecord,
+    MessageRecord,
     MoveRecord,
     Record,
     ReturnedRecord,
@@ -51,6 +52,8 @@ def record_steps(
 
 
 def _sequence_count(record: Record) -> int:
+    if type(record) is MessageRecord:
+        return 0
     if isinstance(record, ReturnedRecord):
         return _WEIGHT * len(record.sequences)
     if isinstance(record, (AcknowledgeRecord, DeadLetterRecord)):
