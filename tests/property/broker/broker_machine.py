@@ -406,7 +406,9 @@ class BrokerMachine(RuleBasedStateMachine):
             return
         places = self.model.of(name)
         self.model.returned.difference_update(places)
-        receipt = self.gone(self.leaves(places))
+        # What leaves before may be moved back here behind this.
+        before = set(self.model.leaving)
+        receipt = self.gone(self.leaves(places) - before)
         if is_whole:
             self.broker.delete(name, self, receipt)
         else:

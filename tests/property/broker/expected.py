@@ -52,6 +52,7 @@ class Model:
 
     def settle(self, places: list[PLACE]) -> None:
         self.live.difference_update(places)
+        self.fresh.difference_update(places)
 
     def of(self, queue: str) -> list[PLACE]:
         """
