@@ -296,7 +296,7 @@ class _Look:
         """
         leadership = self._broker.destinations.leadership
         if not self._broker.is_leading or self._queue.leadership is not leadership:
-            raise NotLeaderError()
+            raise NotLeaderError
         if self._queue.is_deleted:
             raise DestinationError(f"there is no queue {self._queue.name!r}")
 

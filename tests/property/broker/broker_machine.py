@@ -293,7 +293,7 @@ class BrokerMachine(RuleBasedStateMachine):
         receipt = self.gone(self.leaves([place]))
         if record is not None and place[0] != "dead":
             dead = self.model.sent("dead", place[1])
-            self.effects.append(lambda: self.model.store(dead))
+            self.arrives(dead)
         self.broker.reject(consumer.subscription, key, record, self, receipt)
 
     @precondition(

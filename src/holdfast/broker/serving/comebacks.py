@@ -87,8 +87,9 @@ class Comebacks:
         for _ in range(count_max):
             if not 0 < self._dues.soonest <= now_ms:
                 break
-            entry = due_ms, key = self._dues.pop()
+            entry = self._dues.pop()
             if self._counts(entry):
+                key = entry[1]
                 self.resting.take(key)
                 keys.append(key)
         return keys

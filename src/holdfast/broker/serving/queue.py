@@ -263,7 +263,7 @@ class Queue:
         """Give back, or let rest, what the log says came back, and is known to be on its way."""
         custody = self._custody
         comebacks = None if custody is None else custody.comebacks
-        if comebacks is None:
+        if custody is None or comebacks is None:
             return
         for sequence in sequences:
             coming = comebacks.arrived(sequence)
