@@ -13,15 +13,16 @@ need, also for a look: contents are shown.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from holdfast.admin.message_requests import MessageRequest
 from holdfast.admin.operations import Operations
+from holdfast.admin.slices import Slices, listed
 
 
 class MessageInterface:
@@ -39,4 +40,7 @@ class MessageInterface:
         except BodyError as error:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
         done = await self._operations.messages(MessageRequest(**wanted.model_dump()))
-        return JSONResponse(asdict(done))
+        head = {it.name: getattr(done, it.name) for it in fields(done) if it.name != "messages"}
+        # One by one: each may have a MiB of its body, and all of them take too long for one slice.
+        pieces = await listed(head, "messages", done.messages, Slices(), 1, as_row=dict)
+        return Response(b"".join(pieces), media_type="application/json")

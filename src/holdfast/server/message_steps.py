@@ -39,6 +39,8 @@ from holdfast.store.contract import LogStore
 _STEP_COUNT_MAX: Final = 1_000
 """Messages that a step moves, or shows."""
 _EXAMINED_MAX: Final = 20_000
+_TARGETS_MAX: Final = 100
+"""Queues to which it sends back: each may have to be declared, and has a record of its own."""
 _SHOWN_BYTES_MAX: Final = 4 * MiB
 _HEADERS_COST_BYTES: Final = KiB
 _SLICE_SECONDS: Final = 0.001
@@ -167,6 +169,7 @@ class _Look:
         return (
             count >= self._count_max
             or self._done.examined >= _EXAMINED_MAX
+            or len(self.picked) >= _TARGETS_MAX
             or self._shown_bytes >= _SHOWN_BYTES_MAX
         )
 

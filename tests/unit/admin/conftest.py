@@ -91,6 +91,7 @@ class PaperNode:
     def __init__(self) -> None:
         self.now = LEADER
         self.changes: list[tuple[object, ...]] = []
+        self.shown: list[dict[str, object]] = []
         self.failure: Exception | None = None
         self.log = Path("/nowhere")
         self.slice_bytes = 0
@@ -205,6 +206,7 @@ class PaperNode:
         self._note("messages", wanted)
         step = MessageStep(queue=wanted.queue, action=wanted.action, count=3)
         step.after, step.is_done = 12, True
+        step.messages = self.shown
         return step
 
     def _note(self, *change: object) -> None:

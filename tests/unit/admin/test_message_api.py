@@ -83,3 +83,10 @@ def test_contents_are_shown_to_nobody_without_a_proof(node) -> None:
     body = {"action": "browse", "queue": "mail"}
     assert step(node, body, client=FAR, proof="")[0] == 403
     assert node.changes == []
+
+
+def test_what_is_looked_at_is_told_one_by_one(node) -> None:
+    """A thousand with a part of their bodies are as long as nobody may take at once."""
+    node.shown = [{"sequence": 1, "headers": {"a": "b"}}, {"sequence": 2, "headers": {}}]
+    _, answer = step(node, BODY | {"action": "browse"})
+    assert answer["messages"] == node.shown

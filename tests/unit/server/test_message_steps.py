@@ -390,3 +390,23 @@ def test_a_step_that_meets_the_cleaner_is_asked_for_again(tmp_path: Path, monkey
         assert (done.count, done.in_delivery, done.is_done) == (3, 0, True)
 
     run(tmp_path, work)
+
+
+def test_a_step_sends_back_to_so_many_queues(tmp_path: Path, monkeypatch) -> None:
+    """
+    Dead letters may be from a thousand; each has a record, and maybe a queue to be declared.
+    """
+    monkeypatch.setattr(message_steps, "_TARGETS_MAX", 2)
+
+    async def work(node: Node) -> None:
+        await at_level(node)
+        for queue in "abc":
+            await clients(node, sends(1, queue))
+            await clients(node, rejects(1, queue))
+        done = await step(node, MessageAction.RETRY, "ActiveMQ.DLQ")
+        assert (done.count, done.is_done) == (2, False)
+        again = {"after": done.after, "through": done.through}
+        done = await step(node, MessageAction.RETRY, "ActiveMQ.DLQ", **again)
+        assert (done.count, depths(node)) == (1, {"a": 1, "b": 1, "c": 1})
+
+    run(tmp_path, work)
