@@ -158,7 +158,8 @@ class Cleaner:
                 self._advance(is_spent)
         except CorruptEntryError as error:
             self.store.report_damage(error)
-            if not self.damage.begin(self.next_index):
+            # What was moved is read from any entry: none that comes next is to be passed for it.
+            if self.moved is not None or not self.damage.begin(self.next_index):
                 self._is_stuck(now)
 
     def _limit_producers(self, is_spent: IsSpent) -> None:

@@ -621,3 +621,28 @@ def test_a_step_without_time_goes_through_some_small_entries(new_node, send) -> 
     cleaner = node.conductor.cleaner
     cleaner.step(node.clock.now + 1, lambda: True)
     assert cleaner.next_index > 20 or node.broker.receipts.has_batch()
+
+
+def test_where_what_was_moved_cannot_be_read_the_segment_is_begun_anew(busy, monkeypatch) -> None:
+    """
+    Though an entry behind it is damaged, in which nothing lives: what was read would be left out.
+    """
+    begun: list[object] = []
+    errors = [CorruptEntryError("bad", index=9)]
+
+    class Moved:
+        def __init__(self, *_: object) -> None:
+            begun.append(self)
+
+        def step(self, _is_spent: object) -> None:
+            if errors:
+                raise errors.pop()
+
+    monkeypatch.setattr(cleaning, "MovedContents", Moved)
+    busy.store.damaged = {3}
+    for _ in range(50):
+        if busy.store.first_index > 1:
+            break
+        clean(busy)
+    assert busy.store.first_index == 3
+    assert len(begun) >= 2
