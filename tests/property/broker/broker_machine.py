@@ -292,6 +292,7 @@ class BrokerMachine(RuleBasedStateMachine):
         del consumer.held[key]
         receipt = self.gone(self.leaves([place]))
         if record is not None and place[0] != "dead":
+            self.model.seen.discard(("dead", place[1]))
             dead = self.model.sent("dead", place[1])
             self.arrives(dead)
         self.broker.reject(consumer.subscription, key, record, self, receipt)
@@ -438,6 +439,7 @@ class BrokerMachine(RuleBasedStateMachine):
         places = [self.place_of(queue, key) for key in keys]
         receipt = self.gone(self.leaves([place for place in places if place is not None]))
         self.model.returned.difference_update(places)
+        self.model.overtaken.update(place for place in places if place is not None)
         for place in places:
             self.model.coming.pop(place, None)  # type: ignore[arg-type]
         target = self.broker.queue(to) if to else None
@@ -446,6 +448,7 @@ class BrokerMachine(RuleBasedStateMachine):
         for place in places:
             assert place is not None, "it is at hand"
             if to:
+                self.model.seen.discard((to, place[1]))  # Who stood there before is gone.
                 self.arrives(self.model.sent(to, place[1]))
         self.broker.receipts.reply_with_batch(self, receipt)
 
@@ -453,9 +456,11 @@ class BrokerMachine(RuleBasedStateMachine):
         """It has an id of its own there, whatever it has been through, also there."""
 
         def arrive() -> None:
-            self.model.store(place)
-            for each in (self.model.leaving, self.model.seen, self.model.claimed):
+            model = self.model
+            model.store(place)
+            for each in (model.leaving, model.seen, model.claimed, model.overtaken):
                 each.discard(place)
+            model.transient.discard(place)  # Another one was, which is a dead letter since.
 
         self.effects.append(arrive)
 

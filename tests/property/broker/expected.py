@@ -29,6 +29,8 @@ class Model:
         self.seen: set[PLACE] = set()
         self.claimed: set[PLACE] = set()
         """Acknowledged late by somebody who had it from a former leader, it says."""
+        self.overtaken: set[PLACE] = set()
+        """About to be moved: should that be lost, later ones may have gone before."""
         self.returned: set[PLACE] = set()
         """Given back, to go out before anything new."""
         self.coming: dict[PLACE, int] = {}
@@ -72,9 +74,9 @@ class Model:
         elif place in self.claimed:
             assert flagged or place in self.transient, f"{place} was claimed and says nothing"
         else:
-            order = self.order[place]
-            assert order > self.newest_seen.get(place[0], 0), f"{place} is out of order"
-            self.newest_seen[place[0]] = order
+            order, newest = self.order[place], self.newest_seen.get(place[0], 0)
+            assert order > newest or place in self.overtaken, f"{place} is out of order"
+            self.newest_seen[place[0]] = max(order, newest)
             assert not (flagged and place in self.fresh), f"{place} is new and says it is not"
         self.seen.add(place)
         self.returned.discard(place)
