@@ -81,7 +81,7 @@ test-measured: setup
 	$(PYTEST) $(BESIDE) --cov --cov-report= $(MEASURED) $(ARGS)
 
 # Most of these wait, for brokers and for time.
-test-whole test-rest: SIDE_BY_SIDE = 4
+test-whole test-rest: SIDE_BY_SIDE = 3
 test-whole: setup ## conformance, transcripts, integration with real processes
 	$(if $(call existing,$(WHOLE)),$(PYTEST) $(BESIDE) $(call existing,$(WHOLE)) $(ARGS),@true)
 

@@ -265,30 +265,36 @@ class Work:
             try:
                 answer = self._nodes[0].change("POST", "/messages", asked)
             except (LinkLostError, NotLeaderError, QuorumLostError, BusyError) as error:
-                # Where nothing was answered yet, the address may be wrong.
-                may_be_wrong = isinstance(error, LinkLostError) and not self._is_under_way
+                may_be_wrong = isinstance(error, LinkLostError) and not self._is_right()
                 if may_be_wrong or time.monotonic() >= ends_at:
                     raise
             else:
                 if not self._is_under_way:
-                    self._is_under_way = True
                     self._learn_nodes()
+                    self._is_under_way = True
                 return answer
             time.sleep(_PAUSE_SECONDS)
             self._nodes.append(self._nodes.pop(0))
 
-    def _learn_nodes(self) -> None:
-        """Know where else to ask, should this one be gone."""
+    def _is_right(self) -> bool:
+        """Whether the address is that of a node: what it could not do may be its leader's end."""
+        if not self._is_under_way:
+            self._is_under_way = self._learn_nodes()
+        return self._is_under_way
+
+    def _learn_nodes(self) -> bool:
+        """Know where else to ask, should this one be gone; whether it told."""
         first = self._nodes[0]
         try:
             members = read_status(first).members
         except HoldfastError:
-            return
+            return False
         others = {each.admin for each in members if each.admin} - {first.address}
         self._nodes += [
             RemoteNode(each, secret=first.secret, timeout_seconds=first.timeout_seconds)
             for each in sorted(others)
         ]
+        return True
 
     @property
     def summary(self) -> str:

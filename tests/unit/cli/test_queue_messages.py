@@ -86,9 +86,21 @@ def test_while_the_leader_changes_it_waits_and_asks_the_others(cluster, run, mon
 
 def test_where_nobody_has_ever_answered_it_does_not_wait(cluster, run, monkeypatch) -> None:
     """The address may be wrong."""
+
+    def silent(_node: RemoteNode) -> None:
+        raise LinkLostError("nobody there")
+
+    monkeypatch.setattr(queue_messages, "read_status", silent)
     Steps(monkeypatch, cluster, LinkLostError("no answer from the admin port"))
     assert run("messages", "retry", "q") == 1
     assert "no answer" in run.err
+
+
+def test_a_leader_that_ends_before_it_has_answered_is_waited_out(cluster, run, monkeypatch) -> None:
+    """The node that was asked is there: it tells of itself, and who else may know."""
+    steps = Steps(monkeypatch, cluster, LinkLostError("gone"), told(5, 90, is_done=True))
+    assert run("messages", "retry", "q") == 0
+    assert [address for address, _ in steps.asked] == [A, B]
 
 
 def test_patience_ends(cluster, run, monkeypatch) -> None:

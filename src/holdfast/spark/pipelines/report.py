@@ -47,7 +47,7 @@ _STEPS: Final = tuple(
 )
 _EVENT_COLUMNS: Final = (
     "index,time,kind,destination,queue_number,first_sequence,last_sequence,sequences,"
-    "producer_id,stored_at,message_bytes,dispatch_mark,place_queues,place_sequences"
+    "producer_id,stored_at,message_bytes,dispatch_mark,place_queues,place_sequences,detail"
 )
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _FATES: Final = ("acknowledged", "dead-lettered", "purged", "moved", "removed")
