@@ -38,5 +38,5 @@ def test_what_was_said_holds_whatever_happens(topology: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda it: it.name)
 def test_a_safeguard_that_is_missing_is_noticed(ablation) -> None:
-    """Each by the first seeds: else the checker would prove nothing."""
-    assert catch(ablation, range(1, 12)) is not None
+    """Each by one of some seeds: else the checker would prove nothing."""
+    assert catch(ablation, range(1, 81)) is not None

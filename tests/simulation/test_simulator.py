@@ -252,11 +252,15 @@ def test_producers_that_are_forgotten_go_on() -> None:
 @pytest.mark.slow
 def test_a_flipped_checkpoint_costs_time_only() -> None:
     """It waits until there is one, else hardly any seed would have it; all is kept all the same."""
-    kinds = (CHECKPOINT, "crash")
-    results = [simulate(seed, focused(seed, kinds)) for seed in (2, 5, 7, 12)]
+    happened = 0
+    for seed in range(1, 41):
+        result = simulate(seed, focused(seed, (CHECKPOINT, "crash")))
 
-    assert not [result.violation for result in results if result.violation]
-    assert all(result.faults[CHECKPOINT] for result in results)
+        assert not result.violation, f"seed {seed}"
+        happened += result.faults[CHECKPOINT] > 0
+        if happened == 3:
+            break
+    assert happened == 3
 
 
 @pytest.mark.slow

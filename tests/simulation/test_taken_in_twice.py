@@ -12,6 +12,9 @@ from trials.simulation.faults import Plan, focused
 from trials.simulation.simulator import simulate
 from trials.troubles.taken_in_twice import TAKEN_IN_TWICE
 
+SEEDS = range(1, 25)
+"""Lived through until it happened in one: which one that is changes with all that is drawn."""
+
 
 def plan(seed: int, topology: str) -> Plan:
     made = focused(seed, (TAKEN_IN_TWICE,), topology=topology)
@@ -19,19 +22,31 @@ def plan(seed: int, topology: str) -> Plan:
     return made
 
 
-@pytest.mark.parametrize(("topology", "seed"), [("five", 4), ("learner", 4)])
-def test_it_is_shut_out_though_the_copy_names_it(topology: str, seed: int) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", ["five", "learner"])
+def test_it_is_shut_out_though_the_copy_names_it(topology: str) -> None:
     """The copy met it while it was fresh; it woke with the log of the former generation."""
-    result = simulate(seed, plan(seed, topology))
+    found = 0
+    for seed in SEEDS:
+        result = simulate(seed, plan(seed, topology))
+        assert "" == result.violation, f"seed {seed}"
+        found += result.faults[TAKEN_IN_TWICE]
+        if found:
+            break
 
-    assert "" == result.violation
-    assert 1 <= result.faults[TAKEN_IN_TWICE]
+    assert 1 <= found
 
 
+@pytest.mark.slow
 def test_who_follows_with_that_log_is_found_out() -> None:
     """What keeps it out is that the generation has been led, and it is not of it."""
     (ablation,) = (it for it in ABLATIONS if it.kinds == (TAKEN_IN_TWICE,))
-    with without(ablation):
-        violation = simulate(4, plan(4, "five")).violation
+    for seed in SEEDS:
+        with without(ablation):
+            result = simulate(seed, plan(seed, "five"))
+        if result.violation:
+            break
 
-    assert "" != violation
+    assert "" != result.violation
+    assert 1 <= result.faults[TAKEN_IN_TWICE]
+    assert "" == simulate(seed, plan(seed, "five")).violation
