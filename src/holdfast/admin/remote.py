@@ -62,6 +62,7 @@ ERRORS: dict[str, tuple[type[HoldfastError], HTTPStatus]] = {
     "format-level": (LevelNotReachedError, HTTPStatus.CONFLICT),
     "busy": (BusyError, HTTPStatus.TOO_MANY_REQUESTS),
     "store-full": (StoreFullError, HTTPStatus.INSUFFICIENT_STORAGE),
+    "link-lost": (LinkLostError, HTTPStatus.BAD_GATEWAY),
     "log-gone": (RecordNotFoundError, HTTPStatus.GONE),
     "authentication": (AuthenticationError, HTTPStatus.FORBIDDEN),
 }

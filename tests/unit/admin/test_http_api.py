@@ -347,7 +347,7 @@ def test_numbers_and_names_are_told_to_all(node) -> None:
         (QuorumLostError("no"), 503, "quorum-lost"),
         (StoreFullError("no"), 507, "store-full"),
         (TransactionError("no"), 409, "refused"),
-        (LinkLostError("no"), 502, "refused"),
+        (LinkLostError("no"), 502, "link-lost"),
     ],
 )
 def test_each_kind_of_refusal_has_its_status(node, failure, status: int, code: str) -> None:
