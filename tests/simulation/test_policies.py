@@ -24,7 +24,7 @@ def test_what_was_said_holds_whatever_happens(topology: str) -> None:
     """Also where a leader has a file of before, and where a copy is forced to go on."""
     wanted = {SAID, FILED} | ({STAYED} if topology in {"three", "witness"} else set())
     found: Counter[str] = Counter()
-    for count, seed in enumerate(range(1, 9)):
+    for count, seed in enumerate(range(1, 41)):
         if count >= SEEDS_MIN and wanted <= found.keys():
             break
         kinds = [SAID, FILED, "crash", "power cut", "transfer", "partition", "heal network"]
