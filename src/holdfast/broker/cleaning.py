@@ -23,7 +23,6 @@ from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.moved import as_moved
 from holdfast.model.facts import Attributes, MessageFacts, Place
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
@@ -32,7 +31,6 @@ from holdfast.model.records import (
     FormatRecord,
     HoldRecord,
     MessageRecord,
-    MoveRecord,
     ProducerRecord,
     QueueRecord,
     Record,
@@ -95,17 +93,18 @@ def is_kept(
     """Whether this record is what keeps its message alive somewhere, and goes on doing so."""
     # Asked of each message of a segment: those without facts cost no more than they must.
     if record.facts is None:
-        return _lives_at(broker, record.queue_number, record.sequence, record_number, leaving)
-    return any(_lives_at(broker, *place, record_number, leaving) for place in record.places)
+        return lives_at(broker, record.queue_number, record.sequence, record_number, leaving)
+    return any(lives_at(broker, *place, record_number, leaving) for place in record.places)
 
 
-def _lives_at(
+def lives_at(
     broker: Broker,
     queue_number: int,
     sequence: int,
     record_number: int,
     leaving: dict[int, set[int]],
 ) -> bool:
+    """Whether a message whose bytes this record has lives there, and goes on doing so."""
     queue = broker.state.queues.get(queue_number)
     if queue is None or sequence <= _leaving_through(broker, queue):
         return False
@@ -137,7 +136,7 @@ def live_copies(
     leaving = on_the_way.leaving
     kept: dict[Returned, list[Place]] = {}
     for place in record.places:
-        if _lives_at(broker, *place, record_number, leaving):
+        if lives_at(broker, *place, record_number, leaving):
             kept.setdefault(_returned_to_be(broker, place, on_the_way), []).append(place)
     for returned, places in kept.items():
         copy = MessageRecord(
@@ -155,13 +154,14 @@ def live_copies(
         if record.facts is not None and record.facts.places:
             only = replace(record.facts, places=tuple(places[1:]))
             copy.facts = None if only == MessageFacts() else only
-        if returned != NEVER:
-            _carry(copy, returned)
+        _carry(copy, returned)
         yield copy
 
 
 def _carry(copy: MessageRecord, returned: Returned) -> None:
-    """Let a copy say how often its message came back, and until when it rests."""
+    """Let a copy say how often its message came back, if it did, and until when it rests."""
+    if returned == NEVER:
+        return
     facts = copy.facts or MessageFacts()
     attributes = (facts.attributes or Attributes())._replace(failures=returned.failures)
     copy.redelivery_count = returned.attempts
@@ -235,31 +235,9 @@ def moved_from(broker: Broker, through_record: int) -> Iterator[list[tuple[Lasti
                 yield []
 
 
-def moved_copy(
-    broker: Broker, queue: LastingQueue, sequence: int, content: MessageRecord, move: MoveRecord
-) -> MessageRecord:
-    """Give the record that keeps a moved message alive when the one with its bytes goes."""
-    copy = as_moved(content, move, queue.number, sequence, broker.moving.cluster)
-    copy.rewritten = True
-    return copy
-
-
 def carry_returns(broker: Broker, copy: MessageRecord, under_way: OnTheWay) -> None:
     """Let it say how often it came back to where it was moved, once what is on its way is there."""
-    returned = _returned_to_be(broker, Place(copy.queue_number, copy.sequence), under_way)
-    if returned != NEVER:
-        _carry(copy, returned)
-
-
-def is_leaving(
-    broker: Broker, queue: LastingQueue, sequence: int, leaving: dict[int, set[int]]
-) -> bool:
-    """Whether a message is gone, or what is on its way to the log takes it away."""
-    if not queue.index.is_live(sequence) or sequence <= _leaving_through(broker, queue):
-        return True
-    return broker.state.queues.get(queue.number) is not queue or sequence in leaving.get(
-        queue.number, ()
-    )
+    _carry(copy, _returned_to_be(broker, Place(copy.queue_number, copy.sequence), under_way))
 
 
 def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iterator[list[Record]]:

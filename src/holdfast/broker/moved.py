@@ -13,7 +13,9 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
+from holdfast.broker.lasting.sequence_index import SequenceIndex
 from holdfast.model.facts import MessageFacts, Origin
 from holdfast.model.records import MessageRecord, MoveRecord
 
@@ -43,3 +45,35 @@ def as_moved(
         before, attributes=attributes, origin=origin, places=(), skips=b"", due_ms=None
     )
     return moved
+
+
+class ReadsRecords(Protocol):
+    """What gives records by their numbers; a store does."""
+
+    def read(self, record_number: int) -> MessageRecord:
+        """Read a message."""
+
+    def read_move(self, record_number: int) -> MoveRecord:
+        """Read what moved messages."""
+
+
+def read_as_it_stands(
+    store: ReadsRecords,
+    record_number: int,
+    queue_number: int,
+    index: SequenceIndex,
+    sequence: int,
+    cluster: str,
+) -> MessageRecord:
+    """
+    Read a message of a queue by the record that has its bytes, with the way that it came.
+
+    Raises:
+        CorruptEntryError: The bytes, or what moved them, are damaged.
+        RecordNotFoundError: There is no such record.
+    """
+    content = store.read(record_number)
+    move_number = index.move_number(sequence)
+    if not move_number:
+        return content
+    return as_moved(content, store.read_move(move_number), queue_number, sequence, cluster)

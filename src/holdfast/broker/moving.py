@@ -20,12 +20,9 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
-from holdfast.model.facts import Cause
+from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.model.format_level import MOVES_LEVEL
-from holdfast.model.records import MoveRecord, Run
-
-MOVED_AT_ONCE_MAX = 1_000
-"""So many messages one record names; see `store.move_codec`."""
+from holdfast.model.records import MOVE_COUNT_MAX, MoveRecord, Run
 
 
 class Moving:
@@ -72,8 +69,8 @@ class Moving:
     ) -> None:
         """Let stored messages of a queue, in order, stand on another one, or nowhere if None."""
         receipts = self._receipts
-        for start in range(0, len(sequences), MOVED_AT_ONCE_MAX):
-            some = sequences[start : start + MOVED_AT_ONCE_MAX]
+        for start in range(0, len(sequences), MOVE_COUNT_MAX):
+            some = sequences[start : start + MOVE_COUNT_MAX]
             first = 0
             if target is not None:
                 first = target.assigned_sequence
@@ -87,11 +84,11 @@ class Moving:
                 reason=reason,
                 moved_at=moved_at,
                 is_copy=is_copy,
-                clears_expiry=cause is Cause.REJECTED,
+                clears_expiry=cause in DEAD_LETTER_CAUSES,
             )
             # Of one entry at once no more is moved than of one record, however short they are.
             moved_count = receipts.batch.moved_count
-            is_much = moved_count and moved_count + len(some) > MOVED_AT_ONCE_MAX
+            is_much = moved_count and moved_count + len(some) > MOVE_COUNT_MAX
             if is_much or not receipts.batch.has_room(record.size, self._settings.batch_bytes_max):
                 receipts.close_batch()
             receipts.record(record)

@@ -318,6 +318,10 @@ class Run(NamedTuple):
     length: int
 
 
+MOVE_COUNT_MAX: Final = 1_000
+"""So many messages one record moves at most: a bounded piece of work for whoever applies it."""
+
+
 class MoveRecord:
     """
     Messages of one queue that stand on another one from now on; their bytes stay where they are.

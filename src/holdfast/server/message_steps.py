@@ -21,7 +21,7 @@ from typing import Final
 
 from holdfast.admin.message_requests import MessageAction, MessageRequest, MessageStep
 from holdfast.broker.broker import Broker
-from holdfast.broker.moved import as_moved
+from holdfast.broker.moved import read_as_it_stands
 from holdfast.broker.outputs import Replier
 from holdfast.broker.serving.queue import Queue
 from holdfast.environment.clock import Clock
@@ -233,17 +233,14 @@ class _Look:
         """Give a message as its consumers see it; None if it cannot be read now."""
         queue = self._queue
         index = queue.index
-        move_number = index.move_number(sequence)
-        content = None if move_number else queue.cache.find(sequence)
+        content = None if index.move_number(sequence) else queue.cache.find(sequence)
+        if content is not None:
+            return content
+        number, cluster = index.record_number(sequence), self._broker.moving.cluster
         try:
-            if content is None:
-                content = self._store.read(index.record_number(sequence))
-            if not move_number:
-                return content
-            move = self._store.read_move(move_number)
+            return read_as_it_stands(self._store, number, queue.number, index, sequence, cluster)
         except StoreError:
             return None
-        return as_moved(content, move, queue.number, sequence, self._broker.moving.cluster)
 
     def _show(self, sequence: int, message: MessageRecord, *, is_at_hand: bool) -> None:
         assert message.body is not None, "it was read with its content"

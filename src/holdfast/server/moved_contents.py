@@ -19,13 +19,13 @@ from collections import deque
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import (
     carry_returns,
-    is_leaving,
-    moved_copy,
+    lives_at,
     moved_from,
     on_the_way,
 )
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.moved import read_as_it_stands
 from holdfast.broker.outputs import Batch
 from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
@@ -75,18 +75,17 @@ class MovedContents:
 
     def _some(self, is_spent: IsSpent) -> list[MessageRecord]:
         """Read some of what is found; none may be left of them, and more may be found."""
-        read: list[tuple[LastingQueue, int, MessageRecord]] = []
+        read: list[tuple[int, MessageRecord]] = []
         wanted: dict[int, set[int]] = {}
         size = 0
         while self._found:
             queue, sequence = self._found.popleft()
             index = queue.index
-            move = index.move_number(sequence)
-            if move:
-                content = self._store.read(index.record_number(sequence))
-                record = self._store.read_move(move)
-                copy = moved_copy(self._broker, queue, sequence, content, record)
-                read.append((queue, sequence, copy))
+            if index.move_number(sequence):
+                home, cluster = index.record_number(sequence), self._broker.moving.cluster
+                copy = read_as_it_stands(self._store, home, queue.number, index, sequence, cluster)
+                copy.rewritten = True
+                read.append((home, copy))
                 wanted.setdefault(queue.number, set()).add(sequence)
                 size += copy.size
             # Each may stand in an entry of its own, which is read and verified as a whole.
@@ -96,8 +95,9 @@ class MovedContents:
             return []
         under_way = on_the_way(self._broker, wanted)
         copies = []
-        for queue, sequence, copy in read:
-            if not is_leaving(self._broker, queue, sequence, under_way.leaving):
+        for home, copy in read:
+            place = copy.queue_number, copy.sequence
+            if lives_at(self._broker, *place, home, under_way.leaving):
                 carry_returns(self._broker, copy, under_way)
                 copies.append(copy)
         return copies

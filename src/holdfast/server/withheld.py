@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.moved import as_moved
+from holdfast.broker.moved import read_as_it_stands
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
@@ -84,13 +84,13 @@ class WithheldMessages:
             return None
 
     def _read(self, consumer: Consumer, key: int, record_number: int) -> MessageRecord:
-        message = self._store.read(record_number)
         queue = consumer.queue if isinstance(consumer, Subscription) else None
-        move_number = 0 if queue is None else queue.index.move_number(key)
-        if queue is None or not move_number:
-            return message
-        move = self._store.read_move(move_number)
-        return as_moved(message, move, queue.number, key, self._broker.moving.cluster)
+        if queue is None:
+            return self._store.read(record_number)
+        cluster = self._broker.moving.cluster
+        return read_as_it_stands(
+            self._store, record_number, queue.number, queue.index, key, cluster
+        )
 
     def _note(self, queue: Queue, key: int, index: int) -> None:
         self._messages[queue, key] = _Look(self._clock.monotonic(), index)

@@ -17,10 +17,7 @@ import struct
 from typing import Final
 
 from holdfast.model.facts import Cause
-from holdfast.model.records import MoveRecord, Run
-
-MOVE_COUNT_MAX: Final = 1_000
-"""So many messages one record moves at most: a bounded piece of work for whoever applies it."""
+from holdfast.model.records import MOVE_COUNT_MAX, MoveRecord, Run
 
 _STATE = struct.Struct("<IIBBQHH")
 _RUN = struct.Struct("<QQI")

@@ -5,8 +5,8 @@ The payload of a MOVE record. Its golden bytes and refusals stand with those of 
 from __future__ import annotations
 
 from holdfast.model.facts import Cause
-from holdfast.model.records import MoveRecord, Run
-from holdfast.store.move_codec import MOVE_COUNT_MAX, decode_move, encode_move
+from holdfast.model.records import MOVE_COUNT_MAX, MoveRecord, Run
+from holdfast.store.move_codec import decode_move, encode_move
 from holdfast.testing.every_record import told_by
 
 

@@ -62,8 +62,7 @@ def decode_columns(
     Raises:
         ValueError: There is a column that is not known.
     """
-    if mask & ~_KNOWN:
-        raise ValueError(f"a chunk has columns {mask:#06x}, which are not known")
+    _require_known(mask)
     count = len(slots)
     if mask & MOVES:
         moves = chunk.moves = array("Q", bytes(8 * len(chunk.live)))
@@ -84,6 +83,10 @@ def columns_bytes(mask: int, count: int) -> int:
     Raises:
         ValueError: There is a column that is not known.
     """
+    _require_known(mask)
+    return count * (8 * bool(mask & MOVES) + 2 * bool(mask & RETURNED) + 8 * bool(mask & DUE))
+
+
+def _require_known(mask: int) -> None:
     if mask & ~_KNOWN:
         raise ValueError(f"a chunk has columns {mask:#06x}, which are not known")
-    return count * (8 * bool(mask & MOVES) + 2 * bool(mask & RETURNED) + 8 * bool(mask & DUE))

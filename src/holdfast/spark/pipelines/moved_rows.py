@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
-from holdfast.model.facts import Cause
+from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.model.records import MoveRecord, Run
 from holdfast.store.record_codec import decode_records, encode_records
 
@@ -58,7 +58,7 @@ def each_moved(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def moved_as() -> Any:
     """What became, where it stood, of a message that a record moved."""
-    causes = {Cause.REJECTED: "dead-lettered", Cause.REMOVED: "removed"}
+    causes = dict.fromkeys(sorted(DEAD_LETTER_CAUSES), "dead-lettered") | {Cause.REMOVED: "removed"}
     code = f.hex(f.substring("record", _CAUSE_AT, 1))
     found = f.lit("moved")
     for cause, name in causes.items():

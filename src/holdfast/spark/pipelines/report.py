@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.spark.archive.places import with_hadoop_options
 from holdfast.spark.pipelines.stretches import gaps_of, load_stretches
 from holdfast.spark.source.open_source import open_source
@@ -197,8 +199,8 @@ def _settled(events: DataFrame) -> DataFrame:
             f.explode("sequences").alias("sequence"),
             f.unix_micros("time").alias("settled_at"),
             f.when(f.col("kind") == "acknowledge", "acknowledged")
-            .when(_is_by("removed"), "removed")
-            .when((f.col("kind") == "move") & ~_is_by("rejected"), "moved")
+            .when(_is_by({Cause.REMOVED}), "removed")
+            .when((f.col("kind") == "move") & ~_is_by(DEAD_LETTER_CAUSES), "moved")
             .otherwise("dead-lettered")
             .alias("fate"),
         )
@@ -207,12 +209,13 @@ def _settled(events: DataFrame) -> DataFrame:
     )
 
 
-def _is_by(cause: str) -> Column:
-    """Whether an event says that messages were moved, and for this cause."""
+def _is_by(causes: Collection[Cause]) -> Column:
+    """Whether an event says that messages were moved, and for one of these causes."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
+    names = [cause.name.lower() for cause in sorted(causes)]
     found = f.get_json_object("detail", "$.cause")
-    return (f.col("kind") == "move") & f.coalesce(found == cause, f.lit(False))
+    return (f.col("kind") == "move") & f.coalesce(found.isin(names), f.lit(False))
 
 
 def _placed(messages: DataFrame) -> DataFrame:
