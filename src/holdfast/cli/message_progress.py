@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from holdfast.cli.message_patience import Patience
-from holdfast.cli.output import error_console, may_be_watched, write_error
+from holdfast.cli.output import watched_console, write_error
 from holdfast.client import Connection, Interrupted, Resumed, connect
 from holdfast.environment.clock import SystemClock
 
@@ -105,7 +105,8 @@ async def progress_shown(
     what: str, total: int | None, count: Callable[[], int], *, is_quiet: bool
 ) -> AsyncIterator[None]:
     """Show a bar while the block takes long."""
-    if is_quiet or not may_be_watched() or not (console := error_console()).is_terminal:
+    console = watched_console(is_quiet=is_quiet)
+    if console is None:
         yield
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -47,9 +47,12 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def may_be_watched() -> bool:
-    """Whether standard error may be a terminal; if so, its console knows."""
-    return sys.stderr.isatty() or any(map(os.environ.get, _TERMINAL_VARIABLES))
+def watched_console(*, is_quiet: bool = False) -> Console | None:
+    """Standard error, to draw progress on; None where nobody watches, or nobody wants to."""
+    if is_quiet or not (sys.stderr.isatty() or any(map(os.environ.get, _TERMINAL_VARIABLES))):
+        return None
+    found = error_console()
+    return found if found.is_terminal else None
 
 
 def write_json(value: object) -> None:

@@ -29,9 +29,9 @@ from holdfast.cli.admin_port import (
 from holdfast.cli.destinations import AdminAfterOption
 from holdfast.cli.output import (
     confirm,
-    error_console,
     format_size,
     json_line,
+    watched_console,
     write_error,
     write_json,
     write_line,
@@ -50,6 +50,9 @@ _PAUSE_SECONDS: Final = 0.1
 _BROWSE_COUNT: Final = 100
 _BODY_BYTES_SHOWN: Final = 80
 _BODY_BYTES_MAX: Final = 1024 * 1024
+
+_COUNTS: Final = ("count", "examined", "in_delivery", "skipped", "unreadable")
+"""What the answer to each step tells, to be added up."""
 
 _DONE: Final = {"move": "moved", "copy": "copied", "retry": "sent back", "remove": "removed"}
 
@@ -117,8 +120,8 @@ def browse(
             write_lines(json_line(each) for each in found)
         else:
             write_lines(_shown(each) for each in found)
-    if work.unreadable:
-        write_error(f"{work.unreadable:,} messages cannot be read now")
+    if unreadable := work.counts["unreadable"]:
+        write_error(f"{unreadable:,} messages cannot be read now")
 
 
 def _shown(message: dict[str, Any]) -> str:
@@ -127,9 +130,10 @@ def _shown(message: dict[str, Any]) -> str:
     marks = " in-delivery" if message["in_delivery"] else ""
     marks += " redelivered" if message["redelivered"] else ""
     headers = " ".join(f"{name}:{value}" for name, value in message["headers"].items())
-    body = base64.b64decode(message["body_base64"]).decode("utf-8", "backslashreplace")
-    rest = message["body_bytes"] - len(base64.b64decode(message["body_base64"]))
-    more = f"… ({format_size(message['body_bytes'])})" if rest else ""
+    shown = base64.b64decode(message["body_base64"])
+    body = shown.decode("utf-8", "backslashreplace")
+    is_cut = message["body_bytes"] > len(shown)
+    more = f"… ({format_size(message['body_bytes'])})" if is_cut else ""
     head = f"{message['message_id']}  {stored_at:%Y-%m-%dT%H:%M:%SZ}{marks}"
     return f"{head}\n  {headers}\n  {body!r}{more}" if headers else f"{head}\n  {body!r}{more}"
 
@@ -232,8 +236,7 @@ class Work:
         self.per_step = 1_000
         self._is_under_way = False
         self.is_done = False
-        self.counts = dict.fromkeys(("count", "examined", "in_delivery", "skipped"), 0)
-        self.unreadable = 0
+        self.counts = dict.fromkeys(_COUNTS, 0)
 
     def step(self) -> dict[str, Any]:
         """
@@ -250,7 +253,6 @@ class Work:
         self._after, self._through = answer["after"], answer["through"]
         for name in self.counts:
             self.counts[name] += answer[name]
-        self.unreadable += answer["unreadable"]
         self.is_done = answer["is_done"]
         if self._left is not None:
             self._left -= answer["count"]
@@ -306,21 +308,21 @@ class Work:
         if counts["skipped"]:
             why = "copied before" if action == "copy" else "no dead letters"
             told.append(f"{counts['skipped']:,} {why}")
-        if self.unreadable:
-            told.append(f"{self.unreadable:,} that cannot be read now")
+        if counts["unreadable"]:
+            told.append(f"{counts['unreadable']:,} that cannot be read now")
         return told[0] + (f"; left alone: {', '.join(told[1:])}" if told[1:] else "")
 
     @property
     def as_json(self) -> dict[str, Any]:
         """What was done, for programs."""
         named = {"queue": self._wanted["queue"], "action": self._wanted["action"]}
-        return named | self.counts | {"unreadable": self.unreadable, "after": self._after}
+        return named | self.counts | {"after": self._after}
 
 
 def _do(work: Work, *, as_json: bool, is_quiet: bool) -> None:
     """Do all of it, and say so."""
-    console = error_console()
-    if is_quiet or not console.is_terminal:
+    console = watched_console(is_quiet=is_quiet)
+    if console is None:
         while not work.is_done:
             work.step()
     else:

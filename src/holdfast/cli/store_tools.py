@@ -20,10 +20,9 @@ import typer
 from holdfast.cli.log_files import LogFiles, Verification, Visit
 from holdfast.cli.log_rows import ROW_HEADER, Row, queue_names, row_text, rows_of
 from holdfast.cli.output import (
-    error_console,
     format_size,
     json_line,
-    may_be_watched,
+    watched_console,
     write_error,
     write_json,
     write_line,
@@ -177,16 +176,14 @@ def _untold(done: int, total: int) -> None:
 @contextmanager
 def _progress(title: str) -> Iterator[Visit]:
     """A bar on standard error, where somebody watches."""
-    if not may_be_watched():
+    terminal = watched_console()
+    if terminal is None:
         yield _untold
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    terminal = error_console()
     columns = (TextColumn(title), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=terminal, transient=True, disable=not terminal.is_terminal
-    ) as progress:
+    with Progress(*columns, console=terminal, transient=True) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 

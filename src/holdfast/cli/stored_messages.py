@@ -15,10 +15,9 @@ import typer
 
 from holdfast.cli.messages import URI_DEFAULT, Login, Passcode, Rate, Uri, check_destination
 from holdfast.cli.output import (
-    error_console,
     format_seconds,
     format_size,
-    may_be_watched,
+    watched_console,
     write_error,
     write_json,
     write_line,
@@ -316,9 +315,8 @@ class _status:  # noqa: N801 - reads as the function it is used as
 
     def __init__(self, title: str, *, is_quiet: bool) -> None:
         self._title = title
-        self._status = None
-        if not is_quiet and may_be_watched() and (console := error_console()).is_terminal:
-            self._status = console.status(title)
+        console = watched_console(is_quiet=is_quiet)
+        self._status = None if console is None else console.status(title)
 
     def __enter__(self) -> Any:
         if self._status is not None:

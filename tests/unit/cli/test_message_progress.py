@@ -9,7 +9,7 @@ import asyncio
 import pytest
 from rich.console import Console
 
-from holdfast.cli import message_progress
+from holdfast.cli import message_progress, output
 from holdfast.cli.message_progress import Tally, progress_shown
 
 
@@ -43,8 +43,8 @@ def test_a_bar_shows_only_when_it_takes_long_and_somebody_watches(
 ) -> None:
     """A pipe sees nothing, quick work neither; long work on a terminal shows its count."""
     screen = Console(force_terminal=True, width=100, record=True, quiet=False)
-    monkeypatch.setattr(message_progress, "may_be_watched", lambda: True)
-    monkeypatch.setattr(message_progress, "error_console", lambda: screen)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(output, "error_console", lambda: screen)
     monkeypatch.setattr(message_progress, "LOOK_SECONDS", 0.001)
     count = 0
 
