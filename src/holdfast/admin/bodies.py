@@ -8,9 +8,11 @@ So it is imported where a body is read, and beforehand by a node that has served
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from starlette.exceptions import HTTPException
 
 from holdfast.admin.message_requests import MessageAction
 from holdfast.admin.status import MemberKind
@@ -140,3 +142,16 @@ def read_body(body: bytes, kind: type[BodyT]) -> BodyT:
         faults = error.errors(include_url=False, include_input=False)[:FAULTS_MAX]
         told = [f"{'.'.join(map(str, it['loc'])) or 'body'}: {it['msg'].lower()}" for it in faults]
         raise BodyError("; ".join(told)) from error
+
+
+def asked_for(body: bytes, kind: type[BodyT]) -> BodyT:
+    """
+    Read what a request asks for.
+
+    Raises:
+        HTTPException: It is not of that form: the answer is 400, with what `read_body` says.
+    """
+    try:
+        return read_body(body, kind)
+    except BodyError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error

@@ -23,7 +23,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -59,14 +59,11 @@ from holdfast.errors import (
 from holdfast.model.digits import read_digits
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from holdfast.admin.metrics import Metrics
 
 REQUEST_BYTES_MAX = 64 * 1024
 _PIECE_BYTES = 64 * 1024
 
-_Body = TypeVar("_Body", bound="BaseModel")
 _Endpoint = Callable[[Request], Awaitable[Response]]
 _Change = Callable[[Request, bytes], Awaitable[Response]]
 
@@ -207,32 +204,32 @@ class _Interface:
         return self._metrics
 
     async def transfer(self, request: Request, body: bytes) -> Response:
-        from holdfast.admin.bodies import Transfer
+        from holdfast.admin.bodies import Transfer, asked_for
 
-        wanted = _read(body, Transfer)
+        wanted = asked_for(body, Transfer)
         leader = await self._operations.transfer(wanted.to)
         return JSONResponse({"leader": leader})
 
     async def add(self, request: Request, body: bytes) -> Response:
-        from holdfast.admin.bodies import Add
+        from holdfast.admin.bodies import Add, asked_for
 
-        wanted = _read(body, Add)
+        wanted = asked_for(body, Add)
         await self._operations.add_member(
             wanted.name, wanted.address, kind=wanted.kind, site=wanted.site
         )
         return JSONResponse({"added": wanted.name})
 
     async def remove(self, request: Request, body: bytes) -> Response:
-        from holdfast.admin.bodies import Remove
+        from holdfast.admin.bodies import Remove, asked_for
 
-        wanted = _read(body, Remove)
+        wanted = asked_for(body, Remove)
         await self._operations.remove_member(wanted.name)
         return JSONResponse({"removed": wanted.name})
 
     async def promote(self, request: Request, body: bytes) -> Response:
-        from holdfast.admin.bodies import Promote
+        from holdfast.admin.bodies import Promote, asked_for
 
-        wanted = _read(body, Promote)
+        wanted = asked_for(body, Promote)
         if not wanted.force:
             await self._operations.promote(wanted.name)
             return JSONResponse({"promoted": wanted.name})
@@ -342,20 +339,10 @@ async def _receive(request: Request) -> bytes:
     return bytes(data) or b"{}"
 
 
-def _read(body: bytes, kind: type[_Body]) -> _Body:
-    """The request's JSON object, checked."""
-    from holdfast.admin.bodies import BodyError, read_body
-
-    try:
-        return read_body(body, kind)
-    except BodyError as error:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
-
-
 def _require_nothing(body: bytes) -> None:
-    from holdfast.admin.bodies import NoArguments
+    from holdfast.admin.bodies import NoArguments, asked_for
 
-    _read(body, NoArguments)
+    asked_for(body, NoArguments)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -133,12 +133,9 @@ class LogInterface:
 
     async def keep(self, request: Request, body: bytes) -> Response:
         """Set a hold."""
-        from holdfast.admin.bodies import BodyError, Keep, read_body
+        from holdfast.admin.bodies import Keep, asked_for
 
-        try:
-            wanted = read_body(body, Keep)
-        except BodyError as error:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
+        wanted = asked_for(body, Keep)
         name = request.path_params["name"]
         if not HOLD_NAME.fullmatch(name) and all(
             hold.name != name for hold in self._operations.status().holds

@@ -14,9 +14,7 @@ need, also for a look: contents are shown.
 from __future__ import annotations
 
 from dataclasses import fields
-from http import HTTPStatus
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -33,12 +31,9 @@ class MessageInterface:
 
     async def step(self, _request: Request, body: bytes) -> Response:
         """Do one step."""
-        from holdfast.admin.bodies import BodyError, StepOfMessages, read_body
+        from holdfast.admin.bodies import StepOfMessages, asked_for
 
-        try:
-            wanted = read_body(body, StepOfMessages)
-        except BodyError as error:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
+        wanted = asked_for(body, StepOfMessages)
         done = await self._operations.messages(MessageRequest(**wanted.model_dump()))
         head = {it.name: getattr(done, it.name) for it in fields(done) if it.name != "messages"}
         # One by one: each may have a MiB of its body, and all of them take too long for one slice.
