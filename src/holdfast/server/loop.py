@@ -24,7 +24,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import structlog
@@ -42,6 +42,7 @@ from holdfast.errors import (
 )
 from holdfast.model.limits import KiB
 from holdfast.model.policies import NO_POLICIES, FilePolicies
+from holdfast.model.records import MoveRecord, Record, ReturnedRecord
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.clients import Clients
 from holdfast.server.confirming import Confirming
@@ -71,7 +72,7 @@ _DAMAGED_PAUSE_SECONDS = 0.5
 _APPLIED_AT_ONCE_BYTES = 32 * KiB
 """A longer entry may hold acknowledgements of more than 4,000 messages."""
 _APPLIED_AT_ONCE_UNSEEN = 8
-"""And one of more records, of which nobody knows what they are, returns of more than 500."""
+"""So many records of another node's entry are looked at, whether they name many messages."""
 
 
 def _nothing(_now: float) -> None:
@@ -373,11 +374,13 @@ class Conductor:
             self.role.end()
             batch = None
         records = batch.records if batch is not None else self.store.decode(entry)
+        if batch is None and 0 < entry.record_count <= _APPLIED_AT_ONCE_UNSEEN:
+            records = list(records)
         first, count_max = entry.first_record, self.record_step_count
         self.is_within_entry = True
         if entry.record_count == 0:
             pass  # The members of the cluster, or nothing.
-        elif entry.record_count <= count_max and _is_short(entry, batch):
+        elif entry.record_count <= count_max and _is_short(entry, batch, records):
             broker.apply_entry(first, records, entry.timestamp, entry.term)
         else:
             for number, some in record_steps(first, records, count_max):
@@ -483,8 +486,12 @@ class Conductor:
         self.schedule()
 
 
-def _is_short(entry: CommittedEntry, batch: Batch | None) -> bool:
-    """Whether an entry names few messages: what came back is told by runs, many in a few bytes."""
+def _is_short(entry: CommittedEntry, batch: Batch | None, records: Iterable[Record]) -> bool:
+    """Whether an entry names few messages: what came back or was moved is told by runs."""
     if entry.body_length > _APPLIED_AT_ONCE_BYTES:
         return False
-    return not batch.returns if batch else entry.record_count <= _APPLIED_AT_ONCE_UNSEEN
+    if batch is not None:
+        return not (batch.returns or batch.moved_count)
+    if entry.record_count > _APPLIED_AT_ONCE_UNSEEN:
+        return False
+    return not any(isinstance(record, (MoveRecord, ReturnedRecord)) for record in records)

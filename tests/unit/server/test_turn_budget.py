@@ -11,8 +11,16 @@ import pytest
 
 from holdfast.broker.lasting.record_steps import SEQUENCES_PER_RECORD
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.facts import Cause
 from holdfast.model.format_level import RETURNS_LEVEL
-from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord, ReturnedRecord
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    MessageRecord,
+    MoveRecord,
+    QueueRecord,
+    ReturnedRecord,
+    Run,
+)
 from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
@@ -764,4 +772,27 @@ def test_what_a_lost_consumer_had_is_applied_in_steps(hasty, send, monkeypatch, 
     index = hasty.broker.state.queues[1].index
     hasty.turns_until(lambda: index.returned(count).attempts == 1)
     assert sum(steps) == count
+    assert max(steps) <= 8 * STEP
+
+
+@pytest.mark.parametrize("is_leader", [True, False])
+def test_a_move_of_a_thousand_is_applied_in_steps(hasty, is_leader) -> None:
+    """
+    However few bytes of the log tell of it, and though half a step's records would do.
+    """
+    count = 1_000
+    messages = [MessageRecord(1, number, b"", b"", 0) for number in range(1, count + 1)]
+    move = MoveRecord(1, 2, Cause.MOVED, [Run(1, 1, count)])
+    for records in ([QueueRecord(1, "q"), QueueRecord(2, "r"), *messages], [move]):
+        if is_leader:
+            hasty.broker.receipts.add_records(records)
+        else:
+            hasty.store.append(records, 0.0, 1)
+    hasty.turns_until(lambda: hasty.broker.state.live_count() == count)
+    target = hasty.broker.state.queues[2].index
+    steps = []
+    while target.live_count < count:
+        before = target.live_count
+        hasty.turn()
+        steps.append(target.live_count - before)
     assert max(steps) <= 8 * STEP

@@ -26,8 +26,8 @@ from holdfast.model.records import (
 SEQUENCES_PER_RECORD = 8
 """So many acknowledged sequences are as much as they may be where each record counts for one."""
 
-SEQUENCES_PER_MOVED = 4
-"""So many of them take as long as a message that is moved."""
+SEQUENCES_PER_MOVED = 8
+"""So many of them take as long as a message that is moved: 0.4 and 3 us, measured."""
 
 
 _WEIGHT = 8
