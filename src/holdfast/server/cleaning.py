@@ -96,8 +96,10 @@ class Cleaner:
         self.budget_bytes = 0.0
         self.refilled_at = 0.0
         self.damage = DamagedEntries(broker, store)
+        self.damaged_index = 0
+        """The damaged entry that was last in the way."""
         self.stuck_at = 0
-        """The first index of a segment that cannot be cleaned, because it is damaged."""
+        """The first index of a segment that cannot be cleaned, because of that."""
         self.stuck_until = 0.0
         """When it is looked at again, if it is not repaired before."""
         self.look_again_at = 0.0
@@ -158,8 +160,9 @@ class Cleaner:
                 self._advance(is_spent)
         except CorruptEntryError as error:
             self.store.report_damage(error)
-            # What was moved is read from any entry: none that comes next is to be passed for it.
-            if self.moved is not None or not self.damage.begin(self.next_index):
+            # What was moved is read from any entry, maybe one that is far behind the segment.
+            self.damaged_index = self.next_index if self.moved is None else error.index
+            if not self.damage.begin(self.damaged_index):
                 self._is_stuck(now)
 
     def _limit_producers(self, is_spent: IsSpent) -> None:
@@ -171,7 +174,10 @@ class Cleaner:
     def _pass_damage(self, now: float) -> None:
         """Go on behind damaged entries, if nothing in them lives."""
         passed = self.damage.step()
-        if passed is not None:
+        if passed is not None and self.moved is not None:
+            # What was read with it was left out: the segment is begun anew.
+            self._leave()
+        elif passed is not None:
             self.next_index, next_record = passed
             self.through_record = max(self.through_record, next_record - 1)
         elif not self.damage.is_looking:
@@ -211,7 +217,7 @@ class Cleaner:
             return False
         oldest = self.store.oldest_segment()
         is_stuck = oldest.base_index == self.stuck_at and self.refilled_at < self.stuck_until
-        if is_stuck and self.store.has_damage(oldest.base_index, oldest.last_index):
+        if is_stuck and self.store.is_damaged_entry(self.damaged_index):
             return False
         if oldest.base_index <= self.through_index:
             return False  # Written again already; it goes when that is committed.

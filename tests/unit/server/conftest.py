@@ -158,7 +158,9 @@ class FakeStore:
     def read_move(self, record_number: int) -> MoveRecord:
         for entry in self.entries:
             if entry.first_record <= record_number < entry.next_record:
-                record = list(self.decode(entry))[record_number - entry.first_record]
+                record = list(self.decode(self.entry(entry.index)))[
+                    record_number - entry.first_record
+                ]
                 assert isinstance(record, MoveRecord)
                 return record
         raise RecordNotFoundError(str(record_number))

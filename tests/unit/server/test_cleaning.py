@@ -15,12 +15,14 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError, MembershipError
+from holdfast.model.facts import Cause
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
     HoldRecord,
     MessageRecord,
     ProducerRecord,
+    PurgeRecord,
     QueueRecord,
 )
 from holdfast.server import cleaning
@@ -621,6 +623,70 @@ def test_a_step_without_time_goes_through_some_small_entries(new_node, send) -> 
     cleaner = node.conductor.cleaner
     cleaner.step(node.clock.now + 1, lambda: True)
     assert cleaner.next_index > 20 or node.broker.receipts.has_batch()
+
+
+@pytest.fixture
+def spoilt(busy, subscribe):
+    """Message 4 is moved to a queue `r`, by an entry that is damaged and stands behind it all."""
+    busy.connect(subscribe.replace(b"/queue/q", b"/queue/r"))
+    busy.consumer.connection_lost(None)
+    busy.settle()
+    broker = busy.broker
+    broker.moving.take(broker.queue("q"), broker.queue("r"), [4], Cause.MOVED, moved_at=1)
+    busy.settle()
+    busy.store.damaged = {busy.store.entries[-1].index}
+    return busy
+
+
+def entries_read(node, monkeypatch) -> list[int]:
+    """Note which entries are read."""
+    read, seen = node.store.entry, []
+
+    def entry(index: int):
+        seen.append(index)
+        return read(index)
+
+    monkeypatch.setattr(node.store, "entry", entry)
+    return seen
+
+
+def test_a_damaged_move_is_told_and_not_run_against(spoilt, monkeypatch) -> None:
+    """
+    A single node has nobody to repair it from: its segment was gone through at every tick.
+    """
+    seen = entries_read(spoilt, monkeypatch)
+    clean(spoilt, 12)
+    assert {"r": 1} == spoilt.conductor.cleaner.damage.needed
+    before, first_index = len(seen), spoilt.store.first_index
+    clean(spoilt, 40)
+    assert (len(seen), spoilt.store.first_index) == (before, first_index)
+    assert digest_of(kept_state(spoilt)) == digest_of(spoilt.broker.state)
+
+
+def test_a_damaged_move_that_is_repaired_lets_cleaning_go_on(spoilt) -> None:
+    """
+    At once; the message is written again with its way.
+    """
+    clean(spoilt, 12)
+    spoilt.store.damaged.clear()
+    clean(spoilt, 12)
+    assert spoilt.store.first_index > 10
+    assert {} == spoilt.conductor.cleaner.damage.needed
+    assert spoilt.broker.state.live_count() == 2
+    assert digest_of(kept_state(spoilt)) == digest_of(spoilt.broker.state)
+
+
+def test_a_damaged_move_of_what_was_purged_is_in_nobodys_way(spoilt) -> None:
+    """
+    An operator who is told the queue purges it; the cleaner looks again by and by.
+    """
+    clean(spoilt, 12)
+    spoilt.broker.receipts.record(PurgeRecord(spoilt.broker.queue("r").number, 1))
+    spoilt.settle()
+    clean(spoilt, 80)
+    assert spoilt.store.first_index > 10
+    assert {} == spoilt.conductor.cleaner.damage.needed
+    assert spoilt.broker.state.live_count() == 1
 
 
 def test_where_what_was_moved_cannot_be_read_the_segment_is_begun_anew(busy, monkeypatch) -> None:
