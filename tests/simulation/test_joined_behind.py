@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.worlds import first_broken, first_with
 from trials.safeguards.ablation import without
 from trials.safeguards.generations import ABLATIONS
 from trials.simulation.faults import Plan, focused
-from trials.simulation.simulator import simulate
 from trials.troubles.joined_behind import JOINED_BEHIND
 
 
@@ -22,16 +22,13 @@ def plan(seed: int, topology: str) -> Plan:
 @pytest.mark.parametrize("topology", ["five", "learner"])
 def test_it_is_shut_out_and_not_taken_in(topology: str) -> None:
     """Its link is older than the promotion, and the copy has never heard of its identity."""
-    result = simulate(2, plan(2, topology))
-
-    assert "" == result.violation
-    assert 1 <= result.faults[JOINED_BEHIND]
+    assert first_with(JOINED_BEHIND, lambda seed: plan(seed, topology))
 
 
 def test_who_takes_it_in_is_found_out() -> None:
     """What keeps it out is what it said of its generation when the link was made."""
     (ablation,) = (it for it in ABLATIONS if it.kinds == (JOINED_BEHIND,))
     with without(ablation):
-        violation = simulate(8, plan(8, "five")).violation
+        violation = first_broken(lambda seed: plan(seed, "five"))
 
     assert "" != violation

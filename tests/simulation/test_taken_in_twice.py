@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.worlds import first_with
 from trials.safeguards.ablation import without
 from trials.safeguards.generations import ABLATIONS
 from trials.simulation.faults import Plan, focused
@@ -26,15 +27,7 @@ def plan(seed: int, topology: str) -> Plan:
 @pytest.mark.parametrize("topology", ["five", "learner"])
 def test_it_is_shut_out_though_the_copy_names_it(topology: str) -> None:
     """The copy met it while it was fresh; it woke with the log of the former generation."""
-    found = 0
-    for seed in SEEDS:
-        result = simulate(seed, plan(seed, topology))
-        assert "" == result.violation, f"seed {seed}"
-        found += result.faults[TAKEN_IN_TWICE]
-        if found:
-            break
-
-    assert 1 <= found
+    assert first_with(TAKEN_IN_TWICE, lambda seed: plan(seed, topology))
 
 
 @pytest.mark.slow

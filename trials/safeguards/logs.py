@@ -8,11 +8,13 @@ plans of the seeds are bent towards that.
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 from holdfast.journal import recovery
 from holdfast.journal.continuation import Continuation, Found, Proof
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.journal.repair import LogRepair
+from holdfast.journal.scanner import LogScanner
 from holdfast.replication import repair
 from holdfast.replication.beginning import Beginning
 from holdfast.replication.run_proof import RunProof
@@ -65,6 +67,20 @@ def _believe_any_candidate() -> list[Patch]:
     return [(Continuation, "proven", first), (Continuation, "ending", first)]
 
 
+def _guess_from_what_is_behind() -> list[Patch]:
+    place: Any = vars(LogScanner)["_damaged_entries"]
+
+    def damaged(self: Any, segment: Any, bad: Any, *bounds: Any) -> int | None:
+        scan = self._scan
+        first = scan.last_index + 1
+        past: int | None = place(self, segment, bad, *bounds)
+        if past is not None and bad.header is None and bad.later and not scan.term_starts:
+            scan.note_term(first, bad.later[1].term)
+        return past
+
+    return [(LogScanner, "_damaged_entries", damaged)]
+
+
 def _keep_the_old_state() -> list[Patch]:
     return [(ReplicatedStore, "is_begun_anew", lambda _self: False)]
 
@@ -115,6 +131,12 @@ ABLATIONS = [
         _believe_any_candidate,
         (FORGED, "crash", "partition", "heal network"),
         _with_time_to_forge,
+    ),
+    Ablation(
+        "guess the term of a lost entry from what is behind it",
+        _guess_from_what_is_behind,
+        ("bit flip", "unreadable sector", "misdirected write", "crash", "power cut"),
+        topology="three",
     ),
     Ablation(
         "trust at recovery what only the cache may have",

@@ -50,6 +50,7 @@ from holdfast.server.restoring import restore
 from holdfast.sessions.context import SessionContext
 from holdfast.store.contract import CommittedEntry
 from holdfast.store.replicated_store import ReplicatedStore
+from trials.simulation.cuts import watch_cuts
 from trials.simulation.mixed_housekeeper import MixedHousekeeper
 from trials.simulation.simulated_clock import SimulatedClock
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
@@ -406,6 +407,7 @@ class SimulatedNode:
         self.checkpoints = Checkpoints(self.broker, self.store, files)
         self.scrubber = Scrubber(journal)
         self.is_built = True
+        watch_cuts(self)
         world.checkers.on_start(self)
 
     @property

@@ -376,8 +376,6 @@ class LogScanner:
             number = self._record if index == first and self._record is not None else record
             segment.add(number, past - offset if index == first else 0)
             scan.last_index = index
-            if not scan.term_starts:
-                scan.note_term(index, bad.later[1].term if bad.later is not None else 0)
         self._chain = None
         self._record = None
         return past

@@ -9,11 +9,12 @@ import pytest
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.damage import Damage
+from holdfast.journal.entry import FIRST_CHAIN
 from holdfast.journal.jobs import RepairJob
 from holdfast.journal.journal import Journal
-from holdfast.replication import run_proof
+from holdfast.replication import follower, run_proof
 from holdfast.replication.index_set import IndexSet
-from holdfast.replication.messages import NO_CHAIN, RepairRequest, RepairResponse
+from holdfast.replication.messages import NO_CHAIN, AppendRequest, RepairRequest, RepairResponse
 from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
 from holdfast.replication.run_proof import RunProof
 
@@ -125,6 +126,29 @@ def test_what_stands_between_two_lost_headers_is_taken_from_the_own_disk(member)
     assert {6} == bench.state.log.damaged
     assert [copies[4], copies[5]] == [bench.journal.entry(4), bench.journal.entry(5)]
     assert brought(bench, repairs, 6, copies[6])
+
+
+@pytest.mark.promise("F17")
+@pytest.mark.parametrize("lost", [(1, 2), (1, 2, 3), (1, 2, 3, 4)])
+@pytest.mark.parametrize("mended", [0, 1])
+def test_lost_headers_at_the_beginning_prove_no_difference(member, lost, mended) -> None:
+    """
+    No entry stands before them. Their term was taken from the one behind, and was too high: the
+    leader's own entries of a term between were taken for others, and what was stored was cut off.
+    """
+    bench = member(terms=[2, 2, 3, 3, 4])
+    others = [bench.journal.entry(index) for index in range(1, 7)]
+    lose_headers(bench, *lost)
+    bench.state.term = 5
+    if mended:
+        exchange(bench, Repairs(), {1: others[0]})
+    assert all(bench.journal.term_at(it.index) <= it.term for it in others)
+
+    chain = others[0].chain if mended else FIRST_CHAIN
+    message = AppendRequest(5, mended, mended, chain, 0, 0, 1.0, others[mended:])
+    follower.on_append(bench.state, "b", message)
+
+    assert 6 == bench.journal.last_index
 
 
 @pytest.mark.promise("F17")

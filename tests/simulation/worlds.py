@@ -1,0 +1,31 @@
+"""
+Worlds lived through until something happened in one: which seed has it changes with what is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trials.simulation.simulator import Result, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from trials.simulation.faults import Plan
+
+
+def first_with(
+    happened: str, plan: Callable[[int], Plan], seeds: Iterable[int] = range(1, 41)
+) -> Result:
+    """Give the end of the first world that had it; in none was a promise broken up to there."""
+    for seed in seeds:
+        result = simulate(seed, plan(seed))
+        assert "" == result.violation, f"seed {seed}: {result.violation}"
+        if result.faults[happened]:
+            return result
+    raise AssertionError(f"none of these seeds has {happened!r}")
+
+
+def first_broken(plan: Callable[[int], Plan], seeds: Iterable[int] = range(1, 41)) -> str:
+    """Give what was broken in the first world in which something was; empty if nothing was."""
+    return next((it for it in (simulate(s, plan(s)).violation for s in seeds) if it), "")
