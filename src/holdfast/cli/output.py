@@ -4,6 +4,9 @@ What the commands write: tables for people, JSON for programs.
 Standard output carries the result and nothing else, so that it can be piped; questions and errors
 go to standard error. A table in a pipe is as wide as it needs to be and has no colours.
 
+Names and headers are what clients and files say, and may hold what a terminal obeys, or bytes that
+are no text. Whatever is written for people goes through `printable`.
+
 What draws is imported when there is something to draw: it takes longer than most commands.
 """
 
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -28,6 +32,9 @@ PIPE_COLUMNS = 240
 
 _TERMINAL_VARIABLES: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """By these rich may be told that what is none is a terminal."""
+
+_TO_LOOK_AT: Final = re.compile(r"[^\n\t\x20-\x7e]")
+"""What may be no character to be seen; a line's end and a tab may stand in what is written."""
 
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -55,6 +62,22 @@ def watched_console(*, is_quiet: bool = False) -> Console | None:
     return found if found.is_terminal else None
 
 
+def printable(text: str) -> str:
+    """The same in one line, with an escape for each character that is not there to be seen."""
+    if text.isprintable():
+        return text
+    return "".join(it if it.isprintable() else _escaped(it) for it in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """Write lines for people."""
+    typer.echo(_TO_LOOK_AT.sub(lambda found: printable(found[0]), text), err=err)
+
+
 def write_json(value: object) -> None:
     """One JSON document, indented for people who look at it anyway."""
     typer.echo(json.dumps(value, indent=2))
@@ -63,7 +86,7 @@ def write_json(value: object) -> None:
 def write_lines(lines: Iterable[str]) -> None:
     """Several lines at once: each call flushes, which is slow for a line."""
     if text := "\n".join(lines):
-        typer.echo(text)
+        _echo(text)
 
 
 def json_line(value: object) -> str:
@@ -73,12 +96,12 @@ def json_line(value: object) -> str:
 
 def write_line(text: str) -> None:
     """One line of the result."""
-    typer.echo(text)
+    _echo(text)
 
 
 def write_error(text: str) -> None:
     """One line that is not the result."""
-    typer.echo(text, err=True)
+    _echo(text, err=True)
 
 
 def confirm(question: str, *, is_stated: bool) -> None:
@@ -126,7 +149,7 @@ def format_cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
 def format_size(count: int | None) -> str:

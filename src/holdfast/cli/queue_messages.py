@@ -31,6 +31,7 @@ from holdfast.cli.output import (
     confirm,
     format_size,
     json_line,
+    printable,
     watched_console,
     write_error,
     write_json,
@@ -129,7 +130,8 @@ def _shown(message: dict[str, Any]) -> str:
     stored_at = datetime.fromtimestamp(message["stored_at"] / 1e6, UTC)
     marks = " in-delivery" if message["in_delivery"] else ""
     marks += " redelivered" if message["redelivered"] else ""
-    headers = " ".join(f"{name}:{value}" for name, value in message["headers"].items())
+    said = (f"{name}:{value}" for name, value in message["headers"].items())
+    headers = printable(" ".join(said))  # No header looks like a line of its own.
     shown = base64.b64decode(message["body_base64"])
     body = shown.decode("utf-8", "backslashreplace")
     is_cut = message["body_bytes"] > len(shown)

@@ -99,6 +99,18 @@ def test_what_is_no_file_is_one_mistake(run, file: Path, kind: str) -> None:
     assert line.startswith(f"holdfast: config: {file} ")
 
 
+def test_a_file_whose_name_is_no_text_is_judged_as_well(run, tmp_path: Path) -> None:
+    """
+    Its name is told with an escape, and the command does not end over it.
+    """
+    file = tmp_path / "x\udcff.toml"
+    file.write_text("")
+    assert run("config", "check", str(file)) == 0
+    assert run.out.endswith("x\\udcff.toml: nothing is wrong\n")
+    assert run("config", "show", "--config", str(file), "--data", str(tmp_path / "\udcfe")) == 0
+    assert "\\udcfe" in run.out
+
+
 def shown(run: Any, *arguments: str) -> dict[str, dict[str, Any]]:
     assert run("config", "show", "--json", *arguments) == 0
     return {it["setting"]: it for it in json.loads(run.out)["settings"]}

@@ -67,6 +67,41 @@ def test_a_table_in_a_pipe_is_not_folded(capsys) -> None:
     assert any(name in line and "1,234" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("plain", "plain"),
+        ("été 日本", "été 日本"),
+        ("a\x1b]0;owned\x07", "a\\x1b]0;owned\\x07"),
+        ("a\nb\tc\r", "a\\nb\\tc\\r"),
+        ("x\udcff.toml", "x\\udcff.toml"),
+        ("a\u202eb\x9bc", "a\\u202eb\\x9bc"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown_as_an_escape(capsys, text: str, seen: str) -> None:
+    """
+    Names and headers are what clients say, paths may be no text: none of them moves a cursor,
+    begins a line, or ends a command with a traceback.
+    """
+    assert output.printable(text) == output.format_cell(text) == seen
+    output.write_table(("name",), [(text,)])
+    output.write_fields([("name", text)])
+    output.write_line(text)
+    output.write_lines([text, text])
+    output.write_error(text)
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert captured.err.splitlines() == _lines(seen)
+    assert lines[2].strip() == seen
+    assert lines[3] == f"name  {seen}"
+    assert lines[4:] == _lines(seen) * 3
+
+
+def _lines(seen: str) -> list[str]:
+    """What is written as it is may have several lines, and tabs."""
+    return seen.replace("\\n", "\n").replace("\\t", "\t").splitlines()
+
+
 def test_fields_are_aligned(capsys) -> None:
     """
     One pair per line, values under each other.

@@ -143,6 +143,17 @@ def test_messages_are_shown(cluster, run, monkeypatch) -> None:
     ]
 
 
+def test_no_header_looks_like_a_line_or_moves_the_cursor(cluster, run, monkeypatch) -> None:
+    """A producer says what it likes; an operator's terminal obeys none of it."""
+    said = {"kind": "x\nID:c-1-8  2023-11-14T22:13:20Z", "\x1b[2Jclear": "\x9b1m"}
+    messages = [MESSAGE | {"headers": said}]
+    Steps(monkeypatch, cluster, told(1, 90, is_done=True, messages=messages))
+    assert run("messages", "browse", "q") == 0
+    assert run.out.splitlines()[1:-1] == [
+        "  kind:x\\nID:c-1-8  2023-11-14T22:13:20Z \\x1b[2Jclear:\\x9b1m"
+    ]
+
+
 def test_messages_are_told_to_programs(cluster, run, monkeypatch) -> None:
     """A line of JSON for each."""
     Steps(monkeypatch, cluster, told(2, 90, is_done=True, messages=[MESSAGE, MESSAGE]))
