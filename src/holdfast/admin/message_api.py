@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from holdfast.admin.message_requests import MessageRequest
 from holdfast.admin.operations import Operations
-from holdfast.admin.slices import Slices, listed
+from holdfast.admin.slices import Desk, Slices, listed
 
 
 class MessageInterface:
@@ -28,6 +28,7 @@ class MessageInterface:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
+        self._desk = Desk()
 
     async def step(self, _request: Request, body: bytes) -> Response:
         """Do one step."""
@@ -36,6 +37,10 @@ class MessageInterface:
         wanted = asked_for(body, StepOfMessages)
         done = await self._operations.messages(MessageRequest(**wanted.model_dump()))
         head = {it.name: getattr(done, it.name) for it in fields(done) if it.name != "messages"}
-        # One by one: each may have a MiB of its body, and all of them take too long for one slice.
-        pieces = await listed(head, "messages", done.messages, Slices(), 1, as_row=dict)
+
+        async def write(slices: Slices) -> list[bytes]:
+            # One by one: each may have a MiB of its body, and all take too long for one slice.
+            return await listed(head, "messages", done.messages, slices, 1, as_row=dict)
+
+        pieces = await self._desk.answer(object(), write)
         return Response(b"".join(pieces), media_type="application/json")

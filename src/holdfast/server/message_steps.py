@@ -3,10 +3,12 @@ Steps of what operators do with single messages: look at them, move, copy, send 
 
 A step goes through a queue's messages in slices of the loop's time, with pauses as long between
 them; what is to be moved is then put into one batch at once, and answered when that is stored. What
-came into somebody's hands meanwhile is left alone.
+came into somebody's hands meanwhile is left alone. One step looks at a time, so that many who ask
+make it later, not the clients' turns longer.
 
 Invariants:
     Nothing is written for a message whose answer was given: each is moved once.
+    A step that is refused has written nothing.
     A step is bounded, in messages and in time.
 
 Owned by the loop.
@@ -66,6 +68,7 @@ class MessageSteps:
         self._store = parts.store
         self._clock = parts.clock
         self._stored = stored
+        self._one_at_a_time = asyncio.Lock()
 
     async def step(self, wanted: MessageRequest) -> MessageStep:
         """
@@ -93,11 +96,8 @@ class MessageSteps:
             # lost are seen.
             await self._stored(lambda reply: self._broker.receipts.reply_after_pending(reply, b""))
         look = _Look(self._broker, self._store, self._clock, queue, wanted, selection, done)
-        await look.run()
-        if wanted.action is MessageAction.COPY and self._broker.destinations.has_queue(
-            wanted.target
-        ):
-            await look.pass_over_copies(self._broker.destinations.existing(wanted.target))
+        async with self._one_at_a_time:
+            await look.run()
         if look.picked:
             await self._stored(look.write)
         return done
@@ -145,7 +145,20 @@ class _Look:
         self._picked_count = 0
 
     async def run(self) -> None:
-        """Go through them, until the step is full or there are no more."""
+        """
+        Go through them, until the step is full or there are no more.
+
+        Raises:
+            NotLeaderError: The lead under which it was asked for is over.
+            DestinationError: The queue is deleted.
+        """
+        self._require_same_lead()
+        await self._go_through()
+        destinations, target = self._broker.destinations, self._wanted.target
+        if self._wanted.action is MessageAction.COPY and destinations.has_queue(target):
+            await self._pass_over_copies(destinations.existing(target))
+
+    async def _go_through(self) -> None:
         done, queue = self._done, self._queue
         end = done.through + 1
         ends_at = self._clock.monotonic() + _SLICE_SECONDS
@@ -184,44 +197,50 @@ class _Look:
                 return True
             if moving.is_closed(self._queue, sequence):
                 return False
-        message: MessageRecord | None = None
-        if is_look or self._selection is not None:
-            message = self._read(sequence)
-            if message is None:
-                done.unreadable += 1
-                return True
+        try:
+            self._choose(sequence, is_at_hand=is_at_hand)
+        except StoreError:
+            done.unreadable += 1
+        return True
+
+    def _choose(self, sequence: int, *, is_at_hand: bool) -> None:
+        """
+        Show a message, or pick it, if it is one of those that are wanted.
+
+        Raises:
+            StoreError: It cannot be read now.
+        """
+        is_look = self._wanted.action is MessageAction.BROWSE
+        message = self._read(sequence) if is_look or self._selection is not None else None
+        if message is not None:
             if self._selection is not None and not is_chosen(self._selection, message, sequence):
-                done.not_matching += 1
-                return True
-        if is_look and message is not None:
-            self._show(sequence, message, is_at_hand=is_at_hand)
-            return True
-        target = self._target(sequence)
+                self._done.not_matching += 1
+                return
+            if is_look:
+                self._show(sequence, message, is_at_hand=is_at_hand)
+                return
+        target = self._target(sequence, message)
         if target is None:
-            done.skipped += 1
+            self._done.skipped += 1
         else:
             self.picked.setdefault(target, []).append(sequence)
             self._picked_count += 1
-        return True
 
-    def _target(self, sequence: int) -> str | None:
+    def _target(self, sequence: int, message: MessageRecord | None) -> str | None:
         """Give where a message goes, empty for nowhere; None: it stays."""
         if self._wanted.action is not MessageAction.RETRY:
             return "" if self._wanted.action is MessageAction.REMOVE else self._wanted.target
-        found = self._came_from(sequence)
+        found = self._came_from(sequence, message)
         if found is None or found[0] not in DEAD_LETTER_CAUSES or found[1] == self._queue.name:
             return None
         return found[1]
 
-    def _came_from(self, sequence: int) -> tuple[Cause, str] | None:
+    def _came_from(self, sequence: int, message: MessageRecord | None) -> tuple[Cause, str] | None:
         """Give why and from which queue a message came here; None: it did not."""
         number = self._queue.index.move_number(sequence)
         if number and number in self._origins:
             return self._origins[number]
-        message = self._read(sequence)
-        if message is None:
-            self._done.unreadable += 1
-            return None
+        message = message or self._read(sequence)
         origin = None if message.facts is None else message.facts.origin
         if origin is None:
             return None
@@ -229,18 +248,20 @@ class _Look:
             self._origins[number] = (origin.cause, origin.queue)
         return origin.cause, origin.queue
 
-    def _read(self, sequence: int) -> MessageRecord | None:
-        """Give a message as its consumers see it; None if it cannot be read now."""
+    def _read(self, sequence: int) -> MessageRecord:
+        """
+        Give a message as its consumers see it.
+
+        Raises:
+            StoreError: It cannot be read now.
+        """
         queue = self._queue
         index = queue.index
         content = None if index.move_number(sequence) else queue.cache.find(sequence)
         if content is not None:
             return content
         number, cluster = index.record_number(sequence), self._broker.moving.cluster
-        try:
-            return read_as_it_stands(self._store, number, queue.number, index, sequence, cluster)
-        except StoreError:
-            return None
+        return read_as_it_stands(self._store, number, queue.number, index, sequence, cluster)
 
     def _show(self, sequence: int, message: MessageRecord, *, is_at_hand: bool) -> None:
         assert message.body is not None, "it was read with its content"
@@ -261,7 +282,7 @@ class _Look:
             }
         )
 
-    async def pass_over_copies(self, target: Queue) -> None:
+    async def _pass_over_copies(self, target: Queue) -> None:
         """Leave out what has a copy on the target, as far as that can be known."""
         sequences = self.picked.get(target.name, [])
         index = self._queue.index
@@ -316,6 +337,10 @@ class _Look:
         if any(moving.is_closed(queue, it) for picked in self.picked.values() for it in picked):
             self._come_to_nothing()  # The cleaner has come since they were looked at.
             self.picked = {}
+        destinations = broker.destinations
+        destinations.require_queues(
+            sum(bool(name) and not destinations.has_queue(name) for name in self.picked)
+        )
         for name, picked in self.picked.items():
             sequences = [
                 it
@@ -325,7 +350,7 @@ class _Look:
             done.in_delivery += len(picked) - len(sequences)
             if not sequences:
                 continue
-            target = broker.destinations.queue(name) if name else None
+            target = destinations.queue(name) if name else None
             cause = _CAUSES[self._wanted.action]
             moving.take(queue, target, sequences, cause, moved_at=moved_at, is_copy=is_copy)
             if not is_copy:

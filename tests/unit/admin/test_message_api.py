@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import json
+from types import SimpleNamespace
 
-from holdfast.admin.message_requests import MessageAction, MessageRequest
+import pytest
+from starlette.responses import Response
+
+from holdfast.admin.message_api import MessageInterface
+from holdfast.admin.message_requests import MessageAction, MessageRequest, MessageStep
+from holdfast.admin.slices import Slices
 from holdfast.errors import LevelNotReachedError
 from tests.unit.admin.test_http_api import FAR, Answer, Wire, request
 
@@ -32,6 +39,42 @@ def test_a_step_is_asked_for_and_told(node) -> None:
     )
     assert node.changes == [("messages", wanted)]
     assert (answer["count"], answer["after"], answer["is_done"]) == (3, 12, True)
+
+
+def test_answers_are_put_together_one_after_the_other(node, monkeypatch) -> None:
+    """However many ask: else each of them had a slice of the same turn of the loop."""
+    written: list[str] = []
+
+    async def rest(_slices: Slices) -> None:
+        await asyncio.sleep(0)  # Every slice is over after one row.
+
+    class Noted:
+        """A row that notes when it is written."""
+
+        def __init__(self, queue: str) -> None:
+            self.queue = queue
+
+        def keys(self) -> list[str]:
+            written.append(self.queue)
+            return ["of"]
+
+        def __getitem__(self, key: str) -> str:
+            return self.queue
+
+    async def messages(wanted: MessageRequest) -> MessageStep:
+        rows = [Noted(wanted.queue) for _ in range(3)]
+        return MessageStep(queue=wanted.queue, action=wanted.action, messages=rows)
+
+    monkeypatch.setattr(Slices, "rest", rest)
+    api = MessageInterface(SimpleNamespace(messages=messages))
+
+    async def ask() -> list[Response]:
+        bodies = [json.dumps({"action": "browse", "queue": name}).encode() for name in "ab"]
+        return await asyncio.gather(*(api.step(None, body) for body in bodies))
+
+    answers = [json.loads(it.body) for it in asyncio.run(ask())]
+    assert [it["messages"] for it in answers] == [[{"of": name}] * 3 for name in "ab"]
+    assert written == ["a"] * 3 + ["b"] * 3
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ import pytest
 
 from holdfast.admin.message_requests import MessageAction, MessageRequest, MessageStep
 from holdfast.errors import (
+    CorruptEntryError,
     DestinationError,
     LevelNotReachedError,
     NotLeaderError,
@@ -252,7 +254,8 @@ def test_a_step_leaves_the_loop_to_others(tmp_path: Path, monkeypatch) -> None:
         await asyncio.sleep(0)
 
     # Of this module alone: all of the node's tasks sleep by asyncio's own.
-    monkeypatch.setattr(message_steps, "asyncio", SimpleNamespace(sleep=pause))
+    own = SimpleNamespace(sleep=pause, Lock=asyncio.Lock)
+    monkeypatch.setattr(message_steps, "asyncio", own)
 
     async def work(node: Node) -> None:
         await clients(node, sends(100))
@@ -262,6 +265,108 @@ def test_a_step_leaves_the_loop_to_others(tmp_path: Path, monkeypatch) -> None:
 
     run(tmp_path, work)
     assert len(pauses) >= 6
+
+
+def test_steps_look_one_after_the_other(tmp_path: Path, monkeypatch) -> None:
+    """
+    However many ask: else each of them had a slice of the same turn of the loop.
+    """
+    monkeypatch.setattr(message_steps, "_SLICE_SECONDS", 0.0)
+    looked: list[int] = []
+    take = message_steps._Look._take
+
+    def noted(look: message_steps._Look, sequence: int) -> bool:
+        looked.append(look._wanted.body_bytes_max)
+        return take(look, sequence)
+
+    monkeypatch.setattr(message_steps._Look, "_take", noted)
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(4))
+        await at_level(node)
+        some = (step(node, MessageAction.BROWSE, body_bytes_max=one) for one in range(3))
+        await asyncio.gather(*some)
+
+    run(tmp_path, work)
+    assert looked == [0] * 4 + [1] * 4 + [2] * 4
+
+
+def test_a_step_that_waited_for_others_ends_with_its_lead(tmp_path: Path, monkeypatch) -> None:
+    """
+    What it would look at is no more what this node leads.
+    """
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(3))
+        await at_level(node)
+
+        async def leads_anew() -> None:
+            role = node.parts.conductor.role
+            role.end()
+            while not role.is_serving:
+                await asyncio.sleep(0)
+
+        pausing(monkeypatch, leads_anew)
+        found = await asyncio.gather(
+            step(node, MessageAction.BROWSE),
+            step(node, MessageAction.MOVE, "a", "b"),
+            return_exceptions=True,
+        )
+        assert [type(it) for it in found] == [NotLeaderError] * 2
+        assert depths(node) == {"a": 3}
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("selector", ["", "n >= 0"])
+@pytest.mark.parametrize("action", [MessageAction.BROWSE, MessageAction.RETRY])
+def test_what_cannot_be_read_is_counted_once(
+    tmp_path: Path, monkeypatch, action: MessageAction, selector: str
+) -> None:
+    """
+    As what it is: nobody knows whether it is a dead letter.
+    """
+
+    def damaged(*_where: object) -> None:
+        raise CorruptEntryError("damaged")
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(2))
+        await at_level(node)
+        cache = node.parts.broker.destinations.existing("a").cache
+        monkeypatch.setattr(type(cache), "find", lambda *_: None)
+        monkeypatch.setattr(message_steps, "read_as_it_stands", damaged)
+        done = await step(node, action, selector=selector)
+        assert (done.examined, done.unreadable, done.is_done) == (2, 2, True)
+        assert (done.count, done.skipped, done.not_matching) == (0, 0, 0)
+
+    run(tmp_path, work)
+
+
+def test_a_step_for_which_there_are_too_many_queues_writes_nothing(tmp_path: Path) -> None:
+    """
+    Neither to the one that there is room for, nor to the one that is there.
+    """
+
+    async def work(node: Node) -> None:
+        await at_level(node)
+        for queue in "abc":
+            await clients(node, sends(1, queue))
+            await clients(node, rejects(1, queue))
+        for queue in "bc":
+            await node.administration.delete(queue)
+        destinations = node.parts.broker.destinations
+        settings = destinations._settings
+        destinations._settings = replace(settings, queue_count_max=destinations.queue_count + 1)
+        with pytest.raises(DestinationError, match="at most 3"):
+            await step(node, MessageAction.RETRY, "ActiveMQ.DLQ")
+        await clients(node, sends(1, "a"))  # Whatever was written is stored with it.
+        assert depths(node) == {"ActiveMQ.DLQ": 3, "a": 1}
+        destinations._settings = settings
+        done = await step(node, MessageAction.RETRY, "ActiveMQ.DLQ")
+        assert (done.count, depths(node)) == (3, {"a": 2, "b": 1, "c": 1})
+
+    run(tmp_path, work)
 
 
 def test_after_a_restart_and_after_cleaning_it_reads_the_same(tmp_path: Path) -> None:
