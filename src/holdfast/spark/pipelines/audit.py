@@ -7,6 +7,7 @@ says add up (accounting). The verdict is one sentence; every difference is a row
 
 Invariants:
     The verdict is good only if nothing at all was found.
+    What could not be compared is never called the same: it is a finding, or there is no verdict.
 """
 
 from __future__ import annotations
@@ -267,12 +268,20 @@ def _compare(archive: Archive, replicas: list[Replica], result: AuditResult) -> 
             )
             found.append(Finding(where=str(archive), kind="diverged", reason=reason))
             continue
-        found += _compared(ArchivedSource(archive, catalogue), each, position)
+        is_told = bool(result.findings or found)
+        found += _compared(ArchivedSource(archive, catalogue), each, position, is_told=is_told)
     return found
 
 
-def _compared(archived: ArchivedSource, replica: Replica, position: LogPosition) -> list[Finding]:
-    """Compare the chain values of archive and replica, from the last entry that both have on."""
+def _compared(
+    archived: ArchivedSource, replica: Replica, position: LogPosition, *, is_told: bool
+) -> list[Finding]:
+    """
+    Compare the chain values of archive and replica, from the last entry that both have on.
+
+    Raises:
+        StoreError: One of them cannot be read, of which no finding tells.
+    """
     name, catalogue = str(archived.archive), archived.catalogue
     if position.first_index > catalogue.last_index + 1:
         first, last = catalogue.last_index + 1, position.first_index - 1
@@ -287,7 +296,12 @@ def _compared(archived: ArchivedSource, replica: Replica, position: LogPosition)
         try:
             there = chain_at(replica.source, index)
             here = chain or chain_at(archived, index)
+        except UnreadableArchiveError as error:
+            found.append(_not_compared(archived, replica, index, error))
+            continue
         except StoreError:
+            if not (is_told or found):
+                raise
             continue  # damaged there: a finding already
         if there == here:
             break
@@ -303,6 +317,20 @@ def _compared(archived: ArchivedSource, replica: Replica, position: LogPosition)
             )
         )
     return found
+
+
+def _not_compared(
+    archived: ArchivedSource, replica: Replica, index: int, error: UnreadableArchiveError
+) -> Finding:
+    """A store that fails may have what is another history: that is not known."""
+    return Finding(
+        where=str(archived.archive),
+        kind="unreadable",
+        reason=f"this entry cannot be compared with that of {replica.name}: {error.reason}",
+        place=error.path,
+        first_index=index,
+        last_index=index,
+    )
 
 
 def _archived_chains(
@@ -327,6 +355,8 @@ def _take_account(
     try:
         records, is_whole, where, last_index = _records(spark, replicas, archive, result)
     except ArchiveError:
+        if not result.findings:
+            raise
         return
     slim = without_content(records).cache()
     try:

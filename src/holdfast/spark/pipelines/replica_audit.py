@@ -94,7 +94,9 @@ def audit_replicas(
     audit.segments_proven = len(proofs)
     cleaned = max((proof.cleaned_through for proof in proofs), default=0)
     audit.findings += lost_beginnings(found, cleaned)
-    audit.findings += _diverged(replicas, proofs) or parted(replicas, positions)
+    audit.findings += _diverged(replicas, proofs) or parted(
+        replicas, positions, is_told=bool(audit.findings)
+    )
     audit.findings = _without_echoes(audit.findings)
     return audit
 
@@ -324,20 +326,27 @@ def _diverged(replicas: list[Replica], proofs: list[Proof]) -> list[Finding]:
     return []
 
 
-def parted(replicas: list[Replica], positions: dict[str, LogPosition]) -> list[Finding]:
+def parted(
+    replicas: list[Replica], positions: dict[str, LogPosition], *, is_told: bool = False
+) -> list[Finding]:
     """
     Compare copies of different length where the shorter one ends; one finding for each that parts.
 
     The chain value there stands for all before it, so parts that end nowhere together need not.
+    `is_told`: something was found already, be it why an entry cannot be read.
+
+    Raises:
+        StoreError: An entry cannot be read, of which no finding tells.
     """
     lasting = [each for each in replicas if _holds_entries(positions[each.name])]
     if not lasting:
         return []
     longest = max(lasting, key=lambda each: positions[each.name].last_index)
-    found = []
+    found: list[Finding] = []
     for each in lasting:
         if each is not longest:
-            found += _parted_from(longest, each, positions[longest.name], positions[each.name])
+            told = is_told or bool(found)
+            found += _parted_from(longest, each, positions, is_told=told)
     return found
 
 
@@ -346,8 +355,9 @@ def _holds_entries(position: LogPosition) -> bool:
 
 
 def _parted_from(
-    longest: Replica, other: Replica, known: LogPosition, position: LogPosition
+    longest: Replica, other: Replica, positions: dict[str, LogPosition], *, is_told: bool
 ) -> list[Finding]:
+    known, position = positions[longest.name], positions[other.name]
     low = max(known.first_index, position.first_index)
     high = min(known.last_index, position.last_index)
     if low > high:
@@ -366,6 +376,8 @@ def _parted_from(
                 return []
             at = first_difference(longest, other, low, end)
         except StoreError:
+            if not is_told:
+                raise
             continue  # damaged there: a finding already
         return [
             Finding(

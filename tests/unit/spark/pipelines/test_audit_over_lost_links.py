@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from holdfast.errors import BusyError, HoldfastError, LinkLostError
+from holdfast.errors import BusyError, HoldfastError, LinkLostError, RecordNotFoundError
+from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
@@ -104,3 +106,57 @@ def test_there_is_no_verdict_without_all_answers(
     for number in range(1, count + 1):
         with pytest.raises(type(error), match=str(error)):
             copies.audited(failing, number, error)
+
+
+@pytest.mark.parametrize("failing", ["a", "anew", "behind"])
+def test_what_is_gone_as_it_is_asked_for_is_not_the_same(copies: Copies, failing: str) -> None:
+    """A log that could not be held may be cleaned meanwhile: a finding then, or no verdict."""
+    error = RecordNotFoundError("cleaned away")
+    count, _ = copies.audited(failing, 0, error)
+    for number in range(1, count + 1):
+        try:
+            _, result = copies.audited(failing, number, error)
+        except RecordNotFoundError:
+            continue
+        assert not result.is_sound, f"question {number}"
+
+
+def test_an_archive_that_is_not_given_once_is_not_called_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A log promoted by force ends inside an archived range, otherwise: that shows there alone.
+    """
+    for name, twice_from in (("a", 50), ("other", 30)):
+        with WrittenLog(tmp_path / name) as log:
+            for sequence in range(1, 36 if name == "other" else 50):
+                body = b"%d" % sequence * (2 if sequence > twice_from else 1)
+                log.put(message(1, sequence, body, b"", "p"))
+    archive = archived_log(LogDirectory(str(tmp_path / "a")), tmp_path / "archive", per_range=10)
+    opened: list[str] = []
+    fails_at = 0
+    open_input = Place.open_input
+
+    def opening(place: Place, path: str) -> Any:
+        opened.append(path)
+        if len(opened) == fails_at:
+            raise OSError("503 slow down")
+        return open_input(place, path)
+
+    monkeypatch.setattr(Place, "open_input", opening)
+    spark: Any = PaperSpark()
+    replica = Replica("other", LogDirectory(str(tmp_path / "other")))
+
+    def kinds() -> set[str]:
+        opened.clear()
+        return {it.kind for it in audit(spark, [replica], archive, with_account=False).findings}
+
+    assert kinds() == {"diverged"}
+    for number in range(1, len(opened) + 1):
+        fails_at = number
+        try:
+            found = kinds()
+        except OSError as error:
+            assert "503" in str(error)  # noqa: PT017 - either it ends, or it tells
+        else:
+            assert "unreadable" in found, f"opening {number}"

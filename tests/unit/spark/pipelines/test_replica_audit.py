@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from holdfast.errors import CorruptEntryError
 from holdfast.model.records import CleanedRecord
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
@@ -65,7 +68,9 @@ def test_damage_where_the_shorter_one_ends_hides_no_other_history(tmp_path: Path
     data[data.rindex(b"z" * 5000)] ^= 1
     path.write_bytes(data)
 
-    (found,) = parted([one, other], positions(one, other))
+    with pytest.raises(CorruptEntryError, match="checksum"):  # Nobody has told of it.
+        parted([one, other], positions(one, other))
+    (found,) = parted([one, other], positions(one, other), is_told=True)
 
     assert ("a", 2) == (found.where, found.first_index)
 
