@@ -19,6 +19,7 @@ from holdfast.admin.status import MemberKind
 from holdfast.model.limits import (
     HOLD_EXPIRY_SECONDS_MAX,
     HOLD_EXPIRY_SECONDS_MIN,
+    MEMBERS_MAX,
     QUEUE_NAME_BYTES_MAX,
     MiB,
 )
@@ -27,6 +28,12 @@ from holdfast.replication.promotion import LogEnd
 
 FAULTS_MAX: Final = 20
 """So many are told at once."""
+
+FAULTS_LOOKED_AT_MAX: Final = 200
+"""Of more it is only told how many: pydantic writes all of them, for tens of milliseconds."""
+
+_KEYS_MAX: Final = 200
+"""Twice as many as a policy knows; a list that has more is not read to its end."""
 
 _NUMBER_MAX: Final = 2**63 - 1
 
@@ -87,7 +94,7 @@ class Promote(BaseModel):
     force: bool = False
     peers_are_dead: bool = False
     incomplete: bool = False
-    companions: list[LogEnd] = []
+    companions: list[LogEnd] = Field([], max_length=MEMBERS_MAX)
 
 
 class Keep(BaseModel):
@@ -111,7 +118,7 @@ class ChangePolicy(BaseModel):
 
     pattern: str
     set: dict[str, str | int | bool] | None = None
-    unset: list[str] | None = None
+    unset: list[str] | None = Field(None, max_length=_KEYS_MAX)
 
 
 class StepOfMessages(BaseModel):
@@ -139,6 +146,8 @@ def read_body(body: bytes, kind: type[BodyT]) -> BodyT:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
+        if (count := error.error_count()) > FAULTS_LOOKED_AT_MAX:
+            raise BodyError(f"body: {count:,} things in it are not what may stand there") from error
         faults = error.errors(include_url=False, include_input=False)[:FAULTS_MAX]
         told = [f"{'.'.join(map(str, it['loc'])) or 'body'}: {it['msg'].lower()}" for it in faults]
         raise BodyError("; ".join(told)) from error

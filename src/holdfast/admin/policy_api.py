@@ -23,8 +23,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from holdfast.admin.operations import Operations
+from holdfast.admin.slices import Desk, Slices, listed
 from holdfast.errors import PolicyError
-from holdfast.model.policies import moot_notice, read_values, require_option
+from holdfast.model.policies import NEAR_COUNT_MAX, moot_notice, read_values, require_option
 from holdfast.model.wildcards import Pattern, parse_pattern
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class PolicyInterface:
     def __init__(self, operations: Operations, leaders_answer: LeadersAnswer) -> None:
         self._operations = operations
         self._leaders_answer = leaders_answer
+        self._desk = Desk()
 
     async def policies(self, request: Request) -> Response:
         """What is said of all destinations, or what that means for one."""
@@ -54,8 +56,13 @@ class PolicyInterface:
         named = request.query_params.get("destination")
         if named is None:
             found = self._operations.policies()
-            head["format_level"] = status.format_level
-            return JSONResponse(head | asdict(found))
+            head |= {"format_level": status.format_level, "revision": found.revision}
+
+            async def write(slices: Slices) -> list[bytes]:
+                return await listed(head, "policies", found.policies, slices)
+
+            pieces = await self._desk.answer(object(), write)
+            return Response(b"".join(pieces), media_type="application/json")
         destination = parse_pattern(named)
         if not destination.is_exact:
             raise PolicyError(f"destination {named!r}: one destination is expected, no pattern")
@@ -99,10 +106,11 @@ def _read(body: bytes) -> ChangePolicy:
 
 
 def _unknown(pattern: Pattern, names: list[str]) -> list[tuple[str, str]]:
-    faults = []
+    faults: list[tuple[str, str]] = []
     for name in names[:_FAULTS_MAX]:
         try:
-            require_option(name, pattern.kind)
+            is_near_told = len(faults) < NEAR_COUNT_MAX
+            require_option(name, pattern.kind, is_near_told=is_near_told)
         except ValueError as error:
             faults.append((name, str(error)))
     return faults

@@ -7,7 +7,7 @@ Whose word something is has one of three names, here and on the command line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,7 +30,8 @@ class PoliciesStatus:
 
     revision: int
     """Of the file whose word counts; 0: there was none."""
-    policies: tuple[PolicyStatus, ...]
+    policies: Iterable[PolicyStatus]
+    """In the order of their patterns, each made when it is looked at; to be gone through once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

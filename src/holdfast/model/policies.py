@@ -322,6 +322,10 @@ class FilePolicies:
 
 NO_POLICIES: Final = FilePolicies()
 
+NEAR_COUNT_MAX: Final = 5
+"""Of so many unknown keys it is looked what may have been meant: half a millisecond for each, and a
+request may have thousands."""
+
 
 def read_values(kind: Kind, said: Mapping[str, object]) -> Spoken:
     """Read what is said of destinations of a kind: as it was written, or as a number or text."""
@@ -333,30 +337,37 @@ def read_values(kind: Kind, said: Mapping[str, object]) -> Spoken:
             if name in MOOT:
                 moot.append(name)
             else:
-                values[name] = _read_value(require_option(name, kind), value)
+                is_near_told = len(faults) < NEAR_COUNT_MAX
+                option = require_option(name, kind, is_near_told=is_near_told)
+                values[name] = _read_value(option, value)
         except ValueError as error:
             faults.append((name, str(error)))
     return Spoken(values, tuple(moot), tuple(faults))
 
 
-def require_option(name: str, kind: Kind) -> PolicyOption:
+def require_option(name: str, kind: Kind, *, is_near_told: bool = True) -> PolicyOption:
     """
     Give what a key is that can be said of destinations of a kind.
+
+    Args:
+        is_near_told: Of a key that is not known, say which one may have been meant.
 
     Raises:
         ValueError: It is not known, not built yet, or of destinations of another kind.
     """
     option = OPTIONS.get(name)
     if option is None:
-        raise ValueError(_why_not(name))
+        raise ValueError(_why_not(name, is_near_told=is_near_told))
     if option.kind is not kind:
         raise ValueError(f"is a key of {option.kind.value}s, and the pattern is of {kind.value}s")
     return option
 
 
-def _why_not(name: str) -> str:
+def _why_not(name: str, *, is_near_told: bool) -> str:
     if name in UNBUILT:
         return "is not built yet: nothing would obey it"
+    if not is_near_told:
+        return "unknown key"
     near = difflib.get_close_matches(name[:80], [*OPTIONS, *MOOT, *UNBUILT], n=1)
     return "unknown key" + (f"; did you mean {near[0]}?" if near else "")
 

@@ -20,7 +20,7 @@ def policies_status(broker: Broker) -> PoliciesStatus:
     policies = broker.state.policies
     return PoliciesStatus(
         revision=policies.revision,
-        policies=tuple(
+        policies=(
             PolicyStatus(
                 pattern=key.pattern,
                 source="file" if key.is_of_file else "set",

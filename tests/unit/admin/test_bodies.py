@@ -61,3 +61,27 @@ def test_of_many_mistakes_some_are_told() -> None:
     with pytest.raises(BodyError) as caught:
         read_body(body, bodies.NoArguments)
     assert str(caught.value).count("; ") == FAULTS_MAX - 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "sentence"),
+    [
+        (bodies.ChangePolicy, {"pattern": "a", "unset": ["k"] * 9_000}, "unset: list should have"),
+        (bodies.ChangePolicy, {"pattern": "a", "unset": [1] * 9_000}, "unset: list should have"),
+        (bodies.Promote, {"name": "a", "companions": [1] * 9_000}, "companions: list should have"),
+        (bodies.NoArguments, {f"k{it}": 1 for it in range(5_000)}, "body: 5,000 things in it are"),
+        (
+            bodies.ChangePolicy,
+            {"pattern": "a", "set": {f"k{it}": [] for it in range(5_000)}},
+            "body: 15,000 things in it are",
+        ),
+    ],
+)
+def test_thousands_of_mistakes_are_not_written_one_by_one(
+    kind: type[bodies.BodyT], body: dict[str, object], sentence: str
+) -> None:
+    """
+    The loop waits for that, and with it all clients.
+    """
+    with pytest.raises(BodyError, match=sentence):
+        read_body(json.dumps(body).encode(), kind)

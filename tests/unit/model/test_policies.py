@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from dataclasses import fields
 
@@ -11,6 +12,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.model.destination import Kind
 from holdfast.model.policies import (
     MOOT,
+    NEAR_COUNT_MAX,
     OPTIONS,
     UNBUILT,
     as_text,
@@ -36,6 +38,25 @@ def test_values_are_read_as_they_are_written() -> None:
     assert spoken.values == {**said, "queuePrefetch": 10}
     assert (spoken.moot, spoken.faults) == ((), ())
     assert read_values(Kind.TOPIC, {"topicPrefetch": 1}).values == {"topicPrefetch": 1}
+
+
+def test_of_few_unknown_keys_it_is_looked_what_was_meant(monkeypatch) -> None:
+    """A request may have thousands: to look for all of them took a node longer than an election."""
+    looked: list[str] = []
+
+    def near(name: str, *_: object, **__: object) -> list[str]:
+        looked.append(name)
+        return ["queuePrefetch"]
+
+    monkeypatch.setattr(difflib, "get_close_matches", near)
+    said = {f"queuePrefetch{number}": 1 for number in range(2_000)}
+    spoken = read_values(Kind.QUEUE, said)
+    assert [name for name, _ in spoken.faults] == list(said)
+    assert looked == list(said)[:NEAR_COUNT_MAX]
+    assert [why for _, why in spoken.faults[:NEAR_COUNT_MAX]] == [
+        "unknown key; did you mean queuePrefetch?"
+    ] * NEAR_COUNT_MAX
+    assert {why for _, why in spoken.faults[NEAR_COUNT_MAX:]} == {"unknown key"}
 
 
 def test_numbers_with_a_sign_or_a_fraction_and_switches_are_read() -> None:

@@ -33,7 +33,7 @@ def test_every_pattern_is_told_with_whose_word_it_is() -> None:
     )
     found = policies_status(broker)
     assert found.revision == 3
-    assert found.policies == (
+    assert tuple(found.policies) == (
         PolicyStatus(pattern="queue://a", source="file", values={"queuePrefetch": 9}),
         PolicyStatus(pattern="queue://b", source="set", values={"queuePrefetch": 7}),
         PolicyStatus(pattern="queue://b", source="file", values={"queuePrefetch": 8}),
