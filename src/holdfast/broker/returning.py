@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.broker.destinations import Destinations
+from holdfast.broker.errands import IsSpent
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Replier
 from holdfast.broker.receipts import Receipts
@@ -150,8 +151,11 @@ class Returning:
         failures = queue.returned_so_far(key).failures + 1
         return key if rule is not None and rule.is_exhausted(failures) else None
 
-    def wake(self) -> None:
-        """Let what rested until now be dispatched, in so many steps as a turn may have."""
-        leadership = self._destinations.leadership
-        if 0 < leadership.alarms.soonest <= self.now_ms:
-            leadership.wake(self.now_ms, self._settings.step_count_max)
+    def wake(self, is_spent: IsSpent = lambda: False) -> bool:
+        """Let what rested until now be dispatched, as the time goes; whether more of it is due."""
+        leadership, now_ms = self._destinations.leadership, self.now_ms
+        while 0 < leadership.alarms.soonest <= now_ms:
+            leadership.wake(now_ms, self._settings.step_count_max)
+            if is_spent():
+                return 0 < leadership.alarms.soonest <= now_ms
+        return False

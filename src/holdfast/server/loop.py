@@ -253,7 +253,9 @@ class Conductor:
         self.context.now = now
         self.broker.sending.now_microseconds = self.clock.wall_microseconds()
         if self.broker.destinations.leadership.alarms:
-            self.broker.wake()
+            self.budget.begin()
+            if self.broker.wake(self.budget.is_spent):
+                self.schedule()
         if now >= self.refusal_at:
             self.refusal_at = now + self.settings.tick_seconds
             self.look_for_room(now)

@@ -392,7 +392,7 @@ class BrokerMachine(RuleBasedStateMachine):
             else:
                 self.gives_back(list(held.values()))
         for queue, key, place in opened.late:
-            if key in queue.choice.returned_keys:
+            if key in queue.choice.returned:
                 self.gives_back([place])
 
     # Operators ------------------------------------------------------------------------------------

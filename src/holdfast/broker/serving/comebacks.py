@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from holdfast.broker.lasting.returns import NEVER, Returned
-from holdfast.broker.serving.deadlines import Deadlines
+from holdfast.broker.serving.resting import Resting
 from holdfast.broker.serving.shelves import Shelves
 
 
@@ -33,17 +33,14 @@ class Coming(NamedTuple):
 class Comebacks:
     """Of one queue: what comes back, and what rests."""
 
-    __slots__ = ("_dues", "awaited_count", "resting", "under_way", "volatile")
+    __slots__ = ("awaited_count", "resting", "under_way", "volatile")
 
     def __init__(self) -> None:
         self.under_way: Shelves[Coming] = Shelves()
         """By key: what comes back as soon as the log says so."""
         self.awaited_count = 0
         """So many of those are awaited."""
-        self.resting: Shelves[int] = Shelves()
-        """By key: until when it rests, in milliseconds."""
-        self._dues: Deadlines[tuple[int, int]] = Deadlines()
-        """Heap of what rests: (when it is due, in milliseconds, key); may have what does not."""
+        self.resting = Resting()
         self.volatile: Shelves[Returned] = Shelves()
         """How often non-persistent messages came back, which are not in the log."""
 
@@ -63,14 +60,7 @@ class Comebacks:
 
     def rest(self, key: int, due_ms: int) -> bool:
         """Let a key rest, which is withheld; whether it is due before all others."""
-        self.resting[key] = due_ms
-        soonest = self._dues.soonest
-        self._dues.add((due_ms, key), self._counts)
-        return not soonest or due_ms < soonest
-
-    def _counts(self, entry: tuple[int, int]) -> bool:
-        due_ms, key = entry
-        return self.resting.find(key) == due_ms
+        return self.resting.put(key, due_ms)
 
     def volatile_again(self, key: int, *, failed: bool) -> None:
         """Note that a non-persistent message came back once more."""
@@ -79,20 +69,11 @@ class Comebacks:
     @property
     def soonest(self) -> int:
         """When the first of those that rest is due, in milliseconds; 0: nothing rests."""
-        return self._dues.soonest
+        return self.resting.soonest
 
     def due(self, now_ms: int, count_max: int) -> list[int]:
         """Take those that are due, of so many; others may be due, too."""
-        keys: list[int] = []
-        for _ in range(count_max):
-            if not 0 < self._dues.soonest <= now_ms:
-                break
-            entry = self._dues.pop()
-            if self._counts(entry):
-                key = entry[1]
-                self.resting.take(key)
-                keys.append(key)
-        return keys
+        return self.resting.due(now_ms, count_max)
 
     def stay(self, key: int) -> None:
         """Note that a key is withheld for another reason than that it rests."""
@@ -107,6 +88,5 @@ class Comebacks:
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget what rests; gives it, to be let go of. What is under way ends by itself."""
-        known = (self.resting, *self._dues.empty(), self.volatile)
-        self.resting, self.volatile = Shelves(), Shelves()
-        return known
+        volatile, self.volatile = self.volatile, Shelves()
+        return (*self.resting.empty(), volatile)

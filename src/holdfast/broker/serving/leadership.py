@@ -158,13 +158,14 @@ class Leadership:
         left = count_max
         while 0 < alarms.soonest <= now_ms and left > 0:
             alarm = alarms.pop()
+            left -= 1
             if _counts(alarm):
                 queue = alarm[2]
                 queue.alarm = NO_ALARM
-                soonest = queue.wake(now_ms, left)
+                count, soonest = queue.wake(now_ms, left + 1)
+                left -= count
                 if soonest:
                     self._set_alarm(soonest, queue)
-            left -= 1
 
     def piles(self) -> Iterator[Collection[object]]:
         """Give all that it and its queues hold, queue by queue, to be let go of: it is over."""

@@ -17,7 +17,6 @@ Invariants, beside those of `choice`:
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Collection
 from typing import Final
@@ -26,7 +25,8 @@ from holdfast.broker.serving.choice import Settle
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
 from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.shelves import NO_SHELF, SHELF_SHIFT, ShelvedSet
+from holdfast.broker.serving.returned import Returned
+from holdfast.broker.serving.shelves import NO_SHELF, SHELF_SHIFT, SLOT_BITS, SLOT_MASK
 
 _UNREAD_BYTES: Final = 1024
 """What a message that must be read first is taken to have."""
@@ -41,10 +41,11 @@ class Plain:
         "_index",
         "_lasting",
         "_queue",
+        "_stored",
+        "_volatile",
         "cursor",
         "ready",
         "returned",
-        "returned_keys",
         "waiting",
     )
 
@@ -56,10 +57,10 @@ class Plain:
         # Made late, there may be messages on their way to the log: none is below these.
         first = queue.index.first() or queue.newest_before + 1
         self.cursor = max(first, queue.purging_through + 1)
-        self.returned: list[tuple[int, int, int]] = []
-        """Heap of (order, serial, key): what goes out again, before anything new."""
-        self.returned_keys = ShelvedSet()
-        """The keys in `returned`, each there once."""
+        self.returned = Returned()
+        """What goes out again, before anything new."""
+        # Asked for each message whether they are empty: what they stand in is at hand.
+        self._stored, self._volatile = self.returned.stored.shelves, self.returned.volatile
         self.waiting: deque[int] = deque()
         """Non-persistent messages that were never assigned."""
         self.ready: deque[Consumer] = deque()
@@ -101,13 +102,12 @@ class Plain:
 
     def give_back(self, order: int, serial: int, key: int) -> None:
         """Put a key back in its old order, if it is not there and does not come in its turn."""
-        if key < self.cursor and key not in self.returned_keys:
-            self.returned_keys.add(key)
-            heapq.heappush(self.returned, (order, serial, key))
+        if key < self.cursor:
+            self.returned.put(order, serial, key)
 
     def is_at_hand(self, sequence: int) -> bool:
         """Whether it was given back, or comes in its turn."""
-        return sequence in self.returned_keys or sequence >= self.cursor
+        return sequence in self.returned or sequence >= self.cursor
 
     def skip_to(self, sequence: int) -> None:
         """Go on from a sequence, if that is further."""
@@ -115,8 +115,9 @@ class Plain:
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget what was given back and what waits."""
-        known = (self.waiting, self.returned, self.returned_keys)
-        self.waiting, self.returned, self.returned_keys = deque(), [], ShelvedSet()
+        waiting, self.waiting = self.waiting, deque()
+        known = (waiting, *self.returned.empty())
+        self._stored, self._volatile = self.returned.stored.shelves, self.returned.volatile
         return known
 
     def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
@@ -128,7 +129,8 @@ class Plain:
         next_key = self.next_key
         flag_through = queue.flag_through
         redelivered = self._custody.redelivered.shelves
-        returned, withheld = self.returned, self._custody.withheld.shelves
+        stored, volatile = self._stored, self._volatile
+        withheld = self._custody.withheld.shelves
         passed_over = 0
         left = count_max
         while ready:
@@ -144,7 +146,7 @@ class Plain:
                 if passed_over >= count_max:
                     return False
                 continue
-            if returned or withheld:
+            if stored or volatile or withheld:
                 passed_over += self.pass_over(count_max - passed_over)
                 if passed_over >= count_max:
                     return False
@@ -163,7 +165,7 @@ class Plain:
             # As `Queue.is_flagged` says it, without a call for each message.
             flagged: int = 0 < key <= flag_through
             if redelivered and not flagged:
-                flagged = key in redelivered.get(shelf, NO_SHELF)
+                flagged = redelivered.get(shelf, 0) & SLOT_BITS[key & SLOT_MASK]
             if flagged:
                 queue.redelivered_total += 1
                 flagged = queue.delivery_count(key)
@@ -181,7 +183,7 @@ class Plain:
 
     def next_key(self) -> int:
         """Take the next message to dispatch and give its key, 0 if there is none now."""
-        if self.returned:
+        if self._stored or self._volatile:
             key = self._next_returned()
             if key:
                 return key
@@ -207,9 +209,7 @@ class Plain:
     def _next_returned(self) -> int:
         """Take the first of what was given back that somebody may have, 0 if there is none."""
         withheld, transients = self._custody.withheld, self._queue.transients
-        while self.returned:
-            key = heapq.heappop(self.returned)[2]
-            self.returned_keys.discard(key)
+        while key := self.returned.pop():
             if key in withheld:
                 continue
             if key in transients or self._index.is_live(key):
@@ -239,13 +239,11 @@ class Plain:
         passed = 0
         returned, withheld = self.returned, self._custody.withheld
         transients, index = self._queue.transients, self._index
-        while returned and passed < count_max:
-            key = returned[0][2]
+        while (key := returned.first()) and passed < count_max:
             is_there = key in transients or index.is_live(key)
             if is_there and key not in withheld:
                 return passed
-            heapq.heappop(returned)
-            self.returned_keys.discard(key)
+            returned.pop()
             passed += 1
         sequence, end = self.cursor, self._lasting.next_sequence
         while withheld and sequence < end and passed < count_max:

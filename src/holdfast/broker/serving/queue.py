@@ -278,18 +278,18 @@ class Queue:
         if due_ms and not (key > 0 and self.has_ended(key)) and self.custody.rest(key, due_ms):
             self.leadership.rests(self)
 
-    def wake(self, now_ms: int, count_max: int) -> int:
-        """Let so many of what is due be dispatched; gives when the next is, 0 if nothing rests."""
+    def wake(self, now_ms: int, count_max: int) -> tuple[int, int]:
+        """Let so many of what is due be dispatched; gives how many, and when the next is, or 0."""
         custody = self._custody
         if custody is None or custody.comebacks is None:
-            return 0
+            return 0, 0
         keys = custody.comebacks.due(now_ms, count_max)
         custody.withheld.difference_update(keys)
         # Whoever had them is known already.
         self.give_back(keys, redelivered=True)
         if keys:
             self.touch()
-        return custody.comebacks.soonest
+        return len(keys), custody.comebacks.soonest
 
     def give_back(self, keys: list[int], *, redelivered: bool, client: str | None = None) -> None:
         """

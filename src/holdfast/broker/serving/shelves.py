@@ -10,7 +10,7 @@ come and go together, so a shelf is full or soon gone. What is asked for each me
 `shelves` itself, by `key >> SHELF_SHIFT`, which saves a call.
 
 Invariants:
-    An empty shelf stands alone: it is kept where single messages come and go.
+    An empty shelf of a mapping stands alone: it is kept where single messages come and go.
     A shelf of which few are left takes no more room than those few need.
 
 Lives on the leader only and may vanish; nothing here is lasting state.
@@ -18,6 +18,7 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, MutableMapping, MutableSet, Sequence
 from itertools import chain, repeat
@@ -25,6 +26,9 @@ from typing import Any, Final, TypeVar
 
 SHELF_SHIFT: Final = 9
 _SIZE: Final = 1 << SHELF_SHIFT
+SLOT_MASK: Final = _SIZE - 1
+SLOT_BITS: Final = tuple(1 << slot for slot in range(_SIZE))
+"""The bit of a key on its shelf, where a shelf is one number: by `key & SLOT_MASK`."""
 _FEW: Final = _SIZE >> 4
 """Python's own containers give no room back: a full shelf takes 18 KB, whatever is taken off it."""
 LOOKED_AT: Final = frozenset({0, _FEW})
@@ -43,18 +47,6 @@ class _Mappings(dict[int, dict[int, V]]):
     def __missing__(self, number: int) -> dict[int, V]:
         _drop_empty(self)
         shelf: dict[int, V] = {}
-        self[number] = shelf
-        return shelf
-
-
-class _Sets(dict[int, set[int]]):
-    """The same, of keys alone."""
-
-    __slots__ = ()
-
-    def __missing__(self, number: int) -> set[int]:
-        _drop_empty(self)
-        shelf: set[int] = set()
         self[number] = shelf
         return shelf
 
@@ -149,70 +141,119 @@ class Shelves(MutableMapping[int, V]):
 
 
 class ShelvedSet(MutableSet[int]):
-    """A set of keys."""
+    """A set of keys: of each shelf a bit for each key, so a full one takes 100 bytes."""
 
     __slots__ = ("shelves",)
 
     def __init__(self, keys: Collection[int] = ()) -> None:
-        self.shelves: dict[int, set[int]] = _Sets()
-        """By the keys that stand on it: `key >> SHELF_SHIFT`."""
+        self.shelves: dict[int, int] = {}
+        """By the keys that stand on it: `key >> SHELF_SHIFT`; none is empty."""
         self.update(keys)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, int) and key in self.shelves.get(key >> SHELF_SHIFT, NO_SHELF)
+        if not isinstance(key, int):
+            return False
+        return bool(self.shelves.get(key >> SHELF_SHIFT, 0) & SLOT_BITS[key & SLOT_MASK])
 
     def __iter__(self) -> Iterator[int]:
-        return chain.from_iterable(self.shelves.values())
+        for number, bits in self.shelves.items():
+            left = bits
+            while left:
+                lowest = left & -left
+                left ^= lowest
+                yield (number << SHELF_SHIFT) + lowest.bit_length() - 1
 
     def __len__(self) -> int:
-        return sum(map(len, self.shelves.values()))
+        return sum(map(int.bit_count, self.shelves.values()))
 
     def __bool__(self) -> bool:
-        return any(self.shelves.values())
+        return bool(self.shelves)
 
     def add(self, value: int) -> None:
         """Put a key on its shelf."""
-        self.shelves[value >> SHELF_SHIFT].add(value)
+        number = value >> SHELF_SHIFT
+        self.shelves[number] = self.shelves.get(number, 0) | SLOT_BITS[value & SLOT_MASK]
 
     def discard(self, value: int) -> None:
         """Take a key off, if it is there."""
         if self.shelves:
-            self._take(value >> SHELF_SHIFT, (value,))
+            self._take(value >> SHELF_SHIFT, SLOT_BITS[value & SLOT_MASK])
 
     def update(self, keys: Collection[int]) -> None:
         """Put many on their shelves."""
         for number, some in _by_shelf(keys):
-            self.shelves[number].update(some)
+            self.shelves[number] = self.shelves.get(number, 0) | _bits_of(some)
 
     def difference_update(self, keys: Collection[int]) -> None:
         """Take many off, as far as they are there."""
         if not self.shelves:
             return
         for number, some in _by_shelf(keys):
-            self._take(number, some)
+            if number in self.shelves:
+                self._take(number, _bits_of(some))
 
     def pop(self) -> int:
         """Take any of them."""
-        number, shelf = self.shelves.popitem()
-        key = shelf.pop()
-        if shelf:
-            self.shelves[number] = shelf
-        return key
+        number, bits = self.shelves.popitem()
+        lowest = bits & -bits
+        if bits != lowest:
+            self.shelves[number] = bits ^ lowest
+        return (number << SHELF_SHIFT) + lowest.bit_length() - 1
 
-    def _take(self, number: int, keys: Collection[int]) -> None:
-        shelf = self.shelves.get(number)
-        if shelf is None:
-            return
-        before = len(shelf)
-        shelf.difference_update(keys)
-        if not shelf:
-            if len(self.shelves) > 1:
-                del self.shelves[number]
-        elif len(shelf) <= _FEW < before:
-            self.shelves[number] = shelf.copy()
+    def _take(self, number: int, bits: int) -> None:
+        left = self.shelves.get(number, 0) & ~bits
+        if left:
+            self.shelves[number] = left
+        else:
+            self.shelves.pop(number, None)
 
 
-def _drop_empty(shelves: dict[int, dict[int, V]] | dict[int, set[int]]) -> None:
+class OrderedKeys(ShelvedSet):
+    """A set of which the lowest key is at hand."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        """Heap of the shelves there are; may have some that are gone, or twice."""
+        super().__init__()
+
+    def add(self, value: int) -> None:
+        """Put a key on its shelf."""
+        number = value >> SHELF_SHIFT
+        if number not in self.shelves:
+            if len(self._numbers) > 2 * len(self.shelves) + _FEW:
+                self._numbers = sorted(self.shelves)
+            heapq.heappush(self._numbers, number)
+        super().add(value)
+
+    def update(self, keys: Collection[int]) -> None:
+        """Put many on their shelves."""
+        for key in keys:
+            self.add(key)
+
+    def first(self) -> int:
+        """Give the lowest key, which is above zero as all are; 0 if there is none."""
+        numbers, shelves = self._numbers, self.shelves
+        while numbers:
+            bits = shelves.get(numbers[0], 0)
+            if bits:
+                return (numbers[0] << SHELF_SHIFT) + (bits & -bits).bit_length() - 1
+            heapq.heappop(numbers)
+        return 0
+
+
+def _bits_of(keys: list[int]) -> int:
+    """Give a bit for each key of one shelf, in order."""
+    if len(keys) > _FEW and len(set(keys)) == keys[-1] - keys[0] + 1:
+        return ((1 << (keys[-1] - keys[0] + 1)) - 1) << (keys[0] & SLOT_MASK)
+    bits = 0
+    for key in keys:
+        bits |= SLOT_BITS[key & SLOT_MASK]
+    return bits
+
+
+def _drop_empty(shelves: dict[int, dict[int, V]]) -> None:
     """Give up the shelf that stands alone and empty, before there is another one."""
     if len(shelves) == 1 and not any(shelves.values()):
         shelves.clear()

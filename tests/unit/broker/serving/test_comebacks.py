@@ -58,14 +58,3 @@ def test_what_is_settled_or_purged_is_not_woken() -> None:
     comebacks.rest(8, 10)
     assert comebacks.empty()
     assert (comebacks.soonest, comebacks.due(10, 10)) == (0, [])
-
-
-def test_to_look_for_what_is_due_is_bounded() -> None:
-    """However much has rested until now that is settled by then; the others come after it."""
-    comebacks = Comebacks()
-    for key in range(1, 101):
-        comebacks.rest(key, 10)
-    comebacks.forget(range(1, 100))
-    assert comebacks.due(10, 40) == []
-    assert comebacks.soonest == 10
-    assert [*comebacks.due(10, 40), *comebacks.due(10, 40)] == [100]
