@@ -17,6 +17,7 @@ from holdfast.journal.repair import LogRepair
 from holdfast.journal.scanner import LogScanner
 from holdfast.replication import repair
 from holdfast.replication.beginning import Beginning
+from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.run_proof import RunProof
 from holdfast.replication.state import State
 from holdfast.server import damaged_entries
@@ -81,6 +82,10 @@ def _guess_from_what_is_behind() -> list[Patch]:
     return [(LogScanner, "_damaged_entries", damaged)]
 
 
+def _ask_whole_entries_alone() -> list[Patch]:
+    return [(ReplicatedLog, "_last_with_header", lambda self, _index: self.last_index + 1)]
+
+
 def _keep_the_old_state() -> list[Patch]:
     return [(ReplicatedStore, "is_begun_anew", lambda _self: False)]
 
@@ -136,6 +141,12 @@ ABLATIONS = [
         "guess the term of a lost entry from what is behind it",
         _guess_from_what_is_behind,
         ("bit flip", "unreadable sector", "misdirected write", "crash", "power cut"),
+        topology="three",
+    ),
+    Ablation(
+        "bound the term of a lost entry by whole entries behind it alone",
+        _ask_whole_entries_alone,
+        ("cut tail", "crash"),
         topology="three",
     ),
     Ablation(

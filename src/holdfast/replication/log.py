@@ -264,14 +264,27 @@ class ReplicatedLog:
             return True
 
     def _behind_damage(self, index: int) -> int:
-        """The first entry behind a damaged one that is not; one farther behind after repairs."""
+        """
+        An entry behind a damaged one whose term is known; past the log's end if there is none.
+
+        It is the first one that is not damaged, one farther behind after repairs; or else the last
+        one that has its header still, and has lost its body only.
+        """
         first, behind = self._run
         if not first <= index < behind:
             behind = index + 1
             while behind in self.damaged:
                 behind += 1
+            if behind > self.last_index:
+                behind = self._last_with_header(index)
             self._run = (index, behind)
         return behind
+
+    def _last_with_header(self, index: int) -> int:
+        for behind in range(self.last_index, index, -1):
+            if not self.is_guessed(behind):
+                return behind
+        return self.last_index + 1
 
     def newest_of_kind(self, kind: int) -> tuple[Entry | None, int]:
         """

@@ -152,6 +152,25 @@ def test_lost_headers_at_the_beginning_prove_no_difference(member, lost, mended)
 
 
 @pytest.mark.promise("F17")
+@pytest.mark.parametrize("rotten", [(6,), (5, 6), (4, 6)])
+def test_a_header_behind_damage_tells_though_its_body_is_rotten(member, rotten) -> None:
+    """All to the log's end is damaged. What of it still has a header bounds the terms before it."""
+    bench = member(terms=[2] * 5)
+    others = [bench.journal.entry(index) for index in range(1, 7)]
+    lose_headers(bench, *(it for it in range(2, 7) if it not in rotten))
+    bench.state.term = 3
+    for index in rotten:
+        place = bench.journal.place_of(index)
+        bench.disk.flip_bit(place.path, (place.byte + place.size - 1) * 8)
+        bench.state.log.damaged.add(index)
+
+    message = AppendRequest(3, 1, 1, others[0].chain, 0, 0, 1.0, others[1:3])
+    follower.on_append(bench.state, "b", message)
+
+    assert 6 == bench.journal.last_index
+
+
+@pytest.mark.promise("F17")
 @pytest.mark.parametrize("lost", [(3, 6), (3, 4), (3, 4, 5, 6)])
 def test_whoever_was_cut_off_proves_nothing_with_what_it_put_there(member, lost) -> None:
     """It continues the entry before as well; only the entry behind tells the two apart."""
