@@ -43,10 +43,14 @@ fi
 # The build tools first, at their pinned versions, then everything without build isolation:
 # an isolated build would fetch a setuptools of its own choice.
 pip="$venv/bin/python -m pip --disable-pip-version-check -qq"
-$pip install --constraint constraints.txt --upgrade pip setuptools
-$pip install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+$pip install --no-compile --constraint constraints.txt --upgrade pip setuptools
+$pip install --no-compile --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+# pip compiles one module after the other, and half of them are other projects' tests, a hundred
+# simulated services, and what mypy has as machine code.
+"$venv/bin/python" -m compileall -qq -j 0 -x '/(tests|moto|mypy|mypyc)/' "$packages" || true
 # `trials` is not installed with the product: what proves it is imported from this repository.
-pwd > "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trials.pth"
+pwd > "$packages/trials.pth"
 
 # The data pipeline runs on Spark, and Spark on Java 17 or newer. Everything else works without.
 java_is_new_enough() {
