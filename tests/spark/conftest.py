@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from holdfast.spark.session import spark_session
 from holdfast.testing.local_cluster import LocalCluster
+from trials.pipeline.standalone_spark import JAVA_OPTIONS
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-"""For every driver that a test starts: each query is short, and optimizing what Java compiles cost
-more of the cores than it saved."""
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+"""For every driver that a test starts."""
 
 
 TIMEOUT_SECONDS = 400

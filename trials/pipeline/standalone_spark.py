@@ -22,8 +22,14 @@ import pyspark
 from holdfast.testing.free_ports import free_ports
 
 START_SECONDS = 120.0
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For processes that live for seconds: the second compiler would not be done before they end."""
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""
+For processes that live for seconds, and whose queries are short: the second compiler would not be
+done before they end, and of what a start costs a fifth was to prove Spark's own classes sound.
+"""
 
 
 class StandaloneSpark:
