@@ -29,9 +29,9 @@ from trials.promises.evidence import save_scenarios, stamp
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(240)]
 
 SEED = 20261121
-LOAD = WorkloadSettings(rate=150.0)
-"""What a fault meets is what is under way, and of that there is enough: with the 400 a second of
-`make chaos` a quarter of what a mix takes of the cores was for more of the same."""
+LOAD = WorkloadSettings(rate=100.0)
+"""What a fault meets is what is under way, and of that there is enough: with half as many messages
+more, this file took half as much more of the cores, for more of the same."""
 
 MIXES = {
     "three": (
@@ -123,7 +123,7 @@ def test_a_promise_that_is_broken_is_seen(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(FAULTS, "transfer", purge_queues)
     step = Step(fault="transfer", where="leader", seconds=0.0)
     schedule = Schedule(name="test", topology="three", seed=SEED, steps=(step,))
-    report = run_schedule(schedule, tmp_path / "run", RunSettings(), lambda text: None)
+    report = run_schedule(schedule, tmp_path / "run", RunSettings(load=LOAD), lambda text: None)
 
     assert not report.is_good
     assert report.lost + report.verdict["vanished"] > 0

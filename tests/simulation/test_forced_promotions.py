@@ -62,6 +62,8 @@ def test_a_half_filled_copy_is_not_promoted_and_its_old_log_is(topology: str) ->
     """
     found: Counter[str] = Counter()
     for seed in range(1, 5):
+        if seed > SEEDS_MIN and found[HALF_FILLED] and found[LAGGED]:
+            break
         result = simulate(seed, focused(seed, [HALF_FILLED], topology=topology))
         assert "" == result.violation, f"seed {seed}"
         found += result.faults
@@ -110,6 +112,6 @@ def test_a_late_acknowledgement_settles_nothing_of_a_later_generation(
     monkeypatch.setattr(History, "deliver", deliver_whatever_the_id)
     ablation = BY_NAME["a generation has numbers of its own"]
     with without(ablation):
-        found = [simulate(seed, made_for(ablation, seed)).violation for seed in range(13, 21)]
+        found = (simulate(seed, made_for(ablation, seed)).violation for seed in range(13, 21))
 
-    assert any("was settled by nobody who had it" in violation for violation in found)
+        assert any("was settled by nobody who had it" in violation for violation in found)

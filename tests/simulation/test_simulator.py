@@ -38,7 +38,7 @@ from trials.troubles import RARE
 from trials.troubles.clocks import WEEKS
 from trials.troubles.long_sleeps import SLEEP
 
-SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "50"))
+SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "30"))
 FIRST_SEED = int(os.environ.get("SEED", "1"))
 BLOCK = 10
 
