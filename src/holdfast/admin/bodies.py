@@ -134,6 +134,7 @@ class StepOfMessages(BaseModel):
     through: int = Field(0, ge=0, le=_NUMBER_MAX)
     count_max: int = Field(1_000, ge=1, le=1_000)
     body_bytes_max: int = Field(0, ge=0, le=MiB)
+    dry_run: bool = False
 
 
 def read_body(body: bytes, kind: type[BodyT]) -> BodyT:

@@ -49,6 +49,9 @@ class MessageRequest:
     body_bytes_max: int = 0
     """Of each body so much is shown."""
 
+    dry_run: bool = False
+    """Only say to how many it would be done, and behind which one the next step goes on."""
+
 
 @dataclass(slots=True, kw_only=True)
 class MessageStep:
@@ -57,7 +60,7 @@ class MessageStep:
     queue: str
     action: str
     count: int = 0
-    """To so many it was done: browsed, moved, copied, removed."""
+    """To so many it was done, or would be: browsed, moved, copied, removed."""
 
     examined: int = 0
     in_delivery: int = 0

@@ -237,6 +237,8 @@ class Work:
         self._through = 0
         self.per_step = 1_000
         self._is_under_way = False
+        self._is_asked_again = False
+        """The last step may have been done before, and its answer lost."""
         self.is_done = False
         self.counts = dict.fromkeys(_COUNTS, 0)
 
@@ -250,21 +252,41 @@ class Work:
         """
         asked = self._wanted | {"after": self._after, "through": self._through}
         asked["count_max"] = min(self.per_step, self._left or self.per_step)
-        answer = self._asked(asked)
+        is_counted = self._left is not None and self._wanted["action"] != "browse"
+        answer = self._counted(asked) if is_counted else self._asked(asked)
         came_on = answer["after"] != self._after
         self._after, self._through = answer["after"], answer["through"]
         for name in self.counts:
             self.counts[name] += answer[name]
         self.is_done = answer["is_done"]
         if self._left is not None:
-            self._left -= answer["count"]
+            self._left -= answer.get("count_possible", answer["count"])
             self.is_done = self.is_done or self._left <= 0
         if not came_on and not self.is_done:
             time.sleep(_PAUSE_SECONDS)  # The cleaner is just there.
         return answer
 
+    def _counted(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """
+        Do a step of which no more may be done than is asked for, however often it is.
+
+        It is told how far those reach: asked for again it finds what is left of them, and no other.
+        """
+        looked = self._asked(asked | {"dry_run": True})
+        if not looked["count"]:
+            return looked
+        end = looked["through"] if looked["is_done"] else looked["after"]
+        done = self._asked(asked | {"through": end})
+        if self._is_asked_again:
+            done["count_possible"] = looked["count"]
+        return done | {
+            "through": looked["through"],
+            "is_done": done["is_done"] and looked["is_done"],
+        }
+
     def _asked(self, asked: dict[str, Any]) -> dict[str, Any]:
         ends_at = time.monotonic() + self._patience_seconds
+        self._is_asked_again = False
         while True:
             try:
                 answer = self._nodes[0].change("POST", "/messages", asked)
@@ -278,6 +300,7 @@ class Work:
                     self._is_under_way = True
                 return answer
             time.sleep(_PAUSE_SECONDS)
+            self._is_asked_again = True
             self._nodes.append(self._nodes.pop(0))
 
     def _is_right(self) -> bool:

@@ -98,7 +98,9 @@ class MessageSteps:
         look = _Look(self._broker, self._store, self._clock, queue, wanted, selection, done)
         async with self._one_at_a_time:
             await look.run()
-        if look.picked:
+        if wanted.dry_run:
+            done.count += sum(map(len, look.picked.values()))
+        elif look.picked:
             await self._stored(look.write)
         return done
 

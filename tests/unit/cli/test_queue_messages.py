@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -64,11 +65,66 @@ def test_steps_go_on_where_the_last_one_ended(cluster, run, monkeypatch) -> None
 
 def test_no_more_are_asked_for_than_were_named(cluster, run, monkeypatch) -> None:
     """Also where a step does fewer than it might."""
-    steps = Steps(monkeypatch, cluster, told(900, 900), told(300, 1_200), told(0, 1_300))
+    steps = Steps(
+        monkeypatch,
+        cluster,
+        *(told(1_000, 1_100), told(900, 900)),
+        *(told(0, 1_000), told(300, 1_400), told(300, 1_400, is_done=True)),
+        told(0, 1_500),
+    )
     assert run("messages", "remove", "q", "--count", "1200", "--yes", "--json") == 0
-    assert [body["count_max"] for _, body in steps.asked] == [1_000, 300]
+    assert [
+        (body["after"], body["count_max"], body["through"], body.get("dry_run", False))
+        for _, body in steps.asked
+    ] == [
+        (0, 1_000, 0, True),
+        (0, 1_000, 1_100, False),
+        (900, 300, 90, True),
+        (1_000, 300, 90, True),
+        (1_000, 300, 1_400, False),
+    ]
     found = json.loads(run.out)
-    assert (found["action"], found["count"], found["after"]) == ("remove", 1_200, 1_200)
+    assert (found["action"], found["count"], found["after"]) == ("remove", 1_200, 1_400)
+
+
+@dataclass
+class LosingQueue:
+    """A queue on which steps are done, each answer of a change being lost at first."""
+
+    left: list[int]
+    lost: set[tuple[int, int]] = field(default_factory=set)
+
+    def send(self, body: dict[str, Any]) -> Answer:
+        end = body["through"] or max(self.left, default=0)
+        here = [it for it in self.left if body["after"] < it <= end]
+        some = here[: body["count_max"]]
+        is_done = len(some) == len(here)
+        after = some[-1] if some else body["after"]
+        answer = told(len(some), after, is_done=is_done, through=end)
+        if not body.get("dry_run"):
+            self.left = [it for it in self.left if it not in some]
+            if (body["after"], end) not in self.lost:
+                self.lost.add((body["after"], end))
+                raise LinkLostError("gone with its answer")
+        return Answer(200, answer)
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 10, 99])
+def test_no_more_are_done_than_were_named_though_answers_are_lost(
+    cluster, run, monkeypatch, count: int
+) -> None:
+    """A message more that is removed is lost; of what was done unseen fewer are told."""
+    queue = LosingQueue([*range(1, 11)])
+
+    def send(node: RemoteNode, method: str, path: str, body: Any = None) -> Answer:
+        if path != "/messages":
+            return cluster.send(node, method, path, body)
+        return queue.send(body)
+
+    monkeypatch.setattr(RemoteNode, "send", send)
+    monkeypatch.setattr(queue_messages.time, "sleep", lambda _: None)
+    assert run("messages", "remove", "q", "--count", str(count), "--yes") == 0
+    assert queue.left == [*range(1, 11)][count:]
 
 
 def test_while_the_leader_changes_it_waits_and_asks_the_others(cluster, run, monkeypatch) -> None:

@@ -267,6 +267,30 @@ def test_a_step_leaves_the_loop_to_others(tmp_path: Path, monkeypatch) -> None:
     assert len(pauses) >= 6
 
 
+@pytest.mark.parametrize("action", [MessageAction.MOVE, MessageAction.COPY, MessageAction.REMOVE])
+def test_a_dry_run_tells_how_far_a_step_would_come(tmp_path: Path, action: MessageAction) -> None:
+    """
+    And changes nothing. A step that goes no further is done to those, and once more to none.
+    """
+    target = "" if action is MessageAction.REMOVE else "b"
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(6))
+        await at_level(node)
+        asked = {"selector": "n > 0", "count_max": 2}
+        dry = await step(node, action, "a", target, dry_run=True, **asked)
+        assert (dry.count, dry.not_matching, dry.after, dry.is_done) == (2, 1, 3, False)
+        assert depths(node) == {"a": 6}
+        assert "b" not in node.administration.queue_names()
+        counts = [
+            (await step(node, action, "a", target, through=dry.after, **asked)).count
+            for _ in range(2)
+        ]
+        assert counts == [2, 0]
+
+    run(tmp_path, work)
+
+
 def test_steps_look_one_after_the_other(tmp_path: Path, monkeypatch) -> None:
     """
     However many ask: else each of them had a slice of the same turn of the loop.
