@@ -214,6 +214,7 @@ class Operations:
             NotLeaderError: This node does not lead.
             LimitReachedError: It asks for more than is allowed, or there are too many holds.
             RecordNotFoundError: What is to be kept is not in the log any more.
+            DestinationError: Somebody ended the hold at the same moment.
         """
         self._require_leader()
         return await self._node.keep_log(name, wanted)

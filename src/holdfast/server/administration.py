@@ -31,7 +31,7 @@ from holdfast.admin.status import (
     QueueStatus,
     SegmentStatus,
 )
-from holdfast.errors import NotLeaderError, QuorumLostError
+from holdfast.errors import DestinationError, NotLeaderError, QuorumLostError
 from holdfast.model.destination import Kind
 from holdfast.model.policies import Value
 from holdfast.model.records import HoldRecord
@@ -125,7 +125,10 @@ class Administration:
         self._require_serving()
         record = hold_record(self._parts, name, wanted)
         await self._stored(lambda reply: self._broker.keep_log(record, reply, b""))
-        return hold_statuses(self._parts, [self._broker.state.holds[name]])[0]
+        hold = self._broker.state.holds.get(name)
+        if hold is None:  # Of the same moment as this; what is told is what is.
+            raise DestinationError(f"there is no hold {name} any more: somebody ended it just now")
+        return hold_statuses(self._parts, [hold])[0]
 
     async def release_log(self, name: str) -> None:
         """End a hold; returns once that is committed."""

@@ -13,6 +13,7 @@ import pytest
 from holdfast.admin.metrics import Metrics
 from holdfast.admin.operations import Operations
 from holdfast.admin.slices import Slices
+from holdfast.admin.status import HoldRequest
 from holdfast.errors import (
     DestinationError,
     HoldfastError,
@@ -262,3 +263,21 @@ def test_who_reads_that_there_is_room_may_publish(tmp_path: Path) -> None:
         return node.administration.status().store.space, conductor.context.refusal
 
     assert run(tmp_path, work) == (("ok", None), 0)
+
+
+def test_a_hold_that_ends_as_it_is_set_is_told_as_ended(tmp_path: Path) -> None:
+    """Both are in one batch, and both are done before either asker hears of it."""
+    wanted = HoldRequest(
+        index=1, bytes_max=None, expiry_seconds=None, or_first=True, only_renews=False
+    )
+
+    async def work(node: Node) -> list[object]:
+        administration = node.administration
+        await administration.keep_log("r", wanted)
+        both = administration.keep_log("r", wanted), administration.release_log("r")
+        found = await asyncio.gather(*both, return_exceptions=True)
+        assert administration.status().holds == ()
+        return found
+
+    (kept, released), _ = run(tmp_path, work)
+    assert (type(kept), str(kept)[:18], released) == (DestinationError, "there is no hold r", None)
