@@ -81,10 +81,6 @@ class MessageSteps:
             NotLeaderError: The lead ended meanwhile; nothing is changed.
         """
         queue = self._broker.destinations.existing(wanted.queue)
-        selection = None
-        if wanted.selector:
-            identity = f"ID:{self._broker.moving.cluster}-{queue.number}-"
-            selection = selection_of(wanted.selector, queue.name, identity)
         if wanted.action is not MessageAction.BROWSE:
             self._require_possible(wanted)
         if self._broker.destinations.temporaries.queues.get(wanted.queue) is not None:
@@ -95,14 +91,22 @@ class MessageSteps:
             # What was asked for before is stored first, so that copies of a step whose answer was
             # lost are seen.
             await self._stored(lambda reply: self._broker.receipts.reply_after_pending(reply, b""))
-        look = _Look(self._broker, self._store, self._clock, queue, wanted, selection, done)
         async with self._one_at_a_time:
+            # To read a selector may take as long as many messages.
+            selection = self._selection(queue, wanted.selector)
+            look = _Look(self._broker, self._store, self._clock, queue, wanted, selection, done)
             await look.run()
         if wanted.dry_run:
             done.count += sum(map(len, look.picked.values()))
         elif look.picked:
             await self._stored(look.write)
         return done
+
+    def _selection(self, queue: Queue, selector: str) -> Selection | None:
+        if not selector:
+            return None
+        identity = f"ID:{self._broker.moving.cluster}-{queue.number}-"
+        return selection_of(selector, queue.name, identity)
 
     def _require_possible(self, wanted: MessageRequest) -> None:
         if not self._broker.moving.is_possible:

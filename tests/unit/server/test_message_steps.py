@@ -23,6 +23,7 @@ from holdfast.errors import (
 from holdfast.model.format_level import MOVES_LEVEL
 from holdfast.server import message_steps
 from holdfast.server.node import Node
+from holdfast.sessions.selection import Selection
 from tests.unit.server.whole_node import config, run, within
 from trials.clients.stomp_socket import StompSocket
 
@@ -296,23 +297,31 @@ def test_steps_look_one_after_the_other(tmp_path: Path, monkeypatch) -> None:
     However many ask: else each of them had a slice of the same turn of the loop.
     """
     monkeypatch.setattr(message_steps, "_SLICE_SECONDS", 0.0)
-    looked: list[int] = []
-    take = message_steps._Look._take
+    looked: list[object] = []
+    take, read = message_steps._Look._take, message_steps.selection_of
+
+    def noted_reading(*asked: str) -> Selection:
+        looked.append("selector")
+        return read(*asked)
 
     def noted(look: message_steps._Look, sequence: int) -> bool:
         looked.append(look._wanted.body_bytes_max)
         return take(look, sequence)
 
     monkeypatch.setattr(message_steps._Look, "_take", noted)
+    monkeypatch.setattr(message_steps, "selection_of", noted_reading)
 
     async def work(node: Node) -> None:
         await clients(node, sends(4))
         await at_level(node)
-        some = (step(node, MessageAction.BROWSE, body_bytes_max=one) for one in range(3))
-        await asyncio.gather(*some)
+        asked = [
+            step(node, MessageAction.BROWSE, body_bytes_max=one, selector="n >= 0")
+            for one in range(3)
+        ]
+        await asyncio.gather(*asked)
 
     run(tmp_path, work)
-    assert looked == [0] * 4 + [1] * 4 + [2] * 4
+    assert looked == [it for one in range(3) for it in ("selector", one, one, one, one)]
 
 
 def test_a_step_that_waited_for_others_ends_with_its_lead(tmp_path: Path, monkeypatch) -> None:
