@@ -32,7 +32,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from holdfast.admin.access import PROVEN, Access, Gate
-from holdfast.admin.leader_questions import Ask, LeaderQuestions
+from holdfast.admin.leader_questions import Ask, LeaderQuestions, written
 from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.message_api import MessageInterface
 from holdfast.admin.metrics_selection import CONTENT_TYPE, Selection, read_selection
@@ -131,7 +131,6 @@ class _Interface:
 
     def __init__(self, operations: Operations, ask: Ask) -> None:
         self._operations = operations
-        self._ask = ask
         self._metrics: Metrics | None = None
         """Made when they are asked for first: what makes them is imported then."""
         self._desk = Desk()
@@ -268,10 +267,12 @@ class _Interface:
         if address is None or FORWARDED_HEADER in request.headers:
             raise error
         try:
-            answer = await self._ask(address, request.method, _target(request), json.loads(body))
+            asked = address, request.method, _target(request), json.loads(body)
+            answer = await self._leader.change(*asked)
         except LinkLostError as lost:
             raise LinkLostError(f"{error}; {lost}") from lost
-        return JSONResponse(answer.body, status_code=answer.status)
+        pieces = await written(answer.body)
+        return Response(b"".join(pieces), status_code=answer.status, media_type="application/json")
 
     async def leaders_answer(self, request: Request) -> list[bytes] | None:
         """What the leader says to the same question, in pieces; None if it cannot be asked."""

@@ -4,7 +4,9 @@ What a node asks its leader for those who asked it: few questions at once, the s
 Whoever can reach the port may ask for the queues, and a question to another node takes a thread for
 as long as that node takes. The threads are those that read the log for its readers, write
 checkpoints and end the node: if strangers had all of them, the rest would wait behind them. So
-there are two at once; who gets no turn in time is told what this node knows by itself.
+there are two at once; who gets no turn in time is told what this node knows by itself. Changes that
+are passed on may wait for a quorum: of them there are two at once, too, and who gets no turn in
+time is to ask later.
 
 Owned by the loop.
 """
@@ -19,7 +21,7 @@ from typing import Any, Final
 
 from holdfast.admin.remote import Answer
 from holdfast.admin.slices import Slices, listed
-from holdfast.errors import LinkLostError
+from holdfast.errors import BusyError, LinkLostError
 
 Ask = Callable[[str, str, str, dict[str, Any] | None], Awaitable[Answer]]
 """Ask another node: its address, method, path with query, body."""
@@ -27,16 +29,19 @@ Ask = Callable[[str, str, str, dict[str, Any] | None], Awaitable[Answer]]
 AT_ONCE_MAX: Final = 2
 TURN_SECONDS_MAX: Final = 1.0
 """How long a question waits for its turn."""
+CHANGE_TURN_SECONDS_MAX: Final = 5.0
+"""And a change: one takes milliseconds where there is a quorum."""
 
 
 class LeaderQuestions:
     """The questions of one node that its leader answers."""
 
-    __slots__ = ("_ask", "_turns", "_under_way")
+    __slots__ = ("_ask", "_change_turns", "_turns", "_under_way")
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
+        self._change_turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._under_way: dict[tuple[str, str], asyncio.Task[list[bytes] | None]] = {}
 
     async def find(self, address: str, path: str) -> list[bytes] | None:
@@ -53,6 +58,27 @@ class LeaderQuestions:
             task.add_done_callback(forget)
         return await asyncio.shield(task)  # Whoever leaves does not take it from the others.
 
+    async def change(self, address: str, method: str, path: str, body: dict[str, Any]) -> Answer:
+        """
+        Pass a change on; gives the leader's answer.
+
+        Raises:
+            BusyError: Others are passed on, and wait.
+            LinkLostError: The leader does not answer.
+        """
+        try:
+            async with asyncio.timeout(CHANGE_TURN_SECONDS_MAX):
+                await self._change_turns.acquire()
+        except TimeoutError:
+            raise BusyError(
+                f"{AT_ONCE_MAX} changes are passed on to the leader already and wait for it; ask"
+                " the leader, or again later"
+            ) from None
+        try:
+            return await self._ask(address, method, path, body)
+        finally:
+            self._change_turns.release()
+
     async def _asked(self, address: str, path: str) -> list[bytes] | None:
         try:
             async with asyncio.timeout(TURN_SECONDS_MAX):
@@ -65,12 +91,18 @@ class LeaderQuestions:
             return None
         finally:
             self._turns.release()
-        return await _written(answer.body) if answer.status == HTTPStatus.OK else None
+        return await written(answer.body) if answer.status == HTTPStatus.OK else None
 
 
-async def _written(body: dict[str, Any]) -> list[bytes]:
-    """Write the leader's queues anew, so many rows at a time: a page of long names takes long."""
-    queues = body.pop("queues", None)
-    if queues is None:  # It was about something else, of which there is little.
+async def written(body: dict[str, Any]) -> list[bytes]:
+    """
+    Write anew what another node has answered, in slices.
+
+    Its longest list goes out row by row: a page of long names takes long, messages have bodies.
+    """
+    lists = {name: len(value) for name, value in body.items() if isinstance(value, list)}
+    if not lists:
         return [json.dumps(body).encode()]
-    return await listed(body, "queues", queues, Slices(), as_row=lambda row: row)
+    longest = max(lists, key=lambda name: lists[name])
+    head = {name: value for name, value in body.items() if name != longest}
+    return await listed(head, longest, body[longest], Slices(), 1, as_row=lambda row: row)

@@ -29,7 +29,7 @@ class Leader:
         self.answer: Answer | LinkLostError = Answer(200, {"queues": list(QUEUES), "next": None})
 
     async def ask(self, address: str, method: str, path: str, body: object) -> Answer:
-        assert (address, method, body) == ("b:1", "GET", None)
+        assert (address, method, body) in {("b:1", "GET", None), ("b:1", "POST", "change")}
         self.asked.append(path)
         self.under_way += 1
         self.most = max(self.most, self.under_way)
@@ -67,6 +67,32 @@ def test_however_many_ask_few_threads_wait_for_the_leader(monkeypatch: pytest.Mo
         found = [await each for each in asking]
         assert sum(each is not None for each in found) == AT_ONCE_MAX
         assert await questions.find("b:1", "/queues?after=41"), "later there is room again"
+
+    with_leader(scenario)
+
+
+def test_however_many_changes_are_passed_on_few_threads_wait_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    A leader without a quorum takes a minute for each; who finds no turn is told to come later.
+    """
+    monkeypatch.setattr(leader_questions, "CHANGE_TURN_SECONDS_MAX", 0.01)
+
+    async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
+        asked: Any = ("b:1", "POST", "/messages", "change")
+        asking = [asyncio.create_task(questions.change(*asked)) for _ in range(20)]
+        _, waiting = await asyncio.wait(asking, timeout=5, return_when="FIRST_COMPLETED")
+        while len(waiting) > AT_ONCE_MAX:
+            _, waiting = await asyncio.wait(waiting, timeout=5, return_when="FIRST_COMPLETED")
+        assert leader.most == AT_ONCE_MAX
+        question = asyncio.create_task(questions.find("b:1", "/queues"))
+        leader.may_answer.set()
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        assert sorted({type(it).__name__ for it in found}) == ["Answer", "BusyError"]
+        assert sum(isinstance(it, Answer) for it in found) == AT_ONCE_MAX
+        assert await question, "questions have turns of their own"
+        assert await questions.change(*asked) == leader.answer, "later there is room again"
 
     with_leader(scenario)
 

@@ -133,3 +133,22 @@ def test_what_is_looked_at_is_told_one_by_one(node) -> None:
     node.shown = [{"sequence": 1, "headers": {"a": "b"}}, {"sequence": 2, "headers": {}}]
     _, answer = step(node, BODY | {"action": "browse"})
     assert answer["messages"] == node.shown
+
+
+def test_what_is_passed_on_is_written_in_slices(node, monkeypatch) -> None:
+    """A look has megabytes: written at once they hold up who only passes them on."""
+    node.be(role="follower", leader="b")
+    rows = [{"sequence": number, "body_base64": "QUJD"} for number in range(20)]
+    rests: list[Slices] = []
+
+    async def rest(slices: Slices) -> None:
+        rests.append(slices)
+
+    monkeypatch.setattr(Slices, "rest", rest)
+    wire = Wire()
+    wire.answer = Answer(200, {"messages": rows, "count": 20, "more": []})
+    expected = {"messages": rows, "count": 20, "more": []}
+    assert step(node, BODY, wire=wire) == (200, expected)
+    assert len(rests) == 20
+    wire.answer = Answer(409, {"error": {"code": "refused", "message": "no"}})
+    assert step(node, BODY, wire=wire) == (409, wire.answer.body)
