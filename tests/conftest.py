@@ -58,7 +58,7 @@ def _nodes_forked() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Share the files out among processes, those of Spark among two; see there."""
+    """Share the files out among processes, those of Spark to one or two; see there."""
     if config.getvalue("dist") != "loadfile":
         return None
     from tests.side_by_side import FilesInTurn

@@ -1,18 +1,21 @@
 """
 Which test process gets which tests: files as they stand in the order, with two exceptions.
 
-Spark is one process of Java for each test process, which takes a gigabyte and more and both cores
-of a small machine: so tests of Spark go to two processes, however many there are, and the others
-run what mostly waits, real brokers, beside them. And a few long files of tests that share nothing
-are given out test by test: at the end no process has minutes of work while the others have none.
+Spark is one process of Java for each test process, which takes a gigabyte and more, both cores of a
+small machine, and 25 s of a processor before it is quick: so one process has the tests of Spark,
+and the others run what mostly waits, real brokers, beside it. Only when nothing else is left does
+one more have Spark, and no third. And a few long files of tests that share nothing are given out
+test by test: at the end no process has minutes of work while the others have none.
 
 Invariants:
-    At most `SPARK_PROCESSES` of the processes that are there ever get a test of Spark.
+    At most `SPARK_PROCESSES` of the processes that are there ever get a test of Spark, and only one
+    while there is anything else.
     The tests of any other file run in one process, in their order: they share servers.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final
 
 from xdist.scheduler import LoadFileScheduling
@@ -62,7 +65,9 @@ class FilesInTurn(LoadFileScheduling):
         super()._assign_work_unit(node)
 
     def _next_for(self, node: WorkerController) -> str | None:
-        may_spark = node in self._with_spark or len(self._with_spark) < SPARK_PROCESSES
-        return next(
-            (scope for scope in self.workqueue if may_spark or not scope.startswith(SPARK)), None
-        )
+        spark = (scope for scope in self.workqueue if scope.startswith(SPARK))
+        others = (scope for scope in self.workqueue if not scope.startswith(SPARK))
+        if node in self._with_spark or not self._with_spark:
+            return next(chain(spark, others), None)
+        may_spark = len(self._with_spark) < SPARK_PROCESSES
+        return next(chain(others, spark if may_spark else ()), None)

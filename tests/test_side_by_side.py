@@ -72,6 +72,19 @@ def test_spark_is_in_two_processes_and_a_file_in_one() -> None:
         assert [run for run in runs if run] == [[it for it in names if it.startswith(file)]]
 
 
+def test_spark_is_in_one_process_while_there_is_anything_else() -> None:
+    """Another Java costs what a file of tests does: it is started when nothing is left but that."""
+    names: list[str] = []
+    for number in range(6):
+        names += named(f"{SPARK}test_{number}.py", 3)
+        names += named(f"tests/integration/test_{number}.py", 9)
+    scheduler, processes = shared_out(names, 3)
+    run_all(scheduler, processes, names)
+
+    assert [it for it in names if SPARK in it] == processes[0].done[:18]
+    assert all(SPARK not in it for process in processes[1:] for it in process.done)
+
+
 def test_where_all_is_spark_the_others_end() -> None:
     """Nobody waits for what is not given to it."""
     names = [name for number in range(5) for name in named(f"{SPARK}test_{number}.py", 2)]
