@@ -56,7 +56,7 @@ check-format:
 check-lint:
 	@echo "check: lint"; $(BIN)/ruff check --quiet .
 check-types:
-	@echo "check: types"; $(BIN)/mypy --num-workers 2 --no-error-summary
+	@echo "check: types"; $(BIN)/mypy --no-error-summary
 check-imports:
 	@echo "check: imports"; $(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
 check-spelling:
