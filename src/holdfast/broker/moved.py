@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from holdfast.broker.lasting.sequence_index import SequenceIndex
-from holdfast.model.facts import MessageFacts, Origin
+from holdfast.model.facts import Attributes, MessageFacts, Origin
 from holdfast.model.records import MessageRecord, MoveRecord
 
 
@@ -34,17 +34,24 @@ def as_moved(
         content.producer_sequence,
     )
     moved.stored_at = content.stored_at
-    before = content.facts or MessageFacts()
-    attributes = before.attributes
-    if attributes is not None:
-        expires_ms = 0 if move.clears_expiry else attributes.expires_ms
-        attributes = attributes._replace(failures=0, expires_ms=expires_ms)
     was = f"ID:{cluster}-{move.queue_number}-{move.source_of(sequence)}"
     origin = Origin(move.cause, move.queue_name, was)
-    moved.facts = replace(
-        before, attributes=attributes, origin=origin, places=(), skips=b"", due_ms=None
-    )
+    moved.facts = facts_elsewhere(content.facts, origin, clears_expiry=move.clears_expiry)
     return moved
+
+
+def facts_elsewhere(
+    before: MessageFacts | None, origin: Origin, *, clears_expiry: bool
+) -> MessageFacts:
+    """Give the facts of a message that comes to another queue: what it is, not where it stood."""
+    facts = before or MessageFacts()
+    attributes = facts.attributes
+    if attributes is not None:
+        expires_ms = 0 if clears_expiry else attributes.expires_ms
+        attributes = attributes._replace(failures=0, expires_ms=expires_ms)
+        if attributes == Attributes():
+            attributes = None
+    return replace(facts, attributes=attributes, origin=origin, places=(), skips=b"", due_ms=None)
 
 
 class ReadsRecords(Protocol):

@@ -11,11 +11,10 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from holdfast.broker.committing import Committing
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.moved import facts_elsewhere
 from holdfast.broker.outputs import Replier
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.routing import Routing
@@ -30,7 +29,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import UnknownDeliveryError
-from holdfast.model.facts import Cause, MessageFacts, Origin
+from holdfast.model.facts import Cause, Origin
 from holdfast.model.format_level import FACTS_LEVEL
 from holdfast.model.records import DeadLetterRecord, MessageRecord
 
@@ -259,9 +258,7 @@ class Settling:
         send(dead_letters, record.headers, record.body, replier, None)
         sent = receipts.batch.records[place]
         assert type(sent) is MessageRecord
-        # What it was is kept; where it stood, and from when on, is over.
-        before = record.facts or MessageFacts()
-        sent.facts = facts = replace(before, origin=origin, places=(), skips=b"", due_ms=None)
+        sent.facts = facts = facts_elsewhere(record.facts, origin, clears_expiry=False)
         receipts.batch.size_bytes += facts.size
         receipts.uncommitted_bytes += facts.size
 
