@@ -50,12 +50,14 @@ class Returning:
 
     __slots__ = (
         "_destinations",
+        "_now",
         "_policies",
         "_receipts",
         "_routing",
         "_sending",
         "_settings",
         "_state",
+        "_wall",
     )
 
     def __init__(
@@ -76,11 +78,22 @@ class Returning:
         self._routing = routing
         self._sending = sending
         self._policies = policies
+        self._wall = self._now = 0
+        """What the clock said last, and what was taken for the time, in microseconds."""
 
     @property
     def now_ms(self) -> int:
-        """The time, in milliseconds since the epoch; it never runs back over a failover."""
-        return max(self._sending.now_microseconds, self._state.timestamp) // 1000
+        """
+        The time, in milliseconds since the epoch; it never runs back over a failover.
+
+        Nor does it stand still until a clock that was put back has come so far again: it goes on,
+        half as fast, so that what rests comes.
+        """
+        wall = self._sending.now_microseconds
+        passed = max(0, wall - self._wall) // 2
+        self._wall = wall
+        self._now = max(wall, self._state.timestamp, self._now + passed)
+        return self._now // 1000
 
     def due_of(self, subscription: Subscription, key: int, said: Rejection) -> int | None:
         """

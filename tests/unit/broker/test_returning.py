@@ -150,6 +150,30 @@ def test_it_rests_until_it_is_due_and_those_behind_it_go_on(five, new_client) ->
     assert five.first.counts[6:] == [(2, 2)]
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_clock_that_is_put_back_lets_nothing_rest_for_so_long(five, new_client, is_new) -> None:
+    """The time of the log was ahead by a week: it goes on, and half as fast, until it is right."""
+    ahead = (T0 + 7 * 24 * 3_600_000) * 1000
+    five.broker.sending.now_microseconds = ahead
+    five.broker.give_back(five.subscription, 2, ahead // 1000 + 100, five.first, None)
+    five.turn()
+    client = five.first
+    if is_new:
+        five.fail_over()
+        client = new_client()
+        five.subscribe(client=client)
+        five.turn()
+    five.state.timestamp = ahead
+    came = []
+    for milliseconds in (0, 199, 201):
+        five.broker.sending.now_microseconds = (T0 + milliseconds) * 1000
+        five.broker.wake()
+        five.turn()
+        came.append(len(client.keys))
+    assert came == ([4, 4, 5] if is_new else [5, 5, 6])
+    assert client.keys[-1] == 2
+
+
 def test_what_rests_can_be_acknowledged_late_and_does_not_come_then(five) -> None:
     """Whoever had it and rejected it says after all that it is done."""
     five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)
