@@ -47,7 +47,7 @@ $(STAMP): pyproject.toml constraints.txt tools/setup.sh
 	@touch $@
 
 check: setup ## format, lint, types, import contracts, spelling: changes no file
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync \
+	@$(MAKE) --no-print-directory --keep-going --output-sync $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 2) \
 		check-types check-format check-lint check-imports check-spelling
 
 # Each check runs and reports even when an earlier one failed.
@@ -66,7 +66,10 @@ format: setup ## format every file and fix what ruff can fix by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: check test-measured test-rest ## everything CI runs: check, all tests, and what they show of the promises
+# The check of types is one process for half a minute: the first tests have the other processor.
+test: setup ## everything CI runs: check, all tests, and what they show of the promises
+	@$(MAKE) --no-print-directory --jobs 2 check test-measured
+	@$(MAKE) --no-print-directory test-rest
 	@$(BIN)/python -m trials.promises --check
 
 test-quick: setup ## unit and property tests, tidiness, architecture: a minute
