@@ -48,6 +48,12 @@ MiB: Final = 1024 * 1024
 RANGE_ENTRIES_MAX: Final = 200_000
 """A task takes a segment, or so many entries of one."""
 
+ENDED_COUNT_MIN: Final = 4
+"""So many small ranges are merged where the log has gone on beyond their stretch: no more come."""
+
+GROUPS_MAX: Final = 16
+"""So many merged ranges are written at once: an archiver has the log to follow meanwhile."""
+
 TASKS_END_SECONDS: Final = 5.0
 """Spark looks every 2 s whether a task is to end, and gives its worker 2 s more."""
 
@@ -66,7 +72,7 @@ class ArchiveSettings:
     """Neighbouring ranges of so many bytes of the log are merged; 0 leaves them alone."""
 
     compact_count_min: int = 32
-    """So many small ranges must have gathered before they are merged."""
+    """So many small ranges must have gathered before they are merged, as long as more may come."""
 
     accept_gap: bool = False
     """
@@ -428,7 +434,7 @@ def compact(
     catalogue = reader.catalogue()
     if catalogue.breaks:
         return 0
-    groups = mergeable(catalogue.ranges, settings)
+    groups = mergeable(catalogue.ranges, settings)[:GROUPS_MAX]
     if not groups:
         return 0
     task = partial(merge_range, archive=archive, compression=settings.compression)
@@ -446,15 +452,24 @@ def mergeable(ranges: tuple[Manifest, ...], settings: ArchiveSettings) -> list[l
     """
     Find runs of at least `compact_count_min` ranges that together make one good file.
 
+    Where no more can come, as the log has gone on, fewer do: else ranges of some MiB stayed small
+    for ever.
+
     Where a run begins and ends at the latest is a place in the log, the same for whoever looks and
     whatever is merged already. So of two merged ranges one holds all of the other, or nothing.
     """
     if not settings.compact_bytes:
         return []
     groups: dict[int, list[Manifest]] = {}
-    place = 0
+    place = newest = 0
     for manifest in ranges:
+        newest = place // settings.compact_bytes
         if manifest.log_bytes < settings.compact_bytes:
-            groups.setdefault(place // settings.compact_bytes, []).append(manifest)
+            groups.setdefault(newest, []).append(manifest)
         place += manifest.log_bytes
-    return [each for each in groups.values() if len(each) >= settings.compact_count_min]
+    ended = min(ENDED_COUNT_MIN, settings.compact_count_min)
+    return [
+        each
+        for stretch, each in groups.items()
+        if len(each) >= (settings.compact_count_min if stretch == newest else ended)
+    ]

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.manifests import Catalogue, Manifest, resolve
 from holdfast.spark.log.source import LogPosition
-from holdfast.spark.pipelines.archive import RANGE_ENTRIES_MAX, ArchiveSettings, mergeable, plan
+from holdfast.spark.pipelines.archive import (
+    RANGE_ENTRIES_MAX,
+    ArchiveSettings,
+    MiB,
+    mergeable,
+    plan,
+)
 from holdfast.spark.pipelines.written_ranges import LogRange, WrittenRange, joined
 
 CHAIN = "aa" * 16
@@ -153,15 +159,44 @@ def test_small_neighbours_are_merged() -> None:
     assert [] == mergeable((), settings)
 
 
+@pytest.mark.parametrize("size", [1, 8, 16])
+def test_where_no_more_can_come_fewer_are_merged(size: int) -> None:
+    """
+    A stretch of the log has few ranges of some MiB: they stayed small for ever, and were thousands.
+    """
+    (made,) = archived((1, 1)).ranges
+    ranges = tuple(
+        replace(made, first_index=first, last_index=first, log_bytes=size * MiB)
+        for first in range(1, 1_000)
+    )
+    groups = mergeable(ranges, ArchiveSettings())
+    per_stretch = 64 // size
+    assert [len(each) for each in groups[:-1]] == [per_stretch] * (len(groups) - 1)
+    assert len(ranges) - sum(map(len, groups)) < 32, "all that may still become more"
+
+
+def test_few_that_are_large_are_left_alone() -> None:
+    """
+    To write them again costs more than it spares.
+    """
+    (made,) = archived((1, 1)).ranges
+    ranges = tuple(
+        replace(made, first_index=first, last_index=first, log_bytes=30 * MiB)
+        for first in range(1, 100)
+    )
+    assert [] == mergeable(ranges, ArchiveSettings())
+
+
 @given(
+    counts=st.sampled_from((2, 4, 32)),
     sizes=st.lists(st.integers(1, 130), min_size=1, max_size=40),
     steps=st.lists(st.tuples(st.integers(1, 40), st.randoms(use_true_random=False)), max_size=8),
 )
 def test_of_two_merged_ranges_one_holds_the_other_or_nothing_of_it(
-    sizes: list[int], steps: list[tuple[int, Random]]
+    counts: int, sizes: list[int], steps: list[tuple[int, Random]]
 ) -> None:
     """Whoever merged, whatever was there then, and whatever of it was merged already."""
-    settings = ArchiveSettings(compact_bytes=100, compact_count_min=2)
+    settings = ArchiveSettings(compact_bytes=100, compact_count_min=counts)
     (made,) = archived((1, 1)).ranges
     there = {
         (first, first): replace(made, first_index=first, last_index=first, log_bytes=size)
