@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.spark.archive.places import with_hadoop_options
+from holdfast.spark.log.holds import held_for_a_while
 from holdfast.spark.pipelines.stretches import gaps_of, load_stretches
 from holdfast.spark.source.open_source import open_source
 from holdfast.spark.source.options import read_options
@@ -97,17 +98,23 @@ def make_report(spark: SparkSession, source: dict[str, str]) -> Report:
     """
     options = with_hadoop_options(spark, source)
     options |= {"view": "events", "columns": _EVENT_COLUMNS}
-    source_of_all = open_source(read_options(options))
-    position = source_of_all.position()
-    events = load_stretches(spark, options, source_of_all)
-    found = summarize(events)
+    asked = read_options(options)
+    log = open_source(asked)
+    # What Spark has read and lost again, as with an executor, it reads once more.
+    with held_for_a_while(log, "report") as kept_from:
+        position = log.position()
+        first_index = max(position.first_index, kept_from)
+        # It goes on growing, and what is counted is what is said to be.
+        through = min(asked.end_index or position.last_index, position.last_index)
+        options["end_index"] = str(max(through, 1))
+        found = summarize(load_stretches(spark, options, log))
     found["source"] = {
         "place": source.get("url") or source.get("path"),
         "cluster_id": position.cluster_id,
-        "first_index": position.first_index,
+        "first_index": first_index,
         "last_index": position.last_index,
-        "is_complete": position.first_index <= 1,
-        "missing": gaps_of(source_of_all),
+        "is_complete": first_index <= 1,
+        "missing": gaps_of(log),
         "is_part": any(key.startswith(("start_", "end_")) for key in source),
     }
     return found
