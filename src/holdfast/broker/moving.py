@@ -35,7 +35,8 @@ class Moving:
         self._state = state
         self._receipts = receipts
         self.closed_through = 0
-        """What has its bytes in records up to this one is not moved now: the cleaner is there."""
+        """What has its bytes in records up to this one is not moved now: the cleaner is there, or
+        was, and these go."""
         self.cluster = ""
         """Short name of the cluster's identity: part of every message id."""
 

@@ -89,8 +89,8 @@ class Cleaner:
         """What is left to carry on before the segment may go."""
         self.learner_holds = LearnerHolds(broker, store, settings)
         self.reader_holds = ReaderHolds(broker, settings)
-        self._given_up_through = 0
-        """The last entry of which this leadership has said that it may go."""
+        self._given_up_through = self._given_up_record = 0
+        """The last entry and record of which this leadership has said that they may go."""
         self._is_low = False
         """Whether space was low when this segment was begun."""
         self.budget_bytes = 0.0
@@ -119,8 +119,8 @@ class Cleaner:
 
     def stop(self) -> None:
         """Forget what was under way."""
+        self._given_up_through = self._given_up_record = 0
         self._leave()
-        self._given_up_through = 0
         self.stuck_at = 0
         self.damage.forget()
         self.look_again_at = 0.0
@@ -192,7 +192,7 @@ class Cleaner:
         """Forget the segment that is being gone through."""
         self.next_index = self.through_index = 0
         self.records = self.homeless = self.moved = None
-        self.broker.moving.closed_through = 0
+        self.broker.moving.closed_through = self._given_up_record
 
     def _look(self, now: float) -> bool:
         """Start with a segment if it is time to look for one, and cleaning pays."""
@@ -385,7 +385,8 @@ class Cleaner:
         self.damage.forget()
         self.next_index = 0
         self.homeless = self.moved = None
-        self.broker.moving.closed_through = 0
+        # What still lives there is leaving: a copy of it would stand without its bytes.
+        self.broker.moving.closed_through = self._given_up_record = self.through_record
         if self.through_index >= self.round_through:
             self._end_round()
 

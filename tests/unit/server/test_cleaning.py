@@ -712,3 +712,23 @@ def test_where_what_was_moved_cannot_be_read_the_segment_is_begun_anew(busy, mon
         clean(busy)
     assert busy.store.first_index == 3
     assert len(begun) >= 2
+
+
+def test_what_leaves_with_its_segment_is_not_copied_any_more(busy) -> None:
+    """
+    Its acknowledgement is on its way, so it was not written again: a copy would have no bytes.
+    """
+    queue, cleaner = busy.broker.queue("q"), busy.conductor.cleaner
+    home = queue.index.record_number(1)
+    busy.store.is_writing = True  # All of it is one entry.
+    busy.consumer.data_received(b"ACK\nid:1-1\n\n\0")
+    busy.conductor.turn()
+    for _ in range(20):
+        busy.clock.now += 1
+        cleaner.step(busy.clock.now)
+        if cleaner.leaving_through:
+            break
+    assert cleaner.through_record >= home == queue.index.record_number(1)
+    assert busy.broker.moving.is_closed(queue, 1)
+    cleaner.stop()
+    assert not busy.broker.moving.is_closed(queue, 1)
