@@ -82,6 +82,19 @@ class ExecutorKills:
         self.killed.append(worker)
         return worker
 
+    def strike_driver(self, driver: int, seconds: float = WAIT_SECONDS) -> None:
+        """
+        Wait until a worker has stopped, and kill the group of its driver, and then the worker.
+
+        Raises:
+            TimeoutError: None came there.
+        """
+        worker = self._stopped(seconds)
+        os.killpg(driver, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have noticed by itself
+            os.kill(worker, signal.SIGKILL)
+        self.killed.append(driver)
+
     def _stopped(self, seconds: float) -> int:
         deadline = time.monotonic() + seconds
         while not (taken := list(self.folder.glob(f"{TAKEN}*"))):
