@@ -27,7 +27,7 @@ from trials.simulation.generations import GIVEN_UP, UNDONE
 from trials.simulation.late_consumer import LATE
 from trials.simulation.simulator import Result, simulate
 from trials.simulation.workload import RENEWED
-from trials.troubles import RARE
+from trials.troubles import DRAWN
 from trials.troubles.forced_promotions import AWAKE, CUT_SHORT, RETURNED
 from trials.troubles.long_outages import BROUGHT_UP, WITNESS_OUTAGE
 from trials.troubles.promoted_together import SITE_BACK
@@ -39,7 +39,7 @@ FAULTS = (
     *DESTRUCTIVE,
     *LAST,
     *OPERATORS,
-    *RARE,
+    *DRAWN,
     "message delayed",
     "message lost",
     "message doubled",

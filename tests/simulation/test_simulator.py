@@ -34,7 +34,7 @@ from trials.simulation.greedy_clients import QUEUES
 from trials.simulation.simulated_clock import SimulatedClock, Timeline
 from trials.simulation.simulator import simulate
 from trials.simulation.workload import RENEWED
-from trials.troubles import RARE
+from trials.troubles import DRAWN
 from trials.troubles.clocks import WEEKS
 from trials.troubles.long_sleeps import SLEEP
 
@@ -333,7 +333,7 @@ def test_plans_cover_every_kind_and_every_topology() -> None:
     plans = [plan(seed) for seed in range(1200)]
 
     assert {it.topology for it in plans} == set(TOPOLOGIES)
-    assert {kind for it in plans for kind in it.kinds} == {*SAFE, *DESTRUCTIVE, *OPERATORS, *RARE}
+    assert {kind for it in plans for kind in it.kinds} == {*SAFE, *DESTRUCTIVE, *OPERATORS, *DRAWN}
     assert {it.ending for it in plans} == {"", *LAST} == {"", *ENDINGS}
     assert set(Nemesis._ACTIONS) == {*SAFE, *DESTRUCTIVE, *OPERATORS, *UNDETECTED}
 

@@ -17,7 +17,9 @@ from trials.safeguards import (
     limits,
     logs,
     membership,
+    moves,
     policies,
+    returns,
     strangers,
 )
 from trials.safeguards.ablation import Ablation
@@ -35,6 +37,8 @@ ABLATIONS: list[Ablation] = [
     *limits.ABLATIONS,
     *logs.ABLATIONS,
     *membership.ABLATIONS,
+    *moves.ABLATIONS,
     *policies.ABLATIONS,
+    *returns.ABLATIONS,
     *strangers.ABLATIONS,
 ]

@@ -14,6 +14,7 @@ Invariants (each violation is raised with its name):
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, Entry
 from holdfast.model.limits import FLOOR_ID
@@ -25,16 +26,39 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     ForgetProducerRecord,
     MessageRecord,
+    MoveRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
     Record,
+    ReturnCause,
+    ReturnedRecord,
 )
 from holdfast.replication.membership import Membership, decode_membership
 from holdfast.store.record_codec import decode_records
 from trials.simulation.history import History, ViolationError
 
 DEAD_LETTERS = "ActiveMQ.DLQ"
+
+
+_TO_BLAME = (ReturnCause.REJECTED, ReturnCause.TIMEOUT, ReturnCause.LOST_ALONE)
+_COUNT_MAX = 255
+
+
+class Returned(NamedTuple):
+    """How often a message came back, how often it is to blame, and until when it rests."""
+
+    attempts: int = 0
+    failures: int = 0
+    due_ms: int = 0
+
+    def again(self, due_ms: int, cause: ReturnCause) -> Returned:
+        """Once more."""
+        failures = self.failures + (cause in _TO_BLAME)
+        return Returned(min(self.attempts + 1, _COUNT_MAX), min(failures, _COUNT_MAX), due_ms)
+
+
+NEVER = Returned()
 
 
 def token_of(body: bytes) -> str:
@@ -57,8 +81,13 @@ class CommittedLog:
         self.settled: dict[tuple[int, int], str] = {}
         self.removed: dict[tuple[int, int], str] = {}
         """What operators took off its queue, by the token."""
+        self.moved: set[tuple[int, int]] = set()
+        """What operators moved to another queue."""
+        self.returns: dict[tuple[int, int], Returned] = {}
+        """What of the live messages came back so far."""
         self.identities: dict[str, list[tuple[int, int]]] = {}
-        """By token: where the message was put; several only for producers without numbers."""
+        """By token: where the message was put or moved to; put several times only for producers
+        without numbers."""
         self.names: dict[int, str] = {}
         self.tokens: dict[tuple[int, int], str] = {}
         self.memberships: list[tuple[int, Membership]] = []
@@ -118,6 +147,7 @@ class CommittedLog:
             if place not in self.live:
                 raise ViolationError("S18", f"{token} was written again after it had ended")
             self.live[place] = index
+            self._check_counts(record, place)
             return
         if place in self.tokens:
             raise ViolationError("S9", f"{token} has the place {place} of {self.tokens[place]}")
@@ -138,6 +168,21 @@ class CommittedLog:
             sent[note.unit] = sent.get(note.unit, 0) + 1
         if note.is_aborted:
             raise ViolationError("S14", f"{token} was rolled back and is in the log")
+
+    def _check_counts(self, record: MessageRecord, place: tuple[int, int]) -> None:
+        """A copy by the cleaner says how often its message came back, and until when it rests."""
+        facts = record.facts
+        attributes = None if facts is None else facts.attributes
+        said = Returned(
+            record.redelivery_count,
+            0 if attributes is None else attributes.failures,
+            0 if facts is None else facts.due_ms or 0,
+        )
+        known = self.returns.get(place, NEVER)
+        if said != known:
+            raise ViolationError(
+                "S18", f"{self.tokens[place]} came back {known} and was written again with {said}"
+            )
 
     def _is_twice(self, token: str, queue_number: int) -> bool:
         """Whether a message that must be stored once is stored again, and not as a dead letter."""
@@ -194,6 +239,40 @@ class CommittedLog:
             self._history.check_settled(name, place, self.tokens[place])
             self.settled[place] = self.tokens[place]
 
+    def _return(self, record: ReturnedRecord) -> None:
+        for sequence in record.sequences:
+            place = (record.queue_number, sequence)
+            if place in self.live:
+                before = self.returns.get(place, NEVER)
+                self.returns[place] = before.again(record.due_ms, record.cause)
+
+    def _move(self, record: MoveRecord) -> None:
+        """Let messages stand elsewhere, or nowhere, if an operator has asked for it."""
+        for run in record.runs:
+            for place in range(run.length):
+                source = (record.queue_number, run.first + place)
+                if source in self.live:
+                    self._history.check_moved(source, self.names.get(record.queue_number, ""))
+                    target = (record.target_number, run.target_first + place)
+                    self._move_one(source, target, is_copy=record.is_copy)
+
+    def _move_one(self, source: tuple[int, int], target: tuple[int, int], *, is_copy: bool) -> None:
+        token = self.tokens[source]
+        if target[0]:
+            if target in self.tokens:
+                raise ViolationError("S9", f"{token} has the place {target} of another")
+            self.tokens[target] = token
+            self.identities[token].append(target)
+            self.live[target] = self.live[source]  # There its bytes are.
+        if is_copy:
+            return
+        del self.live[source]
+        self.returns.pop(source, None)
+        if target[0]:
+            self.moved.add(source)
+        else:
+            self.removed[source] = token
+
     def _purge(self, record: PurgeRecord) -> None:
         self._remove(record.queue_number, record.through_sequence)
 
@@ -225,8 +304,10 @@ class CommittedLog:
         DeleteQueueRecord: _delete,
         QueueRecord: _queue,
         ForgetProducerRecord: _forget,
+        MoveRecord: _move,
         ProducerRecord: _producer,
         PurgeRecord: _purge,
+        ReturnedRecord: _return,
     }
 
     def is_committed(self, token: str) -> bool:

@@ -73,6 +73,8 @@ class History:
         self.settled_at: dict[bytes, float] = {}
         self.removals: dict[int, list[Removal]] = {}
         """By queue number: what operators asked to be removed."""
+        self.moving: set[tuple[int, int]] = set()
+        """Queue number and sequence of what operators asked to be moved, copied or removed."""
         self.short_lived: set[str] = set()
         """Producers that are carried on without a message of theirs in this log."""
         self.doubtful: set[str] = set()
@@ -191,6 +193,11 @@ class History:
         if all(removal.through != through for removal in self.removals.get(queue_number, ())):
             what = name if through is None else f"up to {through} of {name}"
             raise ViolationError("S6", f"{what} was removed, and nobody asked")
+
+    def check_moved(self, place: tuple[int, int], name: str) -> None:
+        """The same of a single message that is moved."""
+        if place not in self.moving:
+            raise ViolationError("S6", f"message {place[1]} of {name} was moved, and nobody asked")
 
 
 def sequence_of(message_id: bytes) -> int:

@@ -53,7 +53,7 @@ class RareTrouble:
     act: Callable[[Nemesis], bool]
     """Strike once; whether it happened. What happens later is counted by `world.count`."""
     chance: float
-    """The share of seeds, of those it is possible in, that have it."""
+    """The share of seeds, of those it is possible in, that have it; 0: only plans made for it."""
     weight: int = 3
     """How often it comes in such a seed, beside its other kinds."""
     topologies: tuple[str, ...] = ()

@@ -50,15 +50,34 @@ class Timeline:
 class SimulatedClock:
     """One machine's clocks; they outlive its processes."""
 
-    __slots__ = ("_base", "_rate", "_since", "_timeline", "wall_offset_seconds")
+    __slots__ = (
+        "_base",
+        "_rate",
+        "_since",
+        "_timeline",
+        "_wall_offset_seconds",
+        "wall_ahead_seconds_max",
+    )
 
     def __init__(self, timeline: Timeline, *, start: float = 0.0) -> None:
         self._timeline = timeline
         self._rate = 1.0
         self._since = timeline.now
         self._base = start
-        self.wall_offset_seconds = 0.0
+        self._wall_offset_seconds = 0.0
+        self.wall_ahead_seconds_max = 0.0
+        """How far the wall clock ever was ahead of true time."""
+
+    @property
+    def wall_offset_seconds(self) -> float:
         """How far the wall clock is ahead of true time."""
+        return self._wall_offset_seconds
+
+    @wall_offset_seconds.setter
+    def wall_offset_seconds(self, seconds: float) -> None:
+        """Put the wall clock so far ahead of true time, or behind."""
+        self._wall_offset_seconds = seconds
+        self.wall_ahead_seconds_max = max(self.wall_ahead_seconds_max, seconds)
 
     def monotonic(self) -> float:
         """Return this machine's monotonic seconds."""
@@ -70,7 +89,7 @@ class SimulatedClock:
 
     def wall_microseconds(self) -> int:
         """Return this machine's wall clock in microseconds."""
-        true = self._timeline.now + self.wall_offset_seconds
+        true = self._timeline.now + self._wall_offset_seconds
         return _EPOCH_MICROSECONDS + int(true * 1e6)
 
     def run_at(self, rate: float) -> None:

@@ -128,6 +128,8 @@ class _WatchedStore(ReplicatedStore):
         super().applied(entry, cleaned_through)
         self.node.world.checkers.on_applied(self.node, entry)
         self.node.world.levels.on_applied(self.node, entry)
+        if self.node.world.places is not None:
+            self.node.world.places.on_applied(self.node, entry)
 
 
 class SimulatedNode:

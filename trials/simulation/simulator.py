@@ -37,6 +37,7 @@ from trials.simulation.faults import OPERATORS, KiB, Nemesis, Plan, plan
 from trials.simulation.greedy_clients import Crowd
 from trials.simulation.history import History, ViolationError
 from trials.simulation.levels import Levels
+from trials.simulation.places import Places
 from trials.simulation.policy_books import PolicyBooks
 from trials.simulation.simulated_clock import Timeline
 from trials.simulation.simulated_network import VERY_LATE_SECONDS, PeerNetwork
@@ -119,6 +120,8 @@ class Simulation:
         self.volatile = VolatileLedger()
         self.policies: PolicyBooks | None = None
         """What is said of destinations, if anything is."""
+        self.places: Places | None = None
+        """Where messages stand that came back or were moved, if any do."""
         self.mended_count = 0
         self.transcript: list[str] | None = [] if is_watched else None
         self._wire = hashlib.blake2b(digest_size=16)

@@ -30,12 +30,14 @@ from trials.troubles import (
     lost_ends,
     lost_promotions,
     membership,
+    moves,
     narrow_links,
     other_copies,
     policies,
     promoted_together,
     queue_operators,
     refused_removals,
+    returns,
     rot_alone,
     sealing,
     shut_out_together,
@@ -70,12 +72,14 @@ _ALL: tuple[RareTrouble, ...] = (
     *lost_ends.TROUBLES,
     *lost_promotions.TROUBLES,
     *membership.TROUBLES,
+    *moves.TROUBLES,
     *narrow_links.TROUBLES,
     *other_copies.TROUBLES,
     *policies.TROUBLES,
     *promoted_together.TROUBLES,
     *queue_operators.TROUBLES,
     *refused_removals.TROUBLES,
+    *returns.TROUBLES,
     *rot_alone.TROUBLES,
     *sealing.TROUBLES,
     *shut_out_together.TROUBLES,
@@ -88,3 +92,6 @@ _ALL: tuple[RareTrouble, ...] = (
     *wrong_lists.TROUBLES,
 )
 RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}
+"""All of them, by name; those without a chance only in plans that are made for them."""
+DRAWN: tuple[str, ...] = tuple(name for name, trouble in RARE.items() if trouble.chance)
+"""Those that seeds have by themselves."""

@@ -1,0 +1,41 @@
+"""
+Operators move, copy, remove and retry single messages, while leaders change and the log turns over.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.server import moved_contents
+from trials.simulation.faults import Plan, focused
+from trials.simulation.simulator import simulate
+from trials.troubles.moves import COPIED, MOVED, REMOVED, RETRIED
+
+FAILOVERS = ("crash", "power cut", "transfer", "pause", "partition", "heal network")
+SEEDS = range(1, 5)
+
+
+def plan(seed: int, *kinds: str) -> Plan:
+    made = focused(seed, (MOVED, *kinds))
+    made.kinds |= {MOVED: 10}
+    made.operations = 1_200
+    made.segment_bytes = 16 * 1024
+    return made
+
+
+@pytest.mark.parametrize("kinds", [FAILOVERS, ("wiped disk", "crash"), ("disk full", "crash")])
+def test_what_operators_move_stands_in_one_place(kinds: tuple[str, ...]) -> None:
+    """Nothing is lost and nothing doubled; what was moved away comes from there no more."""
+    results = [simulate(seed, plan(seed, *kinds)) for seed in SEEDS]
+
+    assert {""} == {result.violation for result in results}
+    for act in (MOVED, COPIED, REMOVED, RETRIED):
+        assert sum(result.faults[act] for result in results), act
+
+
+def test_bytes_that_go_with_the_old_log_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ablation: what was moved is not written again, as it does not stand where it was sent."""
+    monkeypatch.setattr(moved_contents, "moved_from", lambda *_arguments: iter(()))
+    found = (simulate(seed, plan(seed, *FAILOVERS)).violation for seed in range(1, 12))
+
+    assert next(filter(None, found), "").startswith(("S18", "S6"))

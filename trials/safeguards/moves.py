@@ -1,0 +1,105 @@
+"""
+Ablations of what keeps a moved message in one place, and its bytes in the log.
+
+The bytes stand where the message was sent, and its slot elsewhere: the cleaner must find it there,
+and nothing may pass it by on its way from one place to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+
+from holdfast.broker.lasting import state
+from holdfast.broker.lasting.moving import apply_move
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.moving import Moving
+from holdfast.broker.receipts import Receipts
+from holdfast.model.records import MoveRecord
+from holdfast.server import moved_contents
+from trials.safeguards.ablation import Ablation, Patch
+from trials.simulation.faults import Plan
+from trials.troubles.moves import MOVED
+
+_TROUBLE = (MOVED, "crash", "power cut", "transfer")
+
+
+def _leave_it_where_it_was() -> list[Patch]:
+    def apply(to: BrokerState, record: MoveRecord, number: int) -> None:
+        kept = copy(record)
+        kept.is_copy = True
+        apply_move(to, kept, number)
+
+    return [(state, "apply_move", apply)]
+
+
+def _write_nothing_of_it_again() -> list[Patch]:
+    return [(moved_contents, "moved_from", lambda *_arguments: iter(()))]
+
+
+def _wait_for_no_move() -> list[Patch]:
+    return [(Receipts, "newest_move", lambda _receipts: None)]
+
+
+def _move_past_the_cleaner() -> list[Patch]:
+    return [(Moving, "is_closed", lambda *_arguments: False)]
+
+
+def _write_again_what_is_leaving() -> list[Patch]:
+    def on_their_way(self: Receipts) -> Iterator[tuple[int, list[int]]]:
+        for queue in self.acknowledged_queues:
+            yield queue.number, queue.acknowledged
+        for batch in self._batches():
+            for record in batch.settling:
+                if type(record) is not MoveRecord:
+                    yield record.queue_number, record.sequences
+
+    return [(Receipts, "_on_their_way", on_their_way)]
+
+
+def _often(plan: Plan) -> None:
+    plan.kinds[MOVED] = 12
+
+
+def _let_the_log_turn_over(plan: Plan) -> None:
+    _often(plan)
+    plan.segment_bytes = 8 * 1024
+    plan.operations = max(plan.operations, 1_500)
+    plan.chaos_seconds = max(plan.chaos_seconds, 8.0)
+
+
+def _let_moves_be_long_on_their_way(plan: Plan) -> None:
+    """Cleaning must meet one: disks are slow, and nothing but this is going on."""
+    _let_the_log_turn_over(plan)
+    plan.operations = max(plan.operations, 2_500)
+    plan.pause_seconds = (0.02, 0.1)
+    plan.sync_seconds = (0.1, 0.3)
+
+
+ABLATIONS = [
+    Ablation("leave what is moved where it was", _leave_it_where_it_was, _TROUBLE, _often),
+    Ablation(
+        "write nothing again of what was moved",
+        _write_nothing_of_it_again,
+        _TROUBLE,
+        _let_the_log_turn_over,
+    ),
+    Ablation(
+        "clean without waiting for what is being moved",
+        _wait_for_no_move,
+        (MOVED,),
+        _let_moves_be_long_on_their_way,
+    ),
+    Ablation(
+        "move what the cleaner has not come by yet",
+        _move_past_the_cleaner,
+        (MOVED,),
+        _let_moves_be_long_on_their_way,
+    ),
+    Ablation(
+        "write again what is being moved away",
+        _write_again_what_is_leaving,
+        (MOVED,),
+        _let_moves_be_long_on_their_way,
+    ),
+]
