@@ -175,6 +175,7 @@ AS_DRAWN = [
     (96206402, "an entry that was mended, and not committed yet, was taken for a forgery"),
     (96203505, "what a leader had not committed yet was looked for among what is committed"),
     (96201998, "an entry that rots unread on a disk was missed where memory still had it"),
+    (96422599, "a leader was to know, led again, what it had asked for and not committed before"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

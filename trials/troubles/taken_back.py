@@ -60,7 +60,7 @@ class _Upgrade:
         self.last = last
         self.asking: SimulatedNode | None = None
         """The leader that asks for the new level."""
-        self.asked_index = 0
+        self.asked_index = self.asked_term = 0
 
     def begin(self, left: list[SimulatedNode]) -> None:
         """Upgrade one of these, and so on; then the last one."""
@@ -108,6 +108,7 @@ class _Upgrade:
             self._take_back(leader)
 
     def _take_back(self, leader: SimulatedNode) -> None:
+        self.asked_term = leader.driver.term
         self.last.stop(power=True)
         become(self.last, FIRST_LEVEL)
         self.world.count(TAKEN_BACK_LATE)
@@ -128,8 +129,11 @@ class _Upgrade:
     def _watch(self, end: float) -> None:
         """Of who leads it hears what is asked for, before it stores that."""
         last, leader = self.last, self.world.leader()
-        if leader not in {None, self.asking}:
-            self.asking = None  # It cannot know of what its log has and was not committed.
+        asking = self.asking
+        is_over = asking is not None and asking.driver.term != self.asked_term
+        if is_over or leader not in {None, asking}:
+            # Whoever leads next cannot know of what its log has and was not committed.
+            self.asking = None
         index = keeps_beyond(last, self.asked_index) if self.asking is not None else 0
         if index:
             raise ViolationError("F38", f"{last.name} keeps entry {index}, which it cannot read")
