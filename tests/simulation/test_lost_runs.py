@@ -62,6 +62,22 @@ def test_nothing_that_was_held_is_forgotten(steps: int, size: str, is_restarted:
     assert lived(size, steps, is_restarted=is_restarted) == []
 
 
+@pytest.fixture
+def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No header behind what is lost bounds its term, so that it is cut by a guess."""
+    monkeypatch.setattr(
+        ReplicatedLog, "_last_with_header", lambda self, _index: self.last_index + 1
+    )
+
+
+@pytest.mark.promise("F5")
+@pytest.mark.usefixtures("unbounded")
+def test_nothing_that_is_cut_by_a_guess_is_forgotten() -> None:
+    """As much counts as held until it is here again."""
+    assert not any(lived("large", steps, is_restarted=True) for steps in MOMENTS)
+
+
+@pytest.mark.usefixtures("unbounded")
 def test_without_the_claim_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ablation: what is cut by a guess is cut as what differs is."""
 

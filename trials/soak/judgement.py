@@ -2,11 +2,11 @@
 Whether a run was flat: by slope, robustly, stretch by stretch.
 
 Memory, handles and threads belong to a process in a role, so each stretch of one process in one
-role is judged behind its warm-up. Of a stretch that is long enough the whole first half is warm-up
-for memory: bounded books and the allocator's arenas take minutes to fill, a leak goes on. Memory is
-judged also over all lives of a node in the same role: what comes back larger after each restart is
-state that grows. The data folder outlives its process and
-is judged over the whole run.
+role is judged behind its warm-up, and its memory once the process has loaded what it may need some
+day. Of a stretch that is long enough the whole first half is warm-up for memory: bounded books and
+the allocator's arenas take minutes to fill, a leak goes on. Memory is judged also over all lives of
+a node in the same role: what comes back larger after each restart is state that grows. The data
+folder outlives its process and is judged over the whole run.
 
 A slope is the median of the slopes of all pairs of points (Theil and Sen): a third of the samples
 may be nonsense. The growth is forgiven up to a limit, and up to a share of the measure's own ups
@@ -23,11 +23,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby
 
+from holdfast.server.preparation import PREPARE_SECONDS
 from trials.soak.samples import NodeSample, Record
 from trials.soak.settings import Limit, Limits, SoakSettings
 
 _BINS_MAX = 60
 _POINTS_MIN = 6
+_PREPARED_SECONDS = PREPARE_SECONDS + 2.0
+"""So long after its start a process has loaded all: some 20 MiB, once, which is no leak."""
 Point = tuple[float, float]
 
 
@@ -167,15 +170,17 @@ def _judge_node(samples: list[NodeSample], settings: SoakSettings) -> Iterator[J
     by_role: dict[str, list[tuple[int, list[NodeSample]]]] = {}
     for life, role, stretch in stretches(samples):
         settled = _behind_warm_up(stretch, settings.warm_up)
-        by_role.setdefault(role, []).append((life, settled))
+        prepared = _prepared(samples, stretch)
+        loaded = _behind_warm_up(prepared, settings.warm_up)
+        by_role.setdefault(role, []).append((life, loaded))
         label = f"process {life}, {role}"
-        filled = _behind_warm_up(stretch, _filling_seconds(stretch, settings))
+        filled = _behind_warm_up(prepared, _filling_seconds(prepared, settings))
         yield from _judge_stretch(filled, "rss_bytes", label, settings)
         for measure in ("fds", "threads"):
             yield from _judge_stretch(settled, measure, label, settings)
-    for role, settled_lives in by_role.items():
-        if len({life for life, _ in settled_lives}) > 1:
-            whole = [sample for _, settled in settled_lives for sample in settled]
+    for role, loaded_lives in by_role.items():
+        if len({life for life, _ in loaded_lives}) > 1:
+            whole = [sample for _, loaded in loaded_lives for sample in loaded]
             label = f"all processes, {role}"
             yield from _judge_stretch(whole, "rss_bytes", label, settings)
     behind = _behind_warm_up(samples, settings.warm_up)
@@ -193,6 +198,14 @@ def stretches(samples: Sequence[NodeSample]) -> Iterator[tuple[int, str, list[No
             yield life, str(role), list(of_role)
 
 
+def _prepared(samples: Sequence[NodeSample], stretch: list[NodeSample]) -> list[NodeSample]:
+    """What of a stretch comes after its process has loaded all that it may need some day."""
+    if not stretch:
+        return []
+    began = next(sample.at for sample in samples if sample.pid == stretch[0].pid)
+    return [sample for sample in stretch if sample.at >= began + _PREPARED_SECONDS]
+
+
 def _behind_warm_up(samples: list[NodeSample], warm_up: float) -> list[NodeSample]:
     if not samples:
         return []
@@ -201,7 +214,7 @@ def _behind_warm_up(samples: list[NodeSample], warm_up: float) -> list[NodeSampl
 
 def _filling_seconds(stretch: list[NodeSample], settings: SoakSettings) -> float:
     """How long memory may still rise: half of the stretch, if that leaves enough to be judged."""
-    half = (stretch[-1].at - stretch[0].at) / 2
+    half = (stretch[-1].at - stretch[0].at) / 2 if stretch else 0.0
     return max(settings.warm_up, half) if half > settings.judged_min else settings.warm_up
 
 
