@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 
@@ -46,6 +47,9 @@ def test_a_call_that_is_broken_off_leaves_no_answer_behind(
     assert ended.tb is not None  # A failure that is still to be told keeps the connection alive.
     assert [5, 7] == [spark._jvm.java.lang.Math.max(1, number) for number in (5, 7)]
     assert spark.range(3).count() == 3
-    active = SparkSession.getActiveSession()
-    assert active is not None
-    assert active._jsparkSession.equals(spark._jsparkSession)
+    # Which session is the active one in the new thread of Java tells which sources are known there.
+    with pytest.raises(PySparkException) as refused:
+        spark.range(1).write.format("holdfast").mode("append").save()
+    assert "write with df.write.format" in str(
+        refused.value
+    )  # It is ours that says what is missing.
