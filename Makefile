@@ -34,7 +34,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-computing test-quick test-covered test-measured test-whole test-rest test-lowest test-python simulate ablations chaos promises storm spark-cluster soak \
+        format test test-quick test-covered test-measured test-whole test-rest test-lowest test-python simulate ablations chaos promises storm spark-cluster soak \
         demo demo-dr bench serve clean
 
 help: ## list the commands
@@ -66,15 +66,11 @@ format: setup ## format every file and fix what ruff can fix by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The rest waits for a third of its time. What only computes has the processors then, and says what
-# came of it when it is done.
+# The check of types is one process for half a minute: the first tests have the other processor.
 test: setup ## everything CI runs: check, all tests, and what they show of the promises
-	@$(MAKE) --no-print-directory --jobs 2 test-computing test-rest
+	@$(MAKE) --no-print-directory --jobs 2 check test-measured
+	@$(MAKE) --no-print-directory test-rest
 	@$(BIN)/python -m trials.promises --check
-
-test-computing: setup
-	@mkdir -p var && { nice -n 10 $(MAKE) --no-print-directory check test-measured > var/test-computing.txt 2>&1; \
-		code=$$?; cat var/test-computing.txt; exit $$code; }
 
 test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 	$(PYTEST) $(BESIDE) $(call existing,$(QUICK)) $(ARGS)
