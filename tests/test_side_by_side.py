@@ -54,12 +54,18 @@ def named(file: str, count: int) -> list[str]:
     return [f"{file}::test_{number}" for number in range(count)]
 
 
-def test_spark_is_in_two_processes_and_a_file_in_one() -> None:
-    """Each test runs once; what stands between is taken by who may have no Spark."""
+def mixed(others: int) -> list[str]:
+    """Six files of Spark, and behind each a file of so many other tests."""
     names: list[str] = []
     for number in range(6):
         names += named(f"{SPARK}test_{number}.py", 3)
-        names += named(f"tests/integration/test_{number}.py", 2)
+        names += named(f"tests/integration/test_{number}.py", others)
+    return names
+
+
+def test_spark_is_in_two_processes_and_a_file_in_one() -> None:
+    """Each test runs once; what stands between is taken by who may have no Spark."""
+    names = mixed(2)
     scheduler, processes = shared_out(names, 4)
     run_all(scheduler, processes, names)
 
@@ -74,10 +80,7 @@ def test_spark_is_in_two_processes_and_a_file_in_one() -> None:
 
 def test_spark_is_in_one_process_while_there_is_anything_else() -> None:
     """Another Java costs what a file of tests does: it is started when nothing is left but that."""
-    names: list[str] = []
-    for number in range(6):
-        names += named(f"{SPARK}test_{number}.py", 3)
-        names += named(f"tests/integration/test_{number}.py", 9)
+    names = mixed(9)
     scheduler, processes = shared_out(names, 3)
     run_all(scheduler, processes, names)
 

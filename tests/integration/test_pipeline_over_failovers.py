@@ -25,6 +25,7 @@ from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from trials.pipeline.at_request import AtRequest
+from trials.pipeline.filled_cluster import filled_cluster
 from trials.pipeline.paper_spark import PaperSpark
 from trials.pipeline.replayed_rows import replay_rows, rows_of
 from trials.pipeline.written_log import orders_log
@@ -39,13 +40,7 @@ REPLAYED: Final = 1_600
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with LocalCluster(tmp_path_factory.mktemp("failovers"), "three") as cluster:
-        cluster.start()
-        with blocking.connect(cluster.uri) as connection:
-            with connection.producer(f"/queue/{QUEUE}") as producer:
-                for body in SENT:
-                    producer.send(body)
-        cluster.wait_level()
+    with filled_cluster(tmp_path_factory.mktemp("failovers"), QUEUE, SENT) as cluster:
         yield cluster
 
 

@@ -18,6 +18,7 @@ from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from trials.pipeline.asked_nodes import AskedNodes
 from trials.pipeline.at_request import AtRequest
 from trials.pipeline.command_line import run
+from trials.pipeline.filled_cluster import filled_cluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -64,13 +65,7 @@ class AtEachQuestion(AtRequest):
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster that this module may hurt."""
-    with LocalCluster(tmp_path_factory.mktemp("failovers"), "three") as cluster:
-        cluster.start()
-        with blocking.connect(cluster.uri) as connection:
-            with connection.producer(f"/queue/{QUEUE}") as producer:
-                for body in SENT:
-                    producer.send(body)
-        cluster.wait_level()
+    with filled_cluster(tmp_path_factory.mktemp("failovers"), QUEUE, SENT) as cluster:
         yield cluster
 
 

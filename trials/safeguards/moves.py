@@ -18,6 +18,7 @@ from holdfast.broker.receipts import Receipts
 from holdfast.model.records import MoveRecord
 from holdfast.server import moved_contents
 from trials.safeguards.ablation import Ablation, Patch
+from trials.safeguards.bends import turn_the_log_over, turn_the_log_over_on_slow_disks
 from trials.simulation.faults import Plan
 from trials.troubles.moves import MOVED
 
@@ -63,17 +64,14 @@ def _often(plan: Plan) -> None:
 
 def _let_the_log_turn_over(plan: Plan) -> None:
     _often(plan)
-    plan.segment_bytes = 8 * 1024
-    plan.operations = max(plan.operations, 1_500)
-    plan.chaos_seconds = max(plan.chaos_seconds, 8.0)
+    turn_the_log_over(plan)
 
 
 def _let_moves_be_long_on_their_way(plan: Plan) -> None:
     """Cleaning must meet one: disks are slow, and nothing but this is going on."""
-    _let_the_log_turn_over(plan)
-    plan.operations = max(plan.operations, 2_500)
+    _often(plan)
+    turn_the_log_over_on_slow_disks(plan)
     plan.pause_seconds = (0.02, 0.1)
-    plan.sync_seconds = (0.1, 0.3)
 
 
 ABLATIONS = [

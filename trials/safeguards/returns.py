@@ -15,6 +15,7 @@ from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.queue import Queue
 from holdfast.model.records import ReturnedRecord
 from trials.safeguards.ablation import Ablation, Patch
+from trials.safeguards.bends import turn_the_log_over, turn_the_log_over_on_slow_disks
 from trials.simulation.faults import Plan
 from trials.simulation.returning_consumer import RETURNED
 
@@ -52,16 +53,13 @@ def _often(plan: Plan) -> None:
 
 def _let_the_log_turn_over(plan: Plan) -> None:
     _often(plan)
-    plan.segment_bytes = 8 * 1024
-    plan.operations = max(plan.operations, 1_500)
-    plan.chaos_seconds = max(plan.chaos_seconds, 8.0)
+    turn_the_log_over(plan)
 
 
 def _let_returns_be_long_on_their_way(plan: Plan) -> None:
     """Cleaning must meet one: disks are slow, and nothing but this is going on."""
-    _let_the_log_turn_over(plan)
-    plan.operations = max(plan.operations, 2_500)
-    plan.sync_seconds = (0.1, 0.3)
+    _often(plan)
+    turn_the_log_over_on_slow_disks(plan)
 
 
 ABLATIONS = [

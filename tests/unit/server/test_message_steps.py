@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -333,13 +334,7 @@ def test_a_step_that_waited_for_others_ends_with_its_lead(tmp_path: Path, monkey
         await clients(node, sends(3))
         await at_level(node)
 
-        async def leads_anew() -> None:
-            role = node.parts.conductor.role
-            role.end()
-            while not role.is_serving:
-                await asyncio.sleep(0)
-
-        pausing(monkeypatch, leads_anew)
+        pausing(monkeypatch, partial(leads_anew, node))
         found = await asyncio.gather(
             step(node, MessageAction.BROWSE),
             step(node, MessageAction.MOVE, "a", "b"),
@@ -447,6 +442,13 @@ def test_after_a_restart_and_after_cleaning_it_reads_the_same(tmp_path: Path) ->
     assert found[1:] == [found[0]] * 3
 
 
+async def leads_anew(node: Node) -> None:
+    role = node.parts.conductor.role
+    role.end()
+    while not role.is_serving:
+        await asyncio.sleep(0)
+
+
 def pausing(monkeypatch, work) -> None:
     """Do something, once, while a step pauses, which it does at every message."""
     monkeypatch.setattr(message_steps, "_SLICE_SECONDS", 0.0)
@@ -471,13 +473,7 @@ def test_a_step_ends_with_the_lead_under_which_it_began(
         await clients(node, sends(3))
         await at_level(node)
 
-        async def leads_anew() -> None:
-            role = node.parts.conductor.role
-            role.end()
-            while not role.is_serving:
-                await asyncio.sleep(0)
-
-        pausing(monkeypatch, leads_anew)
+        pausing(monkeypatch, partial(leads_anew, node))
         with pytest.raises(NotLeaderError):
             await step(node, action, "a", "b")
         assert depths(node) == {"a": 3}
