@@ -6,6 +6,8 @@ with six of them, without `headers`: (a) by the parser alone in one Python proce
 into its sink `noop`, beside Spark's own Parquet source on the same rows of six columns; and
 archived: (b) by the archive's own writer (parser and pyarrow's Parquet) in one Python process, and
 by Spark.
+(a) and (b) are also done by two processes at once, each a half: no two workers of Spark can do
+more, and two processors that are threads of one core are far from twice as quick as one.
 Spark's start-up is told apart, and everything runs once before it is measured. The peak memory of
 Spark's Python workers is sampled, for the whole log and for a tenth of it: it must not grow.
 
@@ -23,9 +25,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,6 +47,7 @@ from holdfast.spark.source.options import read_options
 from trials.pipeline.written_log import WrittenLog
 
 HEADERS = b"content-type:application/json\npersistent:true\ncorrelation-id:abc\n"
+QUEUES = {number: f"orders.{number}" for number in range(1, 5)}
 PER_ENTRY = 500
 SAMPLE_SECONDS = 0.05
 REACH_NOOP, REACH_ARCHIVE = 0.8, 1.5
@@ -65,7 +70,7 @@ class Log:
         text = (b'{"customer": 4711, "item": "espresso", "price": 2.80} ' * 20)[: self.body_bytes]
         half = self.body_bytes // 2
         with WrittenLog(self.directory, segment_bytes=64 * KIB * KIB) as log:
-            log.put(*(QueueRecord(queue, f"orders.{queue}") for queue in range(1, 5)))
+            log.put(*(QueueRecord(number, name) for number, name in QUEUES.items()))
             for start in range(0, self.messages, PER_ENTRY):
                 records = []
                 for n in range(start, min(start + PER_ENTRY, self.messages)):
@@ -115,30 +120,47 @@ class Result:
 
 def parse(log: Log, columns: dict[str, str]) -> None:
     """(a): what all of Spark's tasks do, one after the other in this process."""
-    reader = BatchReader(read_options({"path": str(log.directory), **columns}))
-    rows = 0
-    for partition in reader.partitions():
-        for batch in reader.read(partition):
-            rows += batch.num_rows
+    rows = parsed_rows(log, columns, slice(None))
     assert rows == log.messages, rows
+
+
+def parsed_rows(log: Log, columns: dict[str, str], part: slice) -> int:
+    """Parse some of the tasks' ranges; how many rows they have."""
+    reader = BatchReader(read_options({"path": str(log.directory), **columns}))
+    return sum(
+        batch.num_rows
+        for partition in list(reader.partitions())[part]
+        for batch in reader.read(partition)
+    )
 
 
 def write_parquet(log: Log, folder: Path) -> None:
     """(b): the archive's files, written range after range in this process."""
+    messages = written_messages(log, folder, slice(None))
+    assert messages == log.messages, messages
+
+
+def written_messages(log: Log, folder: Path, part: slice) -> int:
+    """Write the files of some ranges; how many messages they hold."""
     source = LogDirectory(str(log.directory))
     archive = Archive.open(str(folder))
     position = source.position()
-    names = source.queue_names()
     ends = [base - 1 for base in position.bases[1:]] + [position.last_index]
     messages = 0
-    for first, last in zip(position.bases, ends, strict=True):
+    for first, last in list(zip(position.bases, ends, strict=True))[part]:
         chain = chain_before_log(source, position) if first == position.first_index else None
         done = write_range(
-            LogRange(first, last, chain), source=source, archive=archive, names=names
+            LogRange(first, last, chain), source=source, archive=archive, names=QUEUES
         )
-        names |= done.queues
         messages += done.messages
-    assert messages == log.messages, messages
+    return messages
+
+
+def by_two(pool: Executor, log: Log, work: Callable[..., int], *others: Any) -> None:
+    """Let each of two processes do every other range."""
+    halves = [pool.submit(work, log, *others, slice(start, None, 2)) for start in (0, 1)]
+    done = sum(half.result() for half in halves)
+    assert done == log.messages, done
 
 
 def spark_noop(spark: Any, log: Log, columns: dict[str, str]) -> None:
@@ -251,8 +273,8 @@ def timed(work: Callable[[], None], rounds: int) -> list[float]:
     return found[1:]
 
 
-def measure(spark: Any, log: Log, folder: Path, rounds: int) -> list[Result]:
-    """All lines of one log."""
+def measure(spark: Any, pool: Executor, log: Log, folder: Path, rounds: int) -> list[Result]:
+    """All lines of one log; `pool` has two processes."""
 
     def parquet(write: Callable[[Path], None]) -> Callable[[], None]:
         def work() -> None:
@@ -266,6 +288,8 @@ def measure(spark: Any, log: Log, folder: Path, rounds: int) -> list[Result]:
     for name in ("", ", six columns"):
         seconds = timed(partial(parse, log, columns), rounds)
         found.append(Result(log, f"(a) parser, one process{name}", seconds))
+        seconds = timed(partial(by_two, pool, log, parsed_rows, columns), rounds)
+        found.append(Result(log, f"parser, two processes{name}", seconds))
         with SparkUse(log.messages * (rounds + 1)) as use:
             seconds = timed(partial(spark_noop, spark, log, columns), rounds)
         found.append(Result(log, f"Spark into noop{name}", seconds, use.bytes, use.cpu))
@@ -278,6 +302,9 @@ def measure(spark: Any, log: Log, folder: Path, rounds: int) -> list[Result]:
     found.append(Result(log, "Spark's own Parquet source, six columns", seconds))
     seconds = timed(parquet(lambda target: write_parquet(log, target)), rounds)
     found.append(Result(log, "(b) parser and Parquet, one process", seconds))
+    twice = partial(by_two, pool, log, written_messages)
+    seconds = timed(parquet(twice), rounds)
+    found.append(Result(log, "parser and Parquet, two processes", seconds))
     with SparkUse(log.messages * (rounds + 1)) as use:
         seconds = timed(parquet(lambda target: spark_archive(spark, log, target)), rounds)
     found.append(Result(log, "Spark, archive", seconds, use.bytes, use.cpu))
@@ -304,12 +331,14 @@ workers share the processors; ratios travel better.
 Medians of {rounds} warm rounds. `noop` is Spark's sink that throws away; it is given all columns of
 `messages`, or six (`{columns}`).
 (a) is the same parser without Spark; (b) the archive's own writer, with the same Parquet, without
-Spark. Reach: {noop} of one process for six columns, {archive} for the archive. Starting Spark took
-{start:.1f} s, which is in none of the figures. The peak is that of the largest Python worker: the
-line of a tenth of a log beside the whole one tells whether it grows with the log. The last column
-is processor time per row, of Java and of the Python workers, the first round included: in `noop`
-each row passes from Python to Java through a socket and is made a row of Spark's there, which the
-archive spares: its workers write the files themselves and send Java only what they wrote.
+Spark. Two processes at once, each with every other range, show what this machine's two processors
+give; Spark's two workers cannot do more. Reach: {noop} of one process for six columns, {archive}
+for the archive. Starting Spark took {start:.1f} s, which is in none of the figures. The peak is
+that of the largest Python worker: the line of a tenth of a log beside the whole one tells whether
+it grows with the log. The last column is processor time per row, of Java and of the Python workers,
+the first round included: in `noop` each row passes from Python to Java through a socket and is made
+a row of Spark's there, which the archive spares: its workers write the files themselves and send
+Java only what they wrote.
 """
 
 
@@ -368,7 +397,10 @@ def main() -> None:
     if scale > 1:
         logs = logs[1::2]
     load = load_average()
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=arguments.directory) as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=arguments.directory) as name,
+        ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool,
+    ):
         folder = Path(name)
         conditions = heading(folder)
         began = time.perf_counter()
@@ -379,7 +411,7 @@ def main() -> None:
         for log in logs:
             log.title += f" / {scale}" if scale > 1 else ""
             log.write(folder)
-            results += measure(spark, log, folder, arguments.rounds)
+            results += measure(spark, pool, log, folder, arguments.rounds)
             shutil.rmtree(log.directory)
         spark.stop()
     options = (f" --scale {scale}" if scale > 1 else "") + f" --rounds {arguments.rounds}"
