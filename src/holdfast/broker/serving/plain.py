@@ -250,6 +250,6 @@ class Plain:
             sequence = self.cursor = index.next_live(sequence, end)
             if sequence not in withheld:
                 break
-            sequence += 1
+            sequence = self.cursor = sequence + 1
             passed += 1
         return passed

@@ -48,6 +48,21 @@ def test_what_is_kept_from_everybody_is_gone_past_in_steps(desk) -> None:
     assert queue.choice.cursor == 8
 
 
+def test_also_steps_of_one_go_past_what_is_kept_from_everybody(desk) -> None:
+    """
+    Each comes further than the one before, else nothing behind would ever go out.
+    """
+    for _ in range(4):
+        desk.send(b"x")
+    desk.turn()
+    queue = desk.queue()
+    for key in (1, 2, 3):
+        queue.custody.reserve(key)
+    for _ in range(4):
+        queue.choice.pass_over(1)
+    assert queue.choice.next_key() == 4
+
+
 def test_what_stands_before_a_purge_is_left_out(desk) -> None:
     """
     It never goes back.
