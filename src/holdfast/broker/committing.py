@@ -281,7 +281,7 @@ class Committing:
                 for key in some:
                     if key < 0:
                         self._destinations.settle_transient(queue, key)
-                queue.custody.unreserve(some)
+                queue.custody.settle_reserved(some)
             except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
                 self._routing.broken.append((queue, error))
 

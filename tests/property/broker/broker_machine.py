@@ -392,7 +392,9 @@ class BrokerMachine(RuleBasedStateMachine):
             else:
                 self.gives_back(list(held.values()))
         for queue, key, place in opened.late:
-            if key in queue.choice.returned:
+            if queue.is_withheld(key):  # It rests on.
+                self.model.coming[place] = queue.returned_so_far(key).due_ms
+            elif key in queue.choice.returned:
                 self.gives_back([place])
 
     # Operators ------------------------------------------------------------------------------------
@@ -515,7 +517,6 @@ class BrokerMachine(RuleBasedStateMachine):
         deliveries = (each for step in self.broker.dispatch() for each in step)
         for subscription, key, message, record_number, flagged in deliveries:
             consumer = subscription.receiver
-            assert isinstance(consumer, Consumer)
             assert consumer in self.consumers
             queue = subscription.queue
             assert queue is not None
@@ -661,9 +662,8 @@ class BrokerMachine(RuleBasedStateMachine):
                 if due_ms:  # It rests on, or has rested: in either case it comes at its old place.
                     body = self.read(lasting.index.record_number(key)).body or b""
                     self.model.coming[lasting.name, body] = due_ms
-        forgotten = [each for each in self.model.last if each not in broker.state.producers.by_id]
-        for producer in forgotten:
-            del self.model.last[producer]
+        known = broker.state.producers.by_id
+        self.model.last = {each: last for each, last in self.model.last.items() if each in known}
 
     def replayed(self) -> BrokerState:
         """Give the state of a node that was sent the log from its first kept entry."""

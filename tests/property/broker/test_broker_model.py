@@ -46,6 +46,21 @@ STORIES = {
         "clean": 2,
         "acknowledge_by_guess": 1,
     },
+    "returns and late words": {
+        "raise_the_level": 2,
+        "reject_for_now": 6,
+        "time_passes": 1,
+        "consumer_dies": 1,
+        "send": 4,
+        "subscribe": 3,
+        "turn": 8,
+        "dispatch": 3,
+        "begin": 4,
+        "abort_transaction": 4,
+        "commit_transaction": 1,
+        "acknowledge_by_guess": 14,
+        "run_errands": 1,
+    },
     "cleaning": {"clean": 4, "send": 3, "acknowledge": 4, "turn": 4, "seal": 3, "commit": 2},
     "failures": {"change_leader": 1, "send": 4, "turn": 5, "acknowledge": 3, "seal": 2},
     "transactions": {
@@ -159,6 +174,7 @@ def is_possible(machine: BrokerMachine, name: str) -> bool:
 @pytest.mark.parametrize("story", STORIES)
 @given(seed=st.integers(0, 1 << 32))
 @example(seed=520132).via("a commit settled more non-persistent messages than one step frees")
+@example(seed=16).via("a late word about what rested was rolled back")
 @example(seed=998).via("a rejection was lost, its queue purged, and it was made again")
 def test_long_stories_keep_to_the_model(story: str, seed: int) -> None:
     """

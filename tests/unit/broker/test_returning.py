@@ -322,3 +322,46 @@ def test_what_is_on_its_way_back_comes_once_after_a_roll_back(five) -> None:
     assert five.first.counts[5:] == [(2, 2)]
     five.turn()
     assert five.first.counts[5:] == [(2, 2)]
+
+
+@pytest.mark.parametrize("step", ["on its way", "resting"])
+@pytest.mark.parametrize("is_over", [False, True], ids=["before it is due", "after it is due"])
+def test_what_a_rolled_back_late_word_held_rests_until_it_is_due(five, step, is_over) -> None:
+    """Its client held it in a transaction meanwhile, and was not done with it after all."""
+    five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)
+    if step == "resting":
+        five.turn()
+    transaction = five.broker.begin("t")
+    five.broker.hold_identity(transaction, 1, 2)
+    five.turn()
+    if is_over:
+        time_is(five, T0 + 100)
+    for _ in five.broker.abort(transaction):
+        pass
+    five.turn()
+    assert five.first.counts[5:] == [(2, 2)] * is_over
+    time_is(five, T0 + 100)
+    assert five.first.counts[5:] == [(2, 2)]
+
+
+def test_what_a_late_word_settles_in_a_transaction_does_not_come_when_it_is_due(five) -> None:
+    """Nobody has it between the COMMIT and the moment when the log says so."""
+    five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)
+    five.turn()
+    transaction = five.broker.begin("t")
+    five.broker.hold_identity(transaction, 1, 2)
+    five.broker.commit(transaction, five.first, None)
+    five.broker.errands.run(lambda: False)
+    five.broker.sending.now_microseconds = (T0 + 100) * 1000
+    five.broker.wake()
+    five.dispatch()
+    five.turn()
+    assert five.first.keys == [1, 2, 3, 4, 5]
+    assert not five.state.queues[1].index.is_live(2)
+
+
+def time_is(desk, now_ms: int) -> None:
+    """Let what is due by then be dispatched."""
+    desk.broker.sending.now_microseconds = now_ms * 1000
+    desk.broker.wake()
+    desk.turn()

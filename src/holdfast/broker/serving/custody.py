@@ -79,9 +79,14 @@ class Custody:
             self.comebacks.forget(keys)
 
     def reserve(self, key: int) -> None:
-        """Keep a message that nobody has from everybody, for a transaction that settles it."""
+        """
+        Keep a message that nobody has from everybody, for a transaction that settles it.
+
+        What rests goes on resting: the transaction may be rolled back before it is due.
+        """
         self.reserved.add(key)
-        self.settle_late(key)
+        self.withheld.add(key)
+        self.damaged.discard(key)
 
     def settle_late(self, key: int) -> None:
         """Keep a message that nobody has from everybody: it is being settled, damaged or not."""
@@ -106,6 +111,28 @@ class Custody:
     def unreserve(self, keys: Collection[int]) -> None:
         """Let go of some of what is reserved."""
         self.reserved.difference_update(keys)
+
+    def settle_reserved(self, keys: Collection[int]) -> None:
+        """Let go of some of what is reserved, and settled: nothing of it comes when it is due."""
+        self.reserved.difference_update(keys)
+        if self.comebacks is not None:
+            for key in keys:
+                self.comebacks.stay(key)
+
+    def come_due(self, keys: list[int]) -> list[int]:
+        """Let go of what rested until now; gives it, but what a transaction holds."""
+        if self.reserved.shelves:
+            keys = [key for key in keys if key not in self.reserved]
+        self.withheld.difference_update(keys)
+        return keys
+
+    def release(self, keys: list[int]) -> list[int]:
+        """Let go of what a transaction held that is rolled back; gives it, but what still rests."""
+        self.unreserve(keys)
+        if self.comebacks is not None:
+            keys = [key for key in keys if key not in self.comebacks.resting]
+        self.withheld.difference_update(keys)
+        return keys
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget all that is known of single messages; gives it, to be let go of."""

@@ -268,7 +268,8 @@ class Queue:
         for sequence in sequences:
             coming = comebacks.arrived(sequence)
             if coming is not None:
-                if sequence not in custody.withheld:  # Else it was settled late meanwhile.
+                # Else it was settled late meanwhile.
+                if sequence not in custody.withheld or sequence in custody.reserved:
                     self.rest(sequence, due_ms)
                 self.give_back([sequence], redelivered=True, client=coming.client)
         self.touch()
@@ -284,10 +285,10 @@ class Queue:
         if custody is None or custody.comebacks is None:
             return 0, 0
         keys = custody.comebacks.due(now_ms, count_max)
-        custody.withheld.difference_update(keys)
+        at_hand = custody.come_due(keys)
         # Whoever had them is known already.
-        self.give_back(keys, redelivered=True)
-        if keys:
+        self.give_back(at_hand, redelivered=True)
+        if at_hand:
             self.touch()
         return len(keys), custody.comebacks.soonest
 
@@ -332,8 +333,7 @@ class Queue:
         for start in range(0, len(keys), step_count):
             some = keys[start : start + step_count]
             custody = self.custody  # Each time: this half may have been built anew.
-            custody.unreserve(some)
-            custody.withheld.difference_update(some)
+            some = custody.release(some)
             if client is None:
                 # What is on its way back is there when the log says so, and not twice.
                 comebacks = custody.comebacks
