@@ -239,7 +239,9 @@ class BallotFile:
         if not good:
             raise BallotLostError(
                 f"both slots of {self._path} are unreadable: this node may have voted and must"
-                f" not vote again; let it rejoin as a new node with an empty directory"
+                f" not vote again; let it rejoin as a new node with an empty directory, or, if it"
+                f" is a single node, whose messages are nowhere else, make a new directory of its"
+                f" log with `holdfast archive --path {self._path.parent}` and `holdfast restore`"
             )
         newest = max(good, key=lambda ballot: ballot.sequence)
         # What is lost may have been one edition further, and told.

@@ -14,6 +14,7 @@ Called once, on the loop thread, before anything is sent.
 from __future__ import annotations
 
 from holdfast.environment.randomness import Randomness
+from holdfast.errors import BallotLostError
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_CONFIG
 from holdfast.journal.journal import Journal
@@ -43,7 +44,8 @@ def restore(
     Fill the state of a member that begins.
 
     Raises:
-        BallotLostError: The ballot is older than the log, so votes are forgotten.
+        BallotLostError: The ballot is older than the log, so votes are forgotten; or it was lost,
+            and nobody is there who could take this node in under another identity.
         ForeignDirectoryError: The directory is another member's.
     """
     if len(bootstrap.members) > 1:
@@ -61,6 +63,7 @@ def restore(
     state.generation = max(state.generation, ballot.generation)
     state.is_shut_out = ballot.is_shut_out
     require_own_directory(state, journal.directory)
+    _require_anybody(state, journal.directory)
     state.commit_index = max(applied_index, journal.first_index - 1, 0)
     promotion.restore(state)
 
@@ -85,3 +88,19 @@ def first_hello(
         site=own.site if own else "",
     )
     return formation.renewed(state, hello)
+
+
+def _require_anybody(state: State, directory: object) -> None:
+    """
+    By the log, this node is a member, or another one is left that may take it in.
+
+    Raises:
+        BallotLostError: It is a single node under another identity: it would wait for ever.
+    """
+    if state.membership is None or state.own is not None or state.peers:
+        return
+    raise BallotLostError(
+        f"{directory} holds the log of a single node, and its ballot, which tells the identity of"
+        f" that node, was lost: restore the file `ballot`, or make a new data directory of the log"
+        f" with `holdfast archive --path {directory}` and `holdfast restore`"
+    )

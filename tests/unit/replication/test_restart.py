@@ -21,6 +21,7 @@ from holdfast.replication.membership import Membership
 from holdfast.replication.messages import (
     PreVoteRequest,
 )
+from trials.simulation.simulated_group import SeededRandomness
 
 
 def test_a_restarted_node_knows_who_it_is() -> None:
@@ -35,6 +36,21 @@ def test_a_restarted_node_knows_who_it_is() -> None:
 
     assert (before.node_id, before.cluster_id) == (after.node_id, after.cluster_id)
     assert after.term > before.term
+
+
+def test_a_single_node_without_its_ballot_says_so(monkeypatch) -> None:
+    """
+    It got another identity, which the log does not name: it waited for ever, and told nobody.
+    """
+    first = alone()
+    first.disk.locks.clear()
+    first.disk.unlink(Path("/data/ballot"))
+    monkeypatch.setattr(SeededRandomness, "bytes", lambda _self, count: bytes([7] * count))
+
+    for _ in range(2):  # The first one has written a new ballot.
+        with pytest.raises(BallotLostError, match="restore the file `ballot`, or make a new data"):
+            Desk(Membership(()), first.disk)
+        first.disk.locks.clear()
 
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["told", "refused"])
