@@ -7,7 +7,7 @@ and nothing may pass it by on its way from one place to the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 
 from holdfast.broker.lasting import state
@@ -15,6 +15,7 @@ from holdfast.broker.lasting.moving import apply_move
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.moving import Moving
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.queue import Queue
 from holdfast.model.records import MoveRecord
 from holdfast.server import moved_contents
 from trials.safeguards.ablation import Ablation, Patch
@@ -58,6 +59,13 @@ def _write_again_what_is_leaving() -> list[Patch]:
     return [(Receipts, "_on_their_way", on_their_way)]
 
 
+def _copy_what_is_leaving() -> list[Patch]:
+    def lasting(_self: Moving, queue: Queue, sequences: Sequence[int]) -> list[int]:
+        return [it for it in sequences if queue.index.is_live(it)]
+
+    return [(Moving, "lasting", lasting)]
+
+
 def _often(plan: Plan) -> None:
     plan.kinds[MOVED] = 12
 
@@ -82,6 +90,7 @@ ABLATIONS = [
         _TROUBLE,
         _let_the_log_turn_over,
     ),
+    Ablation("copy what is acknowledged already", _copy_what_is_leaving, (MOVED,), _often),
     Ablation(
         "clean without waiting for what is being moved",
         _wait_for_no_move,

@@ -251,10 +251,11 @@ class CommittedLog:
         for run in record.runs:
             for place in range(run.length):
                 source = (record.queue_number, run.first + place)
-                if source in self.live:
-                    self._history.check_moved(source, self.names.get(record.queue_number, ""))
-                    target = (record.target_number, run.target_first + place)
-                    self._move_one(source, target, is_copy=record.is_copy)
+                if source not in self.live:
+                    raise ViolationError("M1", f"{source} is moved and does not live")
+                self._history.check_moved(source, self.names.get(record.queue_number, ""))
+                target = (record.target_number, run.target_first + place)
+                self._move_one(source, target, is_copy=record.is_copy)
 
     def _move_one(self, source: tuple[int, int], target: tuple[int, int], *, is_copy: bool) -> None:
         token = self.tokens[source]

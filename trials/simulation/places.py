@@ -5,7 +5,8 @@ The log is read by somebody who does not trust the broker (`committed_log`); the
 are held against that where such a record was just applied, and deliveries against it as they come.
 
 Invariants (each violation is raised with its name):
-    M1: what is moved stands in the one place and no more in the other, on every node.
+    M1: what is moved stands in the one place and no more in the other, on every node. (That it
+        lived before, `committed_log` sees.)
     M5: what came back is counted as the log says; who rejected it is told so.
     M6: nobody gets a message before it is due.
     S7: nothing is delivered from a place after it was moved away from there.

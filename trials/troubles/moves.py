@@ -100,9 +100,10 @@ def _at_hand(nemesis: Nemesis, queue: Queue, *, is_copy: bool) -> list[int]:
     found = [
         sequence
         for sequence in islice(index.sequences(index.first(), index.last() + 1), 100)
-        if not moving.is_closed(queue, sequence)
-        and (moving.is_at_hand(queue, sequence) or (is_copy and not queue.has_ended(sequence)))
+        if not moving.is_closed(queue, sequence) and (is_copy or moving.is_at_hand(queue, sequence))
     ]
+    if is_copy:
+        found = moving.lasting(queue, found)
     start = nemesis.chance.randrange(max(1, len(found)))
     step = nemesis.chance.choice((1, 1, 2))
     return found[start::step][:_COUNT_MAX]

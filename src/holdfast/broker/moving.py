@@ -10,6 +10,7 @@ must not go on to a place where it does not look any more. It is moved a little 
 Invariants:
     Whatever happens, a message that is moved stands on exactly one of the two queues.
     What somebody has, or an open transaction holds, is not at hand.
+    What a record names lives when it is applied: readers of the log count it without looking back.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ class Moving:
         if queue.is_idle:
             return not queue.is_withheld(sequence)
         return queue.choice.is_at_hand(sequence) and not queue.is_withheld(sequence)
+
+    def lasting(self, queue: Queue, sequences: Sequence[int]) -> list[int]:
+        """Give those that live yet once all is applied that is on its way to the log."""
+        leaving = self._receipts.settling({queue.number: set(sequences)}).get(queue.number, ())
+        return [it for it in sequences if not queue.has_ended(it) and it not in leaving]
 
     def is_closed(self, queue: Queue, sequence: int) -> bool:
         """Whether the cleaner is about to write a message again: it is moved after that."""

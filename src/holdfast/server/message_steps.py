@@ -348,12 +348,11 @@ class _Look:
             sum(bool(name) and not destinations.has_queue(name) for name in self.picked)
         )
         for name, picked in self.picked.items():
-            sequences = [
-                it
-                for it in picked
-                if (queue.index.is_live(it) if is_copy else moving.is_at_hand(queue, it))
-            ]
-            done.in_delivery += len(picked) - len(sequences)
+            if is_copy:
+                sequences = moving.lasting(queue, picked)
+            else:
+                sequences = [it for it in picked if moving.is_at_hand(queue, it)]
+                done.in_delivery += len(picked) - len(sequences)
             if not sequences:
                 continue
             target = destinations.queue(name) if name else None

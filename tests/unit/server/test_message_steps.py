@@ -174,6 +174,36 @@ def test_a_copy_is_made_once_however_often_it_is_asked_for(tmp_path: Path) -> No
     run(tmp_path, work)
 
 
+@pytest.mark.parametrize("way", ["acknowledged", "purged"])
+def test_what_leaves_meanwhile_is_not_copied(tmp_path: Path, monkeypatch, way: str) -> None:
+    """
+    The record would name what does not live any more: readers of the log count a message there
+    that nobody has, and a restore would bring it back.
+    """
+    write = message_steps._Look.write
+
+    def written(look, reply) -> None:
+        broker, queue = look._broker, look._queue
+        if way == "purged":
+            broker.purge("a", reply, b"")
+        else:
+            broker.receipts.settle(queue, [2])
+            broker.receipts.close_batch()
+        write(look, reply)
+
+    async def work(node: Node) -> None:
+        await clients(node, sends(3))
+        await at_level(node)
+        monkeypatch.setattr(message_steps._Look, "write", written)
+        copied = await step(node, MessageAction.COPY, "a", "b")
+        left = {} if way == "purged" else {"a": 2, "b": 2}
+        assert (depths(node), copied.count, copied.in_delivery) == (left, left.get("b", 0), 0)
+        target = node.parts.broker.state.by_name.get("b")
+        assert (target.next_sequence - 1 if target else 0) == copied.count
+
+    run(tmp_path, work)
+
+
 def test_what_a_consumer_has_is_left_alone(tmp_path: Path) -> None:
     """
     Shown as in delivery; copied, as that takes nothing from anybody.
