@@ -14,7 +14,7 @@ Called once, on the loop thread, before anything is sent.
 from __future__ import annotations
 
 from holdfast.environment.randomness import Randomness
-from holdfast.errors import BallotLostError
+from holdfast.errors import BallotLostError, StoreError
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_CONFIG
 from holdfast.journal.journal import Journal
@@ -28,10 +28,19 @@ from holdfast.replication.state import State
 
 
 def known_ballot(ballot_file: BallotFile, journal: Journal, randomness: Randomness) -> Ballot:
-    """Give the ballot on disk; a node without one becomes a new identity, and keeps that first."""
+    """
+    Give the ballot on disk; a node without one becomes a new identity, and keeps that first.
+
+    Raises:
+        StoreError: It cannot be kept.
+    """
     ballot = ballot_file.current or ballot_file.load()
     if ballot is None:
-        ballot_file.save(Ballot(node_id=randomness.bytes(16), term=journal.last_term))
+        try:
+            ballot_file.save(Ballot(node_id=randomness.bytes(16), term=journal.last_term))
+        except OSError as error:
+            reason = error.strerror or error
+            raise StoreError(f"{journal.directory}/ballot cannot be written: {reason}") from error
         ballot = ballot_file.current
         assert ballot is not None
     return ballot

@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 from desk import NAMED, Desk, alone
 
-from holdfast.errors import (
-    BallotLostError,
-)
+from holdfast.errors import BallotLostError, StoreError
 from holdfast.journal.ballot import Ballot
 from holdfast.replication.formation import Refusal
 from holdfast.replication.membership import Membership
 from holdfast.replication.messages import (
     PreVoteRequest,
 )
+from trials.simulation.simulated_disk import SimulatedDisk
 from trials.simulation.simulated_group import SeededRandomness
 
 
@@ -51,6 +50,16 @@ def test_a_single_node_without_its_ballot_says_so(monkeypatch) -> None:
         with pytest.raises(BallotLostError, match="restore the file `ballot`, or make a new data"):
             Desk(Membership(()), first.disk)
         first.disk.locks.clear()
+
+
+def test_a_node_that_cannot_keep_who_it_is_says_where() -> None:
+    """
+    On a full disk a first start ended with nothing but the system's own word for it.
+    """
+    disk = SimulatedDisk(1)
+    disk.limit(0)
+    with pytest.raises(StoreError, match="/data/ballot cannot be written"):
+        Desk(Membership(()), disk)
 
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["told", "refused"])
