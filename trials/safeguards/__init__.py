@@ -20,6 +20,7 @@ from trials.safeguards import (
     moves,
     policies,
     returns,
+    sole_consumers,
     strangers,
 )
 from trials.safeguards.ablation import Ablation
@@ -40,5 +41,6 @@ ABLATIONS: list[Ablation] = [
     *moves.ABLATIONS,
     *policies.ABLATIONS,
     *returns.ABLATIONS,
+    *sole_consumers.ABLATIONS,
     *strangers.ABLATIONS,
 ]

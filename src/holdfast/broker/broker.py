@@ -52,9 +52,8 @@ class Broker:
     def __init__(self, settings: BrokerSettings, state: BrokerState | None = None) -> None:
         self.settings = settings
         self.state = state or BrokerState(settings)
-        self.receipts = Receipts()
-        self.errands = Errands()
-        """Long work for clients; it ends with the leadership."""
+        self.receipts, self.errands = Receipts(), Errands()
+        """What is on its way to the log, and long work for clients."""
         self.flow = FlowControl(settings)
         self.publishing = Publishing(settings)
         self.policies = PolicyBook(settings, self.state)
@@ -68,6 +67,7 @@ class Broker:
             flow=self.flow,
             publishing=self.publishing,
             errands=self.errands,
+            policies=self.policies,
         )
         self.committing = Committing(
             settings,

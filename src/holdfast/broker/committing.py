@@ -267,6 +267,7 @@ class Committing:
             if queue is not None:
                 yield from self._free(queue, keys)
             if subscription is not None:
+                subscription.reserved_count -= len(keys)
                 self._routing.refill(subscription)
             effort += 1 + min(len(keys), step_count)
 

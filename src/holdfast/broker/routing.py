@@ -15,8 +15,10 @@ from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.serving.consumer import Receiver
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.dispatch import Settle, dispatch
+from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.publishing import Broken, Publishing
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.router.router import join
 from holdfast.broker.serving.subscription import Subscriber, Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
@@ -31,6 +33,7 @@ class Routing:
         "_errands",
         "_flow",
         "_is_queues_turn",
+        "_policies",
         "_publishing",
         "_settings",
         "broken",
@@ -44,8 +47,10 @@ class Routing:
         flow: FlowControl,
         publishing: Publishing,
         errands: Errands,
+        policies: PolicyBook,
     ) -> None:
         self._settings = settings
+        self._policies = policies
         self._destinations = destinations
         self._flow = flow
         self._publishing = publishing
@@ -72,8 +77,11 @@ class Routing:
             destination.add_subscription(subscription)
             self._destinations.idle_topics.remove(destination)
             return
+        sharing = self._policies.of(destination).sharing
         subscription.queue = destination
+        subscription.claim = sharing.counted(subscription.claim)
         destination.subscriptions[subscription] = None
+        join(destination, subscription, sharing)
         destination.choice.make_ready(subscription)
         destination.touch()
 

@@ -125,6 +125,8 @@ class Receiving:
         acknowledge: AcknowledgeMode | None,
         prefetch: int | None,
         selector: str | None,
+        exclusive: bool = False,
+        priority: int = 0,
         headers: dict[str, str],
         is_quiet: bool,
     ) -> None:
@@ -137,6 +139,8 @@ class Receiving:
         self._acknowledge = acknowledge
         self._prefetch = prefetch
         self._selector = selector
+        self._exclusive = exclusive
+        self._priority = priority
         self._headers = headers
         self._is_quiet = is_quiet
         self.tally = Tally()
@@ -172,6 +176,8 @@ class Receiving:
                         ),
                         prefetch=self._prefetch,
                         selector=self._selector,
+                        exclusive=self._exclusive,
+                        priority=self._priority,
                         headers=self._headers,
                     )
                 )

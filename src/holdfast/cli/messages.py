@@ -22,6 +22,7 @@ import typer
 from holdfast.cli.output import write_error, write_json
 from holdfast.errors import ConfigError
 from holdfast.model.destination import Kind
+from holdfast.model.limits import CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MIN
 
 URI_DEFAULT = "stomp://127.0.0.1:61613"
 SILENCE_SECONDS_DEFAULT = 2.0
@@ -50,6 +51,28 @@ Selector = Annotated[
         "--selector",
         metavar="CONDITION",
         help="Only a topic's messages that are so: \"price > 2 AND region = 'north'\".",
+    ),
+]
+Exclusive = Annotated[
+    bool, typer.Option("--exclusive", help="Be the only one that gets any, or wait to be the next.")
+]
+Priority = Annotated[
+    int,
+    typer.Option(
+        "--priority",
+        min=CONSUMER_PRIORITY_MIN,
+        max=CONSUMER_PRIORITY_MAX,
+        help="Before consumers of a lower one, as long as there is room.",
+    ),
+]
+Silence = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="Stop after so long without a message; 2 unless --count or --follow. Without a"
+        " broker fail after as long, at least 3; not given, after 30.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
@@ -151,16 +174,7 @@ def receive(
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")
     ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            min=0,
-            metavar="SECONDS",
-            help="Stop after so long without a message; 2 unless --count or --follow. Without a"
-            " broker fail after as long, at least 3; not given, after 30.",
-        ),
-    ] = None,
+    timeout: Silence = None,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on for ever.")] = False,
     acknowledge: Annotated[
         Acknowledge, typer.Option("--acknowledge", help="none: look, and leave them there.")
@@ -169,6 +183,8 @@ def receive(
         int | None, typer.Option("--prefetch", min=1, help="Most messages under way.")
     ] = None,
     selector: Selector = None,
+    exclusive: Exclusive = False,
+    priority: Priority = 0,
     header: Header = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR|-", help="A file each, or all on stdout.")
@@ -193,6 +209,8 @@ def receive(
         acknowledge=WIRE_MODES[acknowledge],
         prefetch=prefetch,
         selector=selector,
+        exclusive=exclusive,
+        priority=priority,
         headers=parse_headers(header),
         is_quiet=quiet,
     )

@@ -110,6 +110,8 @@ class BlockingConnection:
         acknowledge: AcknowledgeMode = "client-individual",
         prefetch: int | None = None,
         selector: str | None = None,
+        exclusive: bool = False,
+        priority: int = 0,
         headers: Headers | None = None,
     ) -> BlockingSubscription:
         """A subscription for a `with` block, an iterator; see `Connection.subscribe`."""
@@ -121,6 +123,8 @@ class BlockingConnection:
                 acknowledge="client-individual" if acknowledge == "auto" else acknowledge,
                 prefetch=prefetch,
                 selector=selector,
+                exclusive=exclusive,
+                priority=priority,
                 headers=headers,
             )
 

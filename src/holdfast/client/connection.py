@@ -31,9 +31,17 @@ from holdfast.client.session import ClientSession
 from holdfast.client.settings import ClientSettings, settings_from_options
 from holdfast.client.transaction import Transaction
 from holdfast.client.uri import Target, parse_uri
-from holdfast.client.wire import WIRE_MODES, AcknowledgeMode, Body, Headers, encode_text
+from holdfast.client.wire import (
+    WIRE_MODES,
+    AcknowledgeMode,
+    Body,
+    Headers,
+    encode_text,
+    subscribe_headers,
+)
 from holdfast.environment.randomness import Randomness, SystemRandomness
 from holdfast.errors import ConfigError
+from holdfast.model.limits import CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MIN
 
 logger = logging.getLogger("holdfast.client")
 
@@ -229,6 +237,8 @@ class Connection:
         acknowledge: AcknowledgeMode = "client-individual",
         prefetch: int | None = None,
         selector: str | None = None,
+        exclusive: bool = False,
+        priority: int = 0,
         headers: Headers | None = None,
     ) -> Subscription:
         """
@@ -241,10 +251,12 @@ class Connection:
             selector: A condition on headers, in SQL-92's way: `price > 2 AND region = 'north'`.
                 Holdfast serves it on topics; entering a subscription raises SelectorError, with
                 the column, if it cannot be read.
-            headers: More headers of SUBSCRIBE, as `activemq.priority`.
+            exclusive: Be the only one that gets messages of the queue, or wait to be the next.
+            priority: -128 to 127: those of a higher one get messages of the queue first.
+            headers: More headers of SUBSCRIBE.
 
         Raises:
-            ConfigError: An unknown mode, or a prefetch below 1.
+            ConfigError: An unknown mode, a prefetch below 1, or a priority that there is not.
             LocalProtocolError: The destination or the selector is no text, or no UTF-8.
         """
         prefetch = self._settings.prefetch_count if prefetch is None else prefetch
@@ -255,6 +267,11 @@ class Connection:
             problems.append(f"acknowledge is {acknowledge!r}; known are {', '.join(WIRE_MODES)}")
         if prefetch < 1:
             problems.append(f"prefetch is {prefetch}; it must be 1 or more")
+        if not CONSUMER_PRIORITY_MIN <= priority <= CONSUMER_PRIORITY_MAX:
+            problems.append(
+                f"priority is {priority}; it must be"
+                f" from {CONSUMER_PRIORITY_MIN} to {CONSUMER_PRIORITY_MAX}"
+            )
         if problems:
             raise ConfigError(problems)
         self._session.check_open()
@@ -263,8 +280,14 @@ class Connection:
             destination,
             acknowledge=acknowledge,
             prefetch=prefetch,
-            selector=selector,
-            headers=headers,
+            headers=subscribe_headers(
+                headers,
+                prefetch,
+                selector,
+                is_holdfast=self._session.is_holdfast,
+                exclusive=exclusive,
+                priority=priority,
+            ),
         )
 
     @property

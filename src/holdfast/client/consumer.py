@@ -38,9 +38,7 @@ from holdfast.client.wire import (
     VERSION,
     WIRE_MODES,
     AcknowledgeMode,
-    Headers,
     control,
-    subscribe_headers,
 )
 from holdfast.errors import HoldfastError, TransactionError, UnknownDeliveryError
 from holdfast.protocols.stomp.codec import encode_frame
@@ -69,8 +67,7 @@ class Subscription:
         *,
         acknowledge: AcknowledgeMode,
         prefetch: int,
-        selector: str | None,
-        headers: Headers | None,
+        headers: dict[str, str],
     ) -> None:
         self.destination = destination
         self.mode = acknowledge
@@ -78,9 +75,8 @@ class Subscription:
         self.id = session.next_subscription_id()
         self._session = session
         self._wire_mode = ""
-        self._headers = subscribe_headers(
-            headers, prefetch, selector, is_holdfast=session.is_holdfast
-        )
+        self._headers = headers
+        """Those of a SUBSCRIBE that stay the same on every link."""
         self._buffer: deque[Message | Overflowed] = deque()
         self._again: dict[str, Message | Overflowed] = {}
         """What in the buffer may have been delivered before, to another subscription of ours."""

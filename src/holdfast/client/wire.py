@@ -89,7 +89,13 @@ def encode_lines(headers: Headers | None) -> bytes:
 
 
 def subscribe_headers(
-    headers: Headers | None, prefetch: int, selector: str | None, *, is_holdfast: bool
+    headers: Headers | None,
+    prefetch: int,
+    selector: str | None,
+    *,
+    is_holdfast: bool,
+    exclusive: bool = False,
+    priority: int = 0,
 ) -> dict[str, str]:
     """
     The headers of a SUBSCRIBE that stay the same on every link: the application's, and ours.
@@ -107,10 +113,16 @@ def subscribe_headers(
     lines = {name: text_of(value) for name, value in (headers or {}).items()}
     lines["activemq.prefetchSize"] = str(prefetch)
     if not is_holdfast:
-        # RabbitMQ's word for the same.
+        # RabbitMQ's word for the same, here and below.
         lines["prefetch-count"] = str(prefetch)
     if selector is not None:
         lines["selector"] = selector
+    if exclusive:
+        lines["activemq.exclusive"] = "true"
+    if priority:
+        lines["activemq.priority"] = str(priority)
+        if not is_holdfast:
+            lines["x-priority"] = str(priority)
     return lines
 
 

@@ -25,6 +25,10 @@ QUEUE_NAME_BYTES_MAX: Final = 1024
 CLIENT_NAME_BYTES_MAX: Final = 1024
 """The longest id of a subscription and name of a transaction, in UTF-8 bytes."""
 
+CONSUMER_PRIORITY_MIN: Final = -128
+CONSUMER_PRIORITY_MAX: Final = 127
+"""Of a consumer of a queue; without one it has 0. ActiveMQ writes it as one byte."""
+
 PRODUCER_ID_BYTES_MAX: Final = 255
 """The longest producer id, in UTF-8 bytes."""
 

@@ -33,6 +33,7 @@ from holdfast.model.redelivery import (
 
 PREFETCH_MAX: Final = 65_535
 _NAME_PART_BYTES_MAX: Final = 256
+AWAITED_MAX: Final = 10_000
 
 Value = str | int | float
 
@@ -80,8 +81,8 @@ _NAMES: Final = {"deadLetterQueue": "", "queuePrefix": "x", "queueSuffix": "x"}
 """Keys that are names of queues; what a part of one is tried with."""
 
 _REDELIVERY: Final = Redelivery()
-_FALSE: Final = "false"
-_TRUE: Final = "true"
+FALSE: Final = "false"
+TRUE: Final = "true"
 _NUMBERS_END: Final = 1e9
 _SIGNED: Final = re.compile(r"(-?)(\d{1,9})", re.ASCII)
 _DECIMAL: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
@@ -159,8 +160,8 @@ OPTIONS: Final = {
             name="useExponentialBackOff",
             kind=Kind.QUEUE,
             meaning="instead of that, each time so many times as long as before",
-            choices=(_FALSE, _TRUE),
-            default=_FALSE,
+            choices=(FALSE, TRUE),
+            default=FALSE,
         ),
         PolicyOption(
             name="backOffMultiplier",
@@ -182,8 +183,8 @@ OPTIONS: Final = {
             kind=Kind.QUEUE,
             meaning="delays that differ by chance, so that what failed together does not come"
             " together",
-            choices=(_FALSE, _TRUE),
-            default=_FALSE,
+            choices=(FALSE, TRUE),
+            default=FALSE,
         ),
         PolicyOption(
             name="collisionAvoidanceFactor",
@@ -192,6 +193,34 @@ OPTIONS: Final = {
             allowed=Allowed(0, 1),
             default=_REDELIVERY.scatter,
             is_decimal=True,
+        ),
+        PolicyOption(
+            name="useConsumerPriority",
+            kind=Kind.QUEUE,
+            meaning="whether consumers of a higher priority get messages first",
+            choices=(FALSE, TRUE),
+            default=TRUE,
+        ),
+        PolicyOption(
+            name="allConsumersExclusiveByDefault",
+            kind=Kind.QUEUE,
+            meaning="whether each consumer wants to be the only one that gets messages",
+            choices=(FALSE, TRUE),
+            default=FALSE,
+        ),
+        PolicyOption(
+            name="consumersBeforeDispatchStarts",
+            kind=Kind.QUEUE,
+            meaning="so many consumers are waited for before the first message goes out",
+            allowed=Allowed(0, AWAITED_MAX),
+            default=0,
+        ),
+        PolicyOption(
+            name="timeBeforeDispatchStarts",
+            kind=Kind.QUEUE,
+            meaning="but no longer than so many milliseconds after the first one came",
+            allowed=Allowed(0, DELAY_MS_MAX),
+            default=0,
         ),
     )
 }
@@ -238,9 +267,7 @@ UNBUILT: Final = frozenset(
         "advisoryForFastProducers",
         "advisoryForSlowConsumers",
         "advisoryWhenFull",
-        "allConsumersExclusiveByDefault",
         "alwaysRetroactive",
-        "consumersBeforeDispatchStarts",
         "deadLetterOverflow",
         "deliverySecondsMax",
         "destinationPerDurableSubscriber",
@@ -281,11 +308,9 @@ UNBUILT: Final = frozenset(
         "strictOrderDispatch",
         "subscriptionRecoveryPolicy",
         "suspectAfter",
-        "timeBeforeDispatchStarts",
         "topicPrefix",
         "topicSuffix",
         "ttlCeiling",
-        "useConsumerPriority",
         "zeroExpirationOverride",
     ]
 )
@@ -378,8 +403,8 @@ def _read_value(option: PolicyOption, value: object) -> Value:
         if number is None or not _fits(number, option):
             raise ValueError(f"{_shown(value)} is out of range; allowed: {option.says_allowed}")
         return number
-    if isinstance(value, bool) and option.choices == (_FALSE, _TRUE):
-        return _TRUE if value else _FALSE
+    if isinstance(value, bool) and option.choices == (FALSE, TRUE):
+        return TRUE if value else FALSE
     if not isinstance(value, str):
         raise ValueError(f"{_shown(value)} is no text; allowed: {option.says_allowed}")
     if option.choices and value not in option.choices:
@@ -405,7 +430,7 @@ def _read_number(value: object, *, is_decimal: bool) -> int | float | None:
 def redelivery_of(values: Mapping[str, Value], base: Redelivery | None = None) -> Redelivery | None:
     """Give what these values say of redelivery beside what holds; None if nothing says anything."""
     said: dict[str, Any] = {
-        field: values[name] == _TRUE if OPTIONS[name].choices else values[name]
+        field: values[name] == TRUE if OPTIONS[name].choices else values[name]
         for name, field in KEYS.items()
         if name in values
     }

@@ -19,7 +19,9 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.returning import SILENT, Rejection
 from holdfast.broker.serving.consumer import (
+    NO_CLAIM,
     AcknowledgeMode,
+    Claim,
     DeliveryForm,
     MessageSelector,
     subscription_cost,
@@ -162,6 +164,7 @@ class Holdings:
         form: Callable[[Subscription], DeliveryForm],
         selector: MessageSelector | None = None,
         redelivery: Mapping[str, Value] | None = None,
+        claim: Claim = NO_CLAIM,
     ) -> Subscription:
         """Add a consumer with a place (`require_place`); without an id it is given one."""
         self._ordinal += 1
@@ -176,6 +179,7 @@ class Holdings:
         )
         subscription.ordinal = self._ordinal
         subscription.redelivery = redelivery
+        subscription.claim = claim
         self.subscriptions[subscription.id] = subscription
         self.by_ordinal[b"%d" % self._ordinal] = subscription
         self.broker.subscribe(subscription, destination)

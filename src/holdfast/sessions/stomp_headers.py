@@ -7,12 +7,18 @@ developer reads the sentence in the ERROR frame.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from holdfast.broker.returning import SILENT, Rejection
-from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.consumer import (
+    NO_CLAIM,
+    AcknowledgeMode,
+    Claim,
+)
 from holdfast.errors import DestinationError, NotServedError, RefusedError, UnknownDeliveryError
 from holdfast.model.destination import Kind
+from holdfast.model.limits import CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MIN
 from holdfast.model.policies import Value, read_values
 from holdfast.model.redelivery import DELAY_MS_MAX
 from holdfast.protocols.stomp.frames import Frame
@@ -32,18 +38,16 @@ _WISHES_NOT_SERVED: Final = {
     "browser": "queue browsers",
     "subscriptionName": "durable subscriptions",
     "subcriptionName": "durable subscriptions",
-    "exclusive": "exclusive consumers",
     "noLocal": "noLocal",
     "retroactive": "retroactive consumers",
-    "priority": "priorities of consumers",
     "maximumPendingMessageLimit": "limits of pending messages",
 }
 """The same by ActiveMQ's names: as header `activemq.…`, as option `consumer.…`."""
 
-_ASKS_NOTHING: Final = {"priority": ("0",), "maximumPendingMessageLimit": ("0", "-1")}
+_ASKS_NOTHING: Final = {"maximumPendingMessageLimit": ("0", "-1")}
 """Values beside `false` that are what is done anyway."""
 
-_WISHES_SERVED: Final = {"prefetchSize", "dispatchAsync", "selector"}
+_WISHES_SERVED: Final = {"prefetchSize", "dispatchAsync", "selector", "exclusive", "priority"}
 """Whatever is said of `dispatchAsync`: nobody here waits for a consumer."""
 
 _SEND_NOT_SERVED: Final = {
@@ -100,6 +104,45 @@ def read_selector(headers: dict[str, str], options: dict[str, str]) -> str | Non
         if text is not None and text.strip():
             return text
     return None
+
+
+_EXCLUSIVE: Final = ("activemq.exclusive", "x-single-active-consumer")
+_PRIORITIES: Final = ("activemq.priority", "consumer-priority", "x-priority")
+_SIGNED: Final = re.compile(r"[+-]?\d{1,3}", re.ASCII)
+
+
+def read_claim(headers: dict[str, str], options: dict[str, str]) -> Claim:
+    """
+    Give what a SUBSCRIBE claims before other consumers.
+
+    Raises:
+        RefusedError: A value makes no sense.
+    """
+    name, text = _said(headers, _EXCLUSIVE, options, "exclusive")
+    is_exclusive = text is not None and text.strip() == "true"
+    if not is_exclusive and text is not None and text.strip() != "false":
+        raise RefusedError(f"{name}: {text[:40]!r} is neither true nor false")
+    name, text = _said(headers, _PRIORITIES, options, "priority")
+    priority = 0
+    if text is not None:
+        is_number = _SIGNED.fullmatch(text.strip())
+        priority = int(text) if is_number else CONSUMER_PRIORITY_MAX + 1
+        if not CONSUMER_PRIORITY_MIN <= priority <= CONSUMER_PRIORITY_MAX:
+            raise RefusedError(
+                f"{name}: {text[:40]!r} is not a number"
+                f" from {CONSUMER_PRIORITY_MIN} to {CONSUMER_PRIORITY_MAX}"
+            )
+    return Claim(priority, is_exclusive) if priority or is_exclusive else NO_CLAIM
+
+
+def _said(
+    headers: dict[str, str], names: tuple[str, ...], options: dict[str, str], option: str
+) -> tuple[str, str | None]:
+    """Give what is said under the first of several names, and where that stands."""
+    for name in names:
+        if name in headers:
+            return f"header {name}", headers[name]
+    return f"option consumer.{option}", options.get(f"consumer.{option}")
 
 
 def require_obeyable(headers: dict[str, str], now_milliseconds: int) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from holdfast.broker.serving.consumer import NO_CLAIM, Claim
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Destination, Kind, parse_destination
@@ -23,6 +24,7 @@ from holdfast.sessions.selection import Selection
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.stomp_delivery import DeliveryFormat
 from holdfast.sessions.stomp_headers import (
+    read_claim,
     read_mode,
     read_redelivery,
     read_selector,
@@ -50,6 +52,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     holdings.require_place(subscription_id, written, selector)
     mode = read_mode(headers.get("ack", "auto"))
     redelivery = read_redelivery(headers)
+    claim = _claim(written, headers, options)
     destination = holdings.target(session, written, Action.CONSUME)
     holdings.subscribe(
         session,
@@ -70,6 +73,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
         ),
         selector=selector,
         redelivery=redelivery,
+        claim=claim,
     )
     if frame.receipt is not None:
         # The queue that it declares must be there after a failover too.
@@ -94,6 +98,24 @@ def _selection(session: ClientSession, written: Destination, text: str | None) -
     context = session.context
     identity = f"ID:{context.cluster}-0-t{context.term}."
     return context.selections.read(text, written_by_jms(written, session.id), identity)
+
+
+def _claim(written: Destination, headers: dict[str, str], options: dict[str, str]) -> Claim:
+    """
+    Give what a consumer claims before others; of a topic each gets all messages anyway.
+
+    Raises:
+        RefusedError: A value makes no sense.
+        DestinationError: It wants to be the only one on a topic.
+    """
+    claim = read_claim(headers, options)
+    if written.kind not in {Kind.TOPIC, Kind.TEMPORARY_TOPIC}:
+        return claim
+    if claim.is_exclusive:
+        raise DestinationError(
+            f"exclusive consumers are served on queues only ('{written}' is a topic)"
+        )
+    return NO_CLAIM
 
 
 def _wanted(headers: dict[str, str], options: dict[str, str]) -> int | None:

@@ -12,7 +12,7 @@ import pytest
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
-from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.consumer import NO_CLAIM, AcknowledgeMode, Claim
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
@@ -71,10 +71,12 @@ class Desk:
         mode: AcknowledgeMode = AcknowledgeMode.INDIVIDUAL,
         prefetch: int = 100,
         client: Client | None = None,
+        claim: Claim = NO_CLAIM,
     ) -> Subscription:
         client = client or Client()
         name = f"s{len(client.subscriptions)}"
         subscription = Subscription(client, name, mode=mode, prefetch=prefetch)
+        subscription.claim = claim
         client.subscriptions[name] = subscription
         self.broker.subscribe(subscription, self.queue(queue))
         return subscription

@@ -212,10 +212,12 @@ def test_what_cannot_be_written_is_not_acknowledged(shell: Shell, tmp_path: Path
 
 
 def test_subscription_options_reach_the_broker(shell: Shell) -> None:
-    """Prefetch, headers and a selector."""
+    """Prefetch, headers, a selector, and what is claimed before others."""
     shell.fill("1")
-    shell.run(*("receive", "q", "-n", "1", "--prefetch", "7", "-H", "a.b:c", "--selector", "n > 1"))
+    options = ("--prefetch", "7", "-H", "a.b:c", "--selector", "n > 1", "--exclusive")
+    shell.run("receive", "q", "-n", "1", *options, "--priority", "-3")
     headers = shell.broker.frames("SUBSCRIBE")[0].headers
+    assert (headers["activemq.exclusive"], headers["activemq.priority"]) == ("true", "-3")
     assert (headers["activemq.prefetchSize"], headers["a.b"]) == ("7", "c")
     assert headers["selector"] == "n > 1"
 

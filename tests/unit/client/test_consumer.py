@@ -46,6 +46,23 @@ async def test_messages_arrive_in_order_and_are_acknowledged_one_by_one() -> Non
         assert frame.headers["ack"] == "client-individual"
 
 
+async def test_what_is_claimed_before_others_is_said() -> None:
+    """And nothing is, where nothing is claimed; a priority that there is not is refused here."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        async with (
+            connection.subscribe(QUEUE),
+            connection.subscribe(QUEUE, exclusive=True, priority=-128),
+        ):
+            pass
+        plain, claiming = (frame.headers for frame in broker.frames("SUBSCRIBE"))
+        assert not {"activemq.exclusive", "activemq.priority"} & plain.keys()
+        assert claiming["activemq.exclusive"] == "true"
+        assert claiming["activemq.priority"] == "-128"
+        for priority in (-129, 128):
+            with pytest.raises(ConfigError, match="priority"):
+                connection.subscribe(QUEUE, priority=priority)
+
+
 async def test_an_acknowledgement_without_confirm_does_not_wait() -> None:
     """It is on its way when the call returns; the broker has it in the end."""
     async with (

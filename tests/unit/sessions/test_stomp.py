@@ -424,7 +424,7 @@ def test_a_producer_id_needs_a_number(desk) -> None:
     "header",
     [
         *("browser", "activemq.subscriptionName", "activemq.subcriptionName"),
-        *("durable-subscription-name", "durable-subscriber-name", "activemq.exclusive"),
+        *("durable-subscription-name", "durable-subscriber-name"),
         *("activemq.noLocal", "activemq.retroactive"),
     ],
 )

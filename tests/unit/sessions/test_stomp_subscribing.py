@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.serving.consumer import Claim
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import PolicyRecord
 
@@ -104,7 +105,7 @@ def test_a_prefetch_may_have_blanks_around_it(desk, blanks: str) -> None:
 @pytest.mark.parametrize(
     "option",
     [
-        *("exclusive=true", "noLocal=true", "retroactive=true", "priority=9", "selector=a%3D1"),
+        *("exclusive=yes", "noLocal=true", "retroactive=true", "priority=128", "selector=a%3D1"),
         *("browser=true", "subscriptionName=s", "maximumPendingMessageLimit=5", "nonsense=1"),
         "prefetchSize=many",
     ],
@@ -137,9 +138,91 @@ def test_options_that_ask_for_what_is_done_anyway_are_fine(desk) -> None:
     client.send(b"x")
     assert client.bodies() == ["x"]
     error = client.refusal(
-        "SUBSCRIBE", destination="/queue/a", id="2", activemq__priority="7", receipt="r"
+        "SUBSCRIBE", destination="/queue/a", id="2", activemq__retroactive="true", receipt="r"
     )
-    assert "activemq.priority" in error.headers["message"]
+    assert "activemq.retroactive" in error.headers["message"]
+
+
+# What is claimed before others --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "option", "claim"),
+    [
+        ({}, "", Claim()),
+        ({"activemq.exclusive": "true"}, "", Claim(is_exclusive=True)),
+        ({"x-single-active-consumer": " true "}, "", Claim(is_exclusive=True)),
+        ({}, "?consumer.exclusive=true&consumer.priority=9", Claim(9, is_exclusive=True)),
+        ({"activemq.exclusive": "false"}, "?consumer.exclusive=true", Claim()),
+        ({"activemq.priority": "127"}, "", Claim(127)),
+        ({"consumer-priority": "-128"}, "", Claim(-128)),
+        ({"x-priority": " +7 "}, "", Claim(7)),
+        ({"x-priority": "3", "activemq.priority": "2"}, "?consumer.priority=1", Claim(2)),
+    ],
+)
+def test_a_claim_is_read_whoever_wrote_it(desk, headers, option, claim) -> None:
+    """
+    By ActiveMQ's names and RabbitMQ's, in a header or an option; ActiveMQ's header counts first.
+    """
+    client = desk.connect()
+    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    client.raw(f"SUBSCRIBE\nid:1\ndestination:/queue/a{option}\n{lines}\n\0".encode())
+    assert client.frames() == []
+    assert client.session.subscriptions["1"].claim == claim
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("activemq.priority", each) for each in ("128", "-129", "high", "", "1.5", "9" * 5_000)),
+        *(("activemq.exclusive", each) for each in ("1", "TRUE", "")),
+        ("x-priority", "1000"),
+        ("consumer-priority", "-"),
+        ("x-single-active-consumer", "maybe"),
+    ],
+)
+def test_a_claim_that_makes_no_sense_is_refused(desk, name, value) -> None:
+    """
+    By the header's name; nothing is left of it.
+    """
+    client = desk.connect()
+    client.raw(f"SUBSCRIBE\nid:1\ndestination:/queue/a\n{name}:{value}\nreceipt:r\n\n\0".encode())
+    (error,) = client.frames()
+    assert error.headers["code"] == "refused"
+    assert name in error.headers["message"]
+    assert len(error.headers["message"]) < 200
+    assert client.session.subscriptions == {}
+    assert desk.broker.destinations.queue_names() == []
+
+
+def test_on_a_topic_a_priority_changes_nothing_and_nobody_is_the_only_one(desk) -> None:
+    """
+    Each gets all messages: a priority is taken, the other wish is refused.
+    """
+    client = desk.connect()
+    client.subscribe("/topic/t", activemq__priority="9")
+    error = client.refusal(
+        "SUBSCRIBE", destination="/topic/t", id="2", activemq__exclusive="true", receipt="r"
+    )
+    assert error.headers["code"] == "destination"
+    client.send(b"x", "/topic/t")
+    assert client.bodies() == ["x"]
+
+
+def test_claims_are_heeded(desk) -> None:
+    """
+    From the frame to the delivery: the only one, then the one of the highest priority.
+    """
+    low, high, sole = desk.connect(), desk.connect(), desk.connect()
+    low.subscribe("/queue/a", ack="auto")
+    high.subscribe("/queue/a", ack="auto", activemq__priority="1")
+    sole.subscribe("/queue/a", ack="auto", activemq__exclusive="true")
+    low.send(b"1", "/queue/a")
+    desk.turn()
+    sole.say("UNSUBSCRIBE", id="s")
+    low.send(b"2", "/queue/a")
+    desk.turn()
+    assert (low.bodies(), high.bodies(), sole.bodies()) == ([], ["2"], ["1"])
 
 
 # Selectors ----------------------------------------------------------------------------------------

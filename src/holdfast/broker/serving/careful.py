@@ -12,9 +12,10 @@ Invariants, beside those of `plain`:
 from __future__ import annotations
 
 from holdfast.broker.serving.choice import Choice, Settle
-from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.delivery import Step
 from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.ring import Ring
 
 
 class Careful(Plain):
@@ -27,10 +28,10 @@ class Careful(Plain):
         self._left = 0
         """So many more may be put aside in this step."""
 
-    def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
+    def assign(self, settle: Settle, step: Step, count_max: int, ring: Ring | None = None) -> bool:
         """Do as `Plain` does; to put many aside is a step, too."""
         self._left = count_max
-        is_over = super().assign(settle, step, count_max)
+        is_over = super().assign(settle, step, count_max, ring)
         return is_over and self._left > 0
 
     def next_key(self) -> int:

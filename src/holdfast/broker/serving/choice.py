@@ -1,8 +1,8 @@
 """
 Choice: which message of a queue goes to which of its consumers. The contract.
 
-`plain` is the choice of a queue without features. What more a queue may want (groups, selectors,
-priorities, exclusive consumers) is another implementation of this, put into the queue in its place.
+`plain` is the choice of a queue without features. Where consumers are not equal (one wants to be
+the only one, some have a higher priority) another implementation is put before it, `router`.
 What is so of single messages whoever chooses (given back, withheld, reserved) stands in the queue's
 custody, and what lives in its lasting half: a choice holds only the order, and who has room.
 
@@ -53,6 +53,16 @@ class Choice(Protocol):
 
     def leave(self, consumer: Consumer) -> None:
         """Note that a consumer is closed, and gets nothing more."""
+
+    def may_hold(self, consumer: Consumer) -> bool:
+        """Whether a consumer may have back what its transaction gives back."""
+
+    def wake(self, now_ms: int, count_max: int) -> tuple[int, int]:
+        """
+        Do what is due by now, for so many messages at most.
+
+        Gives for how many it was, and when to go on: 0 if that is not known.
+        """
 
     def add_transient(self, key: int) -> None:
         """Put a non-persistent message at the end of the order, behind all that was assigned."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.policies import Value
@@ -39,6 +39,19 @@ class AcknowledgeMode(Enum):
     AUTO = "auto"
     CLIENT = "client"
     INDIVIDUAL = "client-individual"
+
+
+class Claim(NamedTuple):
+    """What a consumer of a queue claims before others."""
+
+    priority: int = 0
+    """It gets messages before those of a lower one, as long as it has room."""
+    is_exclusive: bool = False
+    """It wants to be the only one that gets any."""
+
+
+NO_CLAIM: Final = Claim()
+"""What most claim: nothing."""
 
 
 class Receiver(Protocol):
@@ -97,6 +110,7 @@ class Consumer:
     """One consumer on one queue or topic."""
 
     __slots__ = (
+        "claim",
         "client",
         "cost_bytes",
         "destination",
@@ -112,6 +126,7 @@ class Consumer:
         "prefetch",
         "receiver",
         "redelivery",
+        "reserved_count",
         "selector",
         "unacknowledged",
     )
@@ -153,6 +168,10 @@ class Consumer:
         self.pending_bytes = 0
         self.redelivery: Mapping[str, Value] | None = None
         """What it says itself of the redelivery of what it rejects, by the policies' keys."""
+        self.claim = NO_CLAIM
+        """What it claims before others, on a queue."""
+        self.reserved_count = 0
+        """So many of what it was given open transactions have acknowledged."""
         self.ordinal = 0
         """The session's number for it."""
         self.form: DeliveryForm | None = None

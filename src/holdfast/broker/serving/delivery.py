@@ -17,5 +17,8 @@ Delivery = tuple[Consumer, int, MessageRecord | TransientMessage | None, int, in
 """Consumer, key, message or None, record number to read it from, redelivered: which delivery of
 its message it is, at least the second; 0 if none was before."""
 
+Step = list[Delivery]
+"""Those that are made at once, between two looks at the clock."""
+
 EFFORT_SHIFT: Final = 12
 """To write 4 KiB of headers takes about as long as another message."""

@@ -7,9 +7,41 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
+from holdfast.broker.serving.consumer import NO_CLAIM, Claim
+from holdfast.model.policies import TRUE, Value
 from holdfast.model.redelivery import Redelivery
+
+
+class Sharing(NamedTuple):
+    """How the consumers of a queue share its messages, as far as policies say it."""
+
+    uses_priority: bool = True
+    """Whether the priority counts of who subscribes now."""
+    is_exclusive: bool = False
+    """Whether who subscribes now is taken to want to be the only one."""
+    consumers_awaited: int = 0
+    """Nothing is dispatched before so many are there; 0: their number does not matter."""
+    start_ms: int = 0
+    """But so long after the first of them came it is in any case; 0: as long as is usual."""
+
+    def counted(self, claim: Claim) -> Claim:
+        """Give what counts of a claim."""
+        if claim == NO_CLAIM and not self.is_exclusive:
+            return NO_CLAIM
+        priority = claim.priority if self.uses_priority else 0
+        return Claim(priority, claim.is_exclusive or self.is_exclusive)
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether the first consumer waits."""
+        return self.consumers_awaited > 1 or (not self.consumers_awaited and self.start_ms > 0)
+
+
+EQUAL: Final = Sharing()
+"""As long as nobody says otherwise."""
 
 
 class Effective(NamedTuple):
@@ -23,3 +55,15 @@ class Effective(NamedTuple):
     """Where rejected messages go; empty: nowhere."""
     redelivery: Redelivery | None = None
     """How often, and when, rejected ones come again; None: nothing is said of it."""
+    sharing: Sharing = EQUAL
+    """How a queue's consumers share its messages."""
+
+
+def sharing_of(values: Mapping[str, Value]) -> Sharing:
+    """Give what a queue's policies say of how its consumers share its messages."""
+    return Sharing(
+        uses_priority=values["useConsumerPriority"] == TRUE,
+        is_exclusive=values["allConsumersExclusiveByDefault"] == TRUE,
+        consumers_awaited=int(values["consumersBeforeDispatchStarts"]),
+        start_ms=int(values["timeBeforeDispatchStarts"]),
+    )

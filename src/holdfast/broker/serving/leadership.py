@@ -68,7 +68,7 @@ class Leadership:
         self.is_over = False
         self._alarm_count = 0
         self.alarms: Deadlines[tuple[int, int, Queue]] = Deadlines()
-        """Queues on which something rests, by when the first of it is due."""
+        """Queues on which something is due later, by when the first of it is."""
         self.numbering = numbering
         """Where each queue's numbers begin under this leader."""
         self.numbers = NumbersTaken(producers)
@@ -144,6 +144,10 @@ class Leadership:
         comebacks = queue.custody.comebacks
         if comebacks is not None and comebacks.soonest:
             self._set_alarm(comebacks.soonest, queue)
+
+    def rouse(self, queue: Queue, due_ms: int) -> None:
+        """Wake a queue at this time, or soon if that is over."""
+        self._set_alarm(due_ms, queue)
 
     def _set_alarm(self, due_ms: int, queue: Queue) -> None:
         if 0 < queue.alarm[0] <= due_ms:

@@ -1,9 +1,8 @@
 """
 The choice of a queue without features: in order, to whoever has room, one after the other.
 
-Consumers with room stand in a ring; each message goes to the one at the head, which then moves to
-the tail. A consumer without room leaves the ring and is skipped until it has room again, so a slow
-one holds nobody up.
+Consumers with room stand in a ring (`ring`), which it is itself; a router, which knows more of the
+consumers, has rings of its own and lets it give messages to one of them.
 
 What was given back goes first, in its old order; then, by order of sending, persistent messages up
 to the dispatch mark and non-persistent ones, which wait in a lane of their own, each behind the
@@ -23,20 +22,20 @@ from typing import Final
 
 from holdfast.broker.serving.choice import Settle
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
-from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
+from holdfast.broker.serving.delivery import EFFORT_SHIFT, Step
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.returned import Returned
+from holdfast.broker.serving.ring import Ring
 from holdfast.broker.serving.shelves import NO_SHELF, SHELF_SHIFT, SLOT_BITS, SLOT_MASK
 
 _UNREAD_BYTES: Final = 1024
 """What a message that must be read first is taken to have."""
 
 
-class Plain:
+class Plain(Ring):
     """Round robin over the consumers with room."""
 
     __slots__ = (
-        "_closed_ready_count",
         "_custody",
         "_index",
         "_lasting",
@@ -44,12 +43,12 @@ class Plain:
         "_stored",
         "_volatile",
         "cursor",
-        "ready",
         "returned",
         "waiting",
     )
 
     def __init__(self, queue: Queue) -> None:
+        super().__init__()
         self._queue = queue
         self._custody = queue.custody
         self._lasting = queue.lasting
@@ -63,38 +62,14 @@ class Plain:
         self._stored, self._volatile = self.returned.stored.shelves, self.returned.volatile
         self.waiting: deque[int] = deque()
         """Non-persistent messages that were never assigned."""
-        self.ready: deque[Consumer] = deque()
-        """The ring."""
-        self._closed_ready_count = 0
-        """Closed consumers that still stand in the ring: they are taken out together."""
 
-    @property
-    def has_ready(self) -> bool:
-        """Whether there may be a consumer with room."""
-        return bool(self.ready)
-
-    def make_ready(self, consumer: Consumer) -> bool:
-        """Put a consumer that has room into the ring; true if it was not there."""
-        if consumer.is_ready or consumer.is_closed or not consumer.has_room():
-            return False
-        consumer.is_ready = True
-        self.ready.append(consumer)
+    def may_hold(self, consumer: Consumer) -> bool:
+        """Say that each may have back what its transaction gives back."""
         return True
 
-    def leave(self, consumer: Consumer) -> None:
-        """Take a closed consumer out of the ring, now or with others."""
-        if not consumer.is_ready:
-            return
-        ready = self.ready
-        self._closed_ready_count += 1
-        if 2 * self._closed_ready_count > len(ready):
-            for _ in range(len(ready)):
-                each = ready.popleft()
-                if each.is_closed:
-                    each.is_ready = False
-                else:
-                    ready.append(each)
-            self._closed_ready_count = 0
+    def wake(self, now_ms: int, count_max: int) -> tuple[int, int]:
+        """Do nothing: nothing is ever due."""
+        return 0, 0
 
     def add_transient(self, key: int) -> None:
         """Let a non-persistent message wait for its first consumer."""
@@ -120,10 +95,11 @@ class Plain:
         self._stored, self._volatile = self.returned.stored.shelves, self.returned.volatile
         return known
 
-    def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
-        """Put deliveries into a step; whether there is none after it. Large ones count more."""
+    def assign(self, settle: Settle, step: Step, count_max: int, ring: Ring | None = None) -> bool:
+        """Put deliveries to those of a ring (or its own) into a step; whether that is all."""
         queue = self._queue
-        ready = self.ready
+        ring = self if ring is None else ring
+        ready = ring.ready
         cache = queue.cache.shelves
         transients = queue.transients.shelves
         next_key = self.next_key
@@ -138,10 +114,7 @@ class Plain:
             receiver = consumer.receiver
             unacknowledged = consumer.unacknowledged
             if receiver.room_bytes <= 0 or len(unacknowledged) >= consumer.prefetch:
-                ready.popleft()
-                consumer.is_ready = False
-                if consumer.is_closed:
-                    self._closed_ready_count -= 1
+                ring.drop_first()
                 passed_over += 1
                 if passed_over >= count_max:
                     return False

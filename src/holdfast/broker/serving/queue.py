@@ -59,6 +59,9 @@ class Leads(Protocol):
     def rests(self, queue: Queue) -> None:
         """Note that the first of a queue's messages that rest is due earlier than it was."""
 
+    def rouse(self, queue: Queue, due_ms: int) -> None:
+        """Wake a queue at this time, or soon if that is over."""
+
 
 class Queue:
     """One queue of the leader."""
@@ -281,6 +284,14 @@ class Queue:
 
     def wake(self, now_ms: int, count_max: int) -> tuple[int, int]:
         """Let so many of what is due be dispatched; gives how many, and when the next is, or 0."""
+        count, soonest = self._let_rested_go(now_ms, count_max)
+        if self._choice is not None:
+            more, due_ms = self._choice.wake(now_ms, max(1, count_max - count))
+            count += more
+            soonest = min(filter(None, (soonest, due_ms)), default=0)
+        return count, soonest
+
+    def _let_rested_go(self, now_ms: int, count_max: int) -> tuple[int, int]:
         custody = self._custody
         if custody is None or custody.comebacks is None:
             return 0, 0

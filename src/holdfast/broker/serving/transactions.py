@@ -108,6 +108,7 @@ class Transaction:
         take = subscription.unacknowledged.pop
         for key in keys:
             take(key, None)
+        subscription.reserved_count += len(keys)
         queue = subscription.queue
         if queue is not None:
             queue.custody.reserved.update(keys)
@@ -173,19 +174,23 @@ class Transaction:
         Roll back in steps: what was acknowledged is in delivery again and may be so again.
 
         It stands before what was delivered after it. What cannot be in delivery, because its
-        subscription is closed or it never had one, goes back to its queue, from which nothing else
-        is given meanwhile; each such queue, and each subscription that is as it was, is told of
-        when all of it is there.
+        subscription is closed, or another one is the only one by now, or it never had one, goes
+        back to its queue, from which nothing else is given meanwhile; each such queue, and each
+        subscription that is as it was, is told of when all of it is there.
         """
         for subscription, keys in self.settlements.items():
             count = 0
-            if not subscription.is_closed:
+            queue, client = subscription.queue, subscription.client
+            may_hold = queue is None or queue.choice.may_hold(subscription)
+            if may_hold and not subscription.is_closed:
                 count = yield from restore(subscription, keys, step_count)
-            if not subscription.is_closed:
-                yield subscription
-            elif subscription.queue is not None:
-                queue, client = subscription.queue, subscription.client
+            is_whole = may_hold and not subscription.is_closed
+            if not is_whole and queue is not None:
                 yield from queue.release(subscription, keys[count:], step_count, client)
+            subscription.reserved_count -= len(keys)
+            if is_whole:
+                yield subscription
+            elif queue is not None:
                 yield queue
         for queue, keys in self.late.items():
             yield from queue.release(object(), keys, step_count)

@@ -62,6 +62,12 @@ class NewestFirst:
     def leave(self, consumer: Consumer) -> None:
         self._consumers.pop(consumer, None)
 
+    def may_hold(self, consumer: Consumer) -> bool:
+        return not consumer.is_closed
+
+    def wake(self, now_ms: int, count_max: int) -> tuple[int, int]:
+        return 0, now_ms * 0 * count_max
+
     def add_transient(self, key: int) -> None:
         self._transients.append(key)
 

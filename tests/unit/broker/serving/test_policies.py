@@ -50,6 +50,10 @@ def test_without_policies_the_settings_hold() -> None:
         "maximumRedeliveryDelay": (-1, ""),
         "useCollisionAvoidance": ("false", ""),
         "collisionAvoidanceFactor": (0.15, ""),
+        "useConsumerPriority": ("true", ""),
+        "allConsumersExclusiveByDefault": ("false", ""),
+        "consumersBeforeDispatchStarts": (0, ""),
+        "timeBeforeDispatchStarts": (0, ""),
     }
     assert told(broker, "a", Kind.TOPIC) == {"topicPrefetch": (65_535, "")}
     assert broker.policies.of(broker.queue("a"))[1:3] == (77, "dead")

@@ -1,0 +1,3 @@
+"""
+Who gets messages of a queue on which not all consumers are equal.
+"""

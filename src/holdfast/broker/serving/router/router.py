@@ -1,0 +1,214 @@
+"""
+The choice of a queue on which not all consumers are equal.
+
+Some have a higher priority and get messages first, one wants to be the only one, or none is to get
+anything before enough are there. The router decides whose turn it is; which message is next is the
+affair of the plain choice that the queue had before, and has again when nobody claims anything any
+more.
+
+Invariants, beside those of `choice`:
+    While a router is put before it, the plain choice's own ring is empty.
+    Where only one gets messages, nobody else stands in a ring: so each acknowledgement of whoever
+    still holds some is told of (`make_ready`). Else all with room stand in those of their ranks.
+
+Lives on the leader only and may vanish; nothing here is lasting state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+
+from holdfast.broker.serving.choice import Settle
+from holdfast.broker.serving.consumer import NO_CLAIM, Consumer
+from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.effective import Sharing
+from holdfast.broker.serving.plain import Plain
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.ring import Ring
+from holdfast.broker.serving.router.gate import Gate
+from holdfast.broker.serving.router.ranks import Ranks
+from holdfast.broker.serving.router.sole import AT_ONCE, Sole
+from holdfast.model.limits import CONSUMER_PRIORITY_MAX
+
+
+class Router:
+    """Decides whose turn it is."""
+
+    __slots__ = ("_claim_count", "_gate", "_queue", "_ranks", "_roll", "_sole", "order")
+
+    def __init__(self, queue: Queue, order: Plain) -> None:
+        """Begin with the consumers that are there, who claim nothing, and to whom all is open."""
+        self._queue = queue
+        self.order = order
+        """Which message is next."""
+        self._gate = Gate()
+        self._sole = Sole(queue)
+        self._ranks = Ranks()
+        self._claim_count = 0
+        """Open consumers that claim something."""
+        self._roll: deque[Consumer] = deque()
+        """Who is still to be put into a ring, as all get messages again."""
+
+    def join(self, consumer: Consumer, sharing: Sharing) -> None:
+        """Note a consumer that has come and is among the queue's; the first one meets the gate."""
+        count = len(self._queue.subscriptions)
+        if self._ranks.are_none:
+            self._ranks.add_equal(count - 1, self.order)
+        if count == 1:
+            self._gate = Gate(sharing)
+        self._claim_count += consumer.claim != NO_CLAIM
+        self._ranks.add(consumer)
+        if self._gate.came(count):
+            self._queue.leadership.rouse(self._queue, AT_ONCE)
+        if consumer.claim.is_exclusive and self._goes_before(consumer):
+            self._succeed(consumer)
+
+    def _goes_before(self, newcomer: Consumer) -> bool:
+        """Whether somebody new is to be the only one, instead of who is or is to be."""
+        incumbent = self._sole.active or self._sole.successor
+        priority = newcomer.claim.priority
+        if incumbent is None or priority == CONSUMER_PRIORITY_MAX:
+            return True
+        return priority > incumbent.claim.priority
+
+    def leave(self, consumer: Consumer) -> None:
+        """Note that a consumer is closed, and gets nothing more."""
+        sole = self._sole
+        was_incumbent = consumer in (sole.active, sole.successor)
+        sole.left(consumer)
+        self._claim_count -= consumer.claim != NO_CLAIM
+        self._ranks.discard(consumer)
+        if was_incumbent:
+            self._succeed(self._ranks.best())
+        self._gate.left(len(self._queue.subscriptions))
+        self._end_if_it_may()
+
+    def _succeed(self, successor: Consumer | None) -> None:
+        everybody = self._queue.subscriptions
+        if not self._sole.is_in_force:
+            self._roll.clear()
+            self._ranks.clear_rings()
+        self._sole.succeed(successor, everybody)
+        if successor is None:
+            self._roll.extend(everybody)
+        self._queue.touch()
+
+    def _end_if_it_may(self) -> None:
+        """Let the plain choice go on alone, if nobody claims anything."""
+        if self._queue.subscriptions:
+            if self._claim_count or self._roll or not self._gate.is_open:
+                return
+        elif self._sole.is_waited_for:
+            return
+        self._ranks.merge_into(self.order)
+        self._queue.choose(self.order)
+
+    def make_ready(self, consumer: Consumer) -> bool:
+        """
+        Put a consumer that has room where it stands then.
+
+        True if it was not there, and also where all wait until what it held is gone.
+        """
+        sole = self._sole
+        if sole.is_draining:
+            return True
+        if sole.is_in_force:
+            return consumer is sole.active and sole.ring.make_ready(consumer)
+        return not consumer.is_closed and self._ranks.ring_of(consumer).make_ready(consumer)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether nobody gets anything, as others than the next one may hold something."""
+        return self._sole.is_draining
+
+    def may_hold(self, consumer: Consumer) -> bool:
+        """Whether a consumer may have back what its transaction gives back."""
+        return self._sole.may_hold(consumer)
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether there may be somebody who gets messages now."""
+        return self._sole.is_draining or bool(self._roll) or self._ring is not None
+
+    @property
+    def _ring(self) -> Ring | None:
+        """Those of whom one gets the next message, None if nobody does."""
+        if not self._gate.is_open:
+            return None
+        sole = self._sole
+        if not sole.is_in_force:
+            return self._ranks.first_ready()
+        return sole.ring if sole.ring.ready else None
+
+    def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
+        """Put deliveries into a step; whether there is nothing after it."""
+        if self._sole.is_draining:
+            is_over = self._sole.look(count_max)
+            if self._sole.is_draining:
+                return is_over
+        elif self._roll:
+            self._call_roll(count_max)
+            return False
+        ring = self._ring
+        if ring is None:
+            return True
+        is_over = self.order.assign(settle, step, count_max, ring)
+        # Those of a lower priority have their turn where nobody here had room.
+        return is_over and (bool(ring.ready) or self._ring is None)
+
+    def _call_roll(self, count_max: int) -> None:
+        for _ in range(min(count_max, len(self._roll))):
+            consumer = self._roll.popleft()
+            if not consumer.is_closed:
+                consumer.is_ready = False  # It was, perhaps, before only one got messages.
+                self._ranks.ring_of(consumer).make_ready(consumer)
+        self._end_if_it_may()
+
+    def wake(self, now_ms: int, count_max: int) -> tuple[int, int]:
+        """Do what is due by now; gives how many messages came back, and when to go on, or 0."""
+        count, soonest = self._sole.wake(now_ms, count_max)
+        was_open = self._gate.is_open
+        opens_at = self._gate.wake(now_ms) if self._queue.subscriptions else 0
+        if self._gate.is_open and not was_open:
+            self._queue.touch()
+            self._end_if_it_may()
+        return count, min(filter(None, (soonest, opens_at)), default=0)
+
+    @property
+    def cursor(self) -> int:
+        """The lowest stored sequence that was never assigned, as far as it was looked."""
+        return self.order.cursor
+
+    def add_transient(self, key: int) -> None:
+        """Let a non-persistent message wait for its first consumer."""
+        self.order.add_transient(key)
+
+    def give_back(self, order: int, serial: int, key: int) -> None:
+        """Put what was assigned at its old place."""
+        self.order.give_back(order, serial, key)
+
+    def is_at_hand(self, sequence: int) -> bool:
+        """Whether a live stored message is in the order."""
+        return self.order.is_at_hand(sequence)
+
+    def skip_to(self, sequence: int) -> None:
+        """Leave out what stands before a sequence."""
+        self.order.skip_to(sequence)
+
+    def empty(self) -> tuple[Collection[object], ...]:
+        """Forget single keys; consumers stay."""
+        return self.order.empty()
+
+
+def join(queue: Queue, consumer: Consumer, sharing: Sharing) -> None:
+    """Let a consumer that is among the queue's have its turns as it claims, and as is shared."""
+    choice = queue.choice
+    if not isinstance(choice, Router):
+        is_first = len(queue.subscriptions) == 1
+        if consumer.claim == NO_CLAIM and not (is_first and sharing.has_gate):
+            return
+        assert isinstance(choice, Plain), "there are no others"
+        choice = Router(queue, choice)
+        queue.choose(choice)
+    choice.join(consumer, sharing)

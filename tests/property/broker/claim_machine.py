@@ -1,0 +1,162 @@
+"""
+The broker against its model with consumers that are not equal: some want to be the only one, some
+have a higher priority; see `broker_machine`.
+
+Beside what is true of all deliveries, each is held against who claims what at that moment; and what
+may go to somebody who has room is gone after some turns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+
+from holdfast.broker.serving.consumer import NO_CLAIM, AcknowledgeMode, Claim
+from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.router.router import Router
+from holdfast.broker.serving.router.sole import DRAIN_MS
+from holdfast.broker.serving.subscription import Subscription
+from tests.property.broker.broker_machine import BrokerMachine, Consumer
+
+PRIORITIES = (-128, -1, 0, 0, 1, 127)
+CLAIMS = [Claim(priority, kind) for priority in PRIORITIES for kind in (False, True)]
+
+
+class ClaimMachine(BrokerMachine):
+    """A leader and clients that claim something before others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken_over: set[Queue] = set()
+        """Where a deadline has passed: what transactions hold was waited for no more."""
+
+    def subscribe(
+        self, name: str, mode: AcknowledgeMode, prefetch: int, claim: Claim = NO_CLAIM
+    ) -> None:
+        consumer = Consumer(name, mode, prefetch)
+        consumer.subscription.claim = claim
+        self.consumers.append(consumer)
+        self.broker.subscribe(consumer.subscription, self.broker.queue(name))
+
+    def deadlines_pass(self) -> None:
+        """Who does not let go has taken from him what he holds; it is the queue's again."""
+        for milliseconds in (0, DRAIN_MS):
+            self.time_passes(milliseconds)
+
+    def time_passes(self, milliseconds: int) -> None:
+        super().time_passes(milliseconds)
+        if milliseconds == DRAIN_MS:
+            every = [it.subscription for it in self.consumers]
+            self.taken_over |= {it.queue for it in every if it.queue and it.reserved_count}
+        for consumer in self.consumers:
+            window = consumer.subscription.unacknowledged
+            lost = [key for key in consumer.held if key not in window]
+            self.gives_back([consumer.held.pop(key) for key in lost])
+
+    def served(self) -> list[Queue]:
+        return [*self.broker.destinations.leadership.by_name.values()]
+
+    def of(self, queue: Queue) -> list[Subscription]:
+        """Give who consumes from a queue, in the order in which they came."""
+        return [it.subscription for it in self.consumers if it.subscription.queue is queue]
+
+    def sole(self, queue: Queue) -> Subscription | None:
+        """Give who is to be the only one, None if all get messages or it is not to be told."""
+        asking = [each for each in self.of(queue) if each.claim.is_exclusive]
+        return max(asking, key=lambda each: each.claim.priority, default=None)
+
+    def is_draining(self, queue: Queue) -> bool:
+        """Whether somebody else than the only one holds something."""
+        sole = self.sole(queue)
+        return sole is not None and any(self.holds(each) for each in self.of(queue) if each != sole)
+
+    @staticmethod
+    def holds(subscription: Subscription) -> bool:
+        return bool(subscription.unacknowledged or subscription.reserved_count)
+
+    def dispatch(self) -> None:
+        """Deliver, and hold each delivery against who claims what."""
+        dispatch = self.broker.dispatch
+
+        def watched() -> Generator[list[Delivery], None, None]:
+            for step in dispatch():
+                for subscription, *_ in step:
+                    assert isinstance(subscription, Subscription)
+                    self.check_turn(subscription)
+                yield step
+
+        self.broker.dispatch = watched  # type: ignore[method-assign]
+        try:
+            super().dispatch()
+        finally:
+            del self.broker.dispatch
+
+    def check_turn(self, subscription: Subscription) -> None:
+        """Whether it was this one's turn."""
+        queue = subscription.queue
+        assert queue is not None
+        others = [each for each in self.of(queue) if each is not subscription]
+        sole = self.sole(queue)
+        if sole is None:
+            higher = [it for it in others if it.claim.priority > subscription.claim.priority]
+            assert not any(each.has_room() for each in higher), "a higher one had room"
+            return
+        assert subscription.claim.is_exclusive, "somebody else is the only one"
+        assert subscription.claim.priority == sole.claim.priority, "a higher one is"
+        if sole.claim.priority < CLAIMS[-1].priority:
+            assert subscription is sole, "another one came first"
+        assert not any(each.unacknowledged for each in others), "two hold messages at once"
+        if queue not in self.taken_over:
+            assert not any(each.reserved_count for each in others), "a transaction holds some"
+
+    def abort_transaction(self, number: int) -> None:
+        """What a consumer cannot have back, as another one took over, is the queue's again."""
+        if not self.transactions:
+            return
+        opened = self.transaction(number)
+        self.transactions.remove(opened)
+        deque(self.broker.abort(opened.transaction), maxlen=0)
+        for consumer, held in reversed(opened.settled):
+            window = consumer.subscription.unacknowledged
+            is_back = consumer in self.consumers and held.keys() <= window.keys()
+            if is_back:
+                consumer.held = {**held, **consumer.held}
+            else:
+                self.gives_back(list(held.values()))
+        for queue, key, place in opened.late:
+            choice = queue.choice
+            if key in (choice.order if isinstance(choice, Router) else choice).returned:
+                self.gives_back([place])
+
+    def come_to_rest(self) -> None:
+        """What may go to somebody who has room does."""
+        for _ in range(6):
+            self.turn()
+        for queue in self.served():
+            consumers = self.of(queue)
+            sole = self.sole(queue)
+            if sole is not None:
+                consumers = (
+                    [] if self.is_draining(queue) or self.is_held_by_closed(queue) else [sole]
+                )
+                if sole.claim.priority == CLAIMS[-1].priority:
+                    consumers = []  # Which of those it is the model does not know.
+            if not any(each.has_room() for each in consumers):
+                continue
+            last = queue.lasting.next_sequence
+            left = [key for key in queue.index.sequences(1, last) if queue.choice.is_at_hand(key)]
+            left = [key for key in left if not queue.is_withheld(key)]
+            assert not left, f"{left} are there, and somebody has room"
+
+    def is_held_by_closed(self, queue: Queue) -> bool:
+        """Whether a transaction of somebody who is gone holds some of a queue."""
+        return any(
+            subscription.queue is queue and subscription.is_closed
+            for opened in self.transactions
+            for subscription in opened.transaction.settlements
+        )
+
+    def change_leader(self, survivors: int, way: str) -> None:
+        super().change_leader(survivors, way)
+        self.taken_over.clear()
