@@ -344,6 +344,32 @@ def test_what_a_rolled_back_late_word_held_rests_until_it_is_due(five, step, is_
     assert five.first.counts[5:] == [(2, 2)]
 
 
+@pytest.mark.parametrize("way", ["a new leader", "its queue built anew"])
+def test_what_nobody_has_come_by_rests_though_a_late_word_is_rolled_back(
+    five, new_client, way: str
+) -> None:
+    """The log alone says that it rests, and its leader looks there as it comes by."""
+    five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)
+    five.turn()
+    transaction = five.broker.begin("t")
+    if way == "a new leader":
+        five.fail_over()
+        transaction = five.broker.begin("t")
+        five.broker.hold_identity(transaction, 1, 2)
+    else:
+        five.broker.hold_identity(transaction, 1, 2)
+        five.broker.renew(five.queue(), set())
+    client = new_client()
+    five.subscribe(client=client)
+    five.turn()
+    for _ in five.broker.abort(transaction):
+        pass
+    five.turn()
+    assert client.keys == [1, 3, 4, 5]
+    time_is(five, T0 + 100)
+    assert client.counts[4:] == [(2, 2)]
+
+
 def test_what_a_late_word_settles_in_a_transaction_does_not_come_when_it_is_due(five) -> None:
     """Nobody has it between the COMMIT and the moment when the log says so."""
     five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)
@@ -358,6 +384,22 @@ def test_what_a_late_word_settles_in_a_transaction_does_not_come_when_it_is_due(
     five.turn()
     assert five.first.keys == [1, 2, 3, 4, 5]
     assert not five.state.queues[1].index.is_live(2)
+
+
+def test_what_is_on_its_way_back_is_awaited_where_its_queue_is_built_anew(five, new_client) -> None:
+    """After a mistake of ours, too, nobody has it before the log says so, and before it is due."""
+    five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)
+    five.broker.give_back(five.subscription, 4, 0, five.first, None)
+    five.seal()
+    five.broker.renew(five.queue(), set())
+    other = new_client()
+    five.subscribe(client=other)
+    five.dispatch()
+    assert other.keys == []
+    five.turn()
+    assert other.counts == [(1, 2), (3, 2), (4, 2), (5, 2)]
+    time_is(five, T0 + 100)
+    assert other.counts[4:] == [(2, 2)]
 
 
 def time_is(desk, now_ms: int) -> None:

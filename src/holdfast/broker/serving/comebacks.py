@@ -51,6 +51,13 @@ class Comebacks:
             self.under_way[key] = coming
         self.awaited_count += is_awaited * len(keys)
 
+    def await_from(self, before: Comebacks) -> None:
+        """Take over what is on its way back; nothing is dispatched before all of it is there."""
+        self.under_way = before.under_way
+        for key, coming in [*self.under_way.items()]:
+            self.under_way[key] = coming._replace(is_awaited=True)
+        self.awaited_count = len(self.under_way)
+
     def arrived(self, key: int) -> Coming | None:
         """Take what is back, None if it was not on its way, as far as this leader knows."""
         coming = self.under_way.take(key)

@@ -331,6 +331,16 @@ class Queue:
                 custody.had_by.take(key)
             choice.give_back(order, serial, key)
 
+    def reserve(self, key: int) -> None:
+        """
+        Keep a message that nobody has for a transaction that settles it.
+
+        What the log lets rest rests beside that, also where nobody has come by it yet.
+        """
+        self.custody.reserve(key)
+        if key > 0:
+            self.rest(key, self.index.returned(key).due_ms)
+
     def release(
         self, whose: Hashable, keys: list[int], step_count: int, client: str | None = None
     ) -> Iterator[None]:
@@ -415,11 +425,11 @@ class Queue:
         """
         Build this half anew from the lasting one: nobody consumes, everything is flagged.
 
-        What is on its way to the log stays so: numbers, marks, `leaving` acknowledgements.
+        What is on its way to the log stays so: numbers, marks, `leaving` acknowledgements, and what
+        comes back.
         """
-        reserved = self._custody.reserved if self._custody is not None else ()
-        if self._custody is not None:
-            self._custody.returning.clear()  # Who gives back goes on no more.
+        before = self.custody
+        before.returning.clear()  # Who gives back goes on no more.
         for consumer in self.subscriptions:
             consumer.is_closed = True
             consumer.is_ready = False
@@ -431,10 +441,12 @@ class Queue:
         self.transient_bytes = 0
         self.flag_through = self.lasting.next_sequence - 1
         custody = self._custody = Custody()
-        stored = [key for key in reserved if key > 0]
-        custody.reserved.update(stored)
-        custody.withheld.update(stored)
-        custody.withheld.update(leaving)
+        if before.comebacks is not None and before.comebacks.under_way:
+            custody.made_comebacks().await_from(before.comebacks)
+        stored = [key for key in before.reserved if key > 0 and not self.has_ended(key)]
+        custody.withheld.update([key for key in leaving if not self.has_ended(key)])
+        for key in stored:
+            self.reserve(key)
         self._choice = None
 
     @property

@@ -127,7 +127,7 @@ class Transaction:
         if queue not in self.late:
             self._require_place()
         self._grow(1, 0)
-        queue.custody.reserve(key)
+        queue.reserve(key)
         self._settle_at_commit(queue, [key])
         self.late.setdefault(queue, []).append(key)
 
