@@ -121,7 +121,7 @@ class CheckpointStore:
         """
         if not self._disk.exists(self._directory):
             return None
-        for index in reversed(self._indexes()):
+        for index in reversed(self._listed()):
             path = self._directory / f"{index:020d}.checkpoint"
             try:
                 checkpoint = self._read(path)
@@ -145,7 +145,7 @@ class CheckpointStore:
         """Give the good checkpoints, newest first; whether the log agrees is not looked at."""
         if not self._disk.exists(self._directory):
             return
-        for index in reversed(self._indexes()):
+        for index in reversed(self._listed()):
             try:
                 yield self._read(self._directory / f"{index:020d}.checkpoint")
             except StoreError as error:
@@ -178,6 +178,15 @@ class CheckpointStore:
         except OSError as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
         return _decode(path, data)
+
+    def _listed(self) -> list[int]:
+        """Give the indexes; none where the directory cannot be read: they only save time."""
+        try:
+            return self._indexes()
+        except OSError as error:
+            self.problems.append(f"checkpoints are ignored: {error}")
+            logger.warning("checkpoints are ignored: %s", error)
+            return []
 
     def _indexes(self) -> list[int]:
         names = self._disk.list_directory(self._directory)

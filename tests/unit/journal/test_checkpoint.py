@@ -265,6 +265,22 @@ def test_an_unreadable_one_is_ignored(
     assert "cannot be read" in store.problems[0]
 
 
+def test_a_directory_that_cannot_be_read_is_told_and_costs_time_only(
+    store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk, monkeypatch
+) -> None:
+    """Rotten itself, or a file of that name: the node reads its log instead, as without any."""
+    save(store, log, 3)
+
+    def refused(_path: Path) -> list[str]:
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", "/data/checkpoints")
+
+    monkeypatch.setattr(disk, "list_directory", refused)
+    assert store.load_newest(8, log.journal) is None
+    assert list(store.readable()) == []
+    told = "checkpoints are ignored: [Errno 20] Not a directory: '/data/checkpoints'"
+    assert store.problems == [told, told]
+
+
 def test_old_ones_that_cannot_be_removed_are_no_failure(
     store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk
 ) -> None:
