@@ -35,6 +35,8 @@ from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.finished_producers import FinishedProducers
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.publishing import Publishing
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.settling import Settling
@@ -183,9 +185,14 @@ class Broker:
     def has_to_dispatch(self) -> bool:
         """Whether there may be deliveries to be made."""
         publishing = self.publishing  # Asked in every turn: its parts, which costs no call.
+        leadership = self.destinations.leadership
         return bool(
-            self.destinations.leadership.touched or publishing.deliveries or publishing.spreads
+            leadership.touched or publishing.deliveries or publishing.spreads or leadership.browsing
         )
+
+    def browse(self, subscription: Subscription, queue: Queue) -> None:
+        """Let somebody look through what is on a queue now."""
+        self.routing.browse(subscription, queue, self.sending.serial)
 
     def dispatch(self) -> Generator[list[Delivery], None, None]:
         """Give the deliveries to be made in short steps; see `routing`."""

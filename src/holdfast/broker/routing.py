@@ -7,11 +7,13 @@ turn those queues that may have something for somebody have their turn, beside t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterator
 
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.serving.browser import Browser, look_on
 from holdfast.broker.serving.consumer import Receiver
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.dispatch import Settle, dispatch
@@ -85,6 +87,13 @@ class Routing:
         destination.choice.make_ready(subscription)
         destination.touch()
 
+    def browse(self, subscription: Subscription, queue: Queue, last_serial: int) -> None:
+        """Let somebody look through what is on a queue now; it is none of its consumers."""
+        self._flow.subscription_count += 1
+        self._flow.subscription_bytes += subscription.cost_bytes
+        subscription.browser = Browser(queue, last_serial)
+        self.refill(subscription)
+
     def unsubscribe(
         self, subscription: Subscription, cause: ReturnCause = ReturnCause.RELEASED
     ) -> None:
@@ -96,7 +105,10 @@ class Routing:
         """
         self._flow.subscription_count -= 1
         self._flow.subscription_bytes -= subscription.cost_bytes
-        if subscription.topic is not None:
+        if subscription.browser is not None:
+            subscription.is_closed = True
+            subscription.prefetch = 0
+        elif subscription.topic is not None:
             topic = subscription.topic
             self._publishing.close(topic, subscription)
             if not (topic.subscriptions or topic.is_temporary):
@@ -142,14 +154,27 @@ class Routing:
         queue = subscription.queue
         if queue is not None and queue.choice.make_ready(subscription):
             queue.touch()
+        elif subscription.browser is not None:
+            self._look_on_later(subscription, subscription.browser)
+
+    def _look_on_later(self, subscription: Subscription, browser: Browser) -> None:
+        if subscription.is_ready or subscription.is_closed or browser.is_over:
+            return
+        if subscription.has_room():
+            subscription.is_ready = True
+            self._destinations.leadership.browsing.append(subscription)
 
     def dispatch(self, settle: Settle) -> Generator[list[Delivery], None, None]:
         """
         Give the deliveries to be made in short steps, assigning messages as each is asked for.
 
         Also what finds nothing to deliver is a step. It may be closed after any; the next one goes
-        on, with that queue behind others. Where topics took all the time, queues come first then.
+        on, with that queue behind others. Where topics took all the time, queues come first then;
+        of those who look through a queue one has a step first, and all others last.
         """
+        browsing = self._destinations.leadership.browsing
+        if browsing:
+            yield self._look_on(browsing)
         if self._is_queues_turn:
             self._is_queues_turn = False
             yield from self._dispatch_queues(settle)
@@ -157,6 +182,23 @@ class Routing:
         yield from self._publishing.take(self.broken)
         self._is_queues_turn = False
         yield from self._dispatch_queues(settle)
+        while browsing:
+            yield self._look_on(browsing)
+
+    def _look_on(self, browsing: deque[Subscription]) -> list[Delivery]:
+        """Let the first of those who look through a queue have a step; he is the last then."""
+        subscription = browsing.popleft()
+        subscription.is_ready = False
+        browser = subscription.browser
+        step: list[Delivery] = []
+        if browser is not None and not subscription.is_closed:
+            try:
+                look_on(subscription, browser, step, self._settings.step_count_max)
+            except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+                self.broken.append((browser.queue, error))
+                browser.is_over = True
+            self._look_on_later(subscription, browser)
+        return step
 
     def _dispatch_queues(self, settle: Settle) -> Iterator[list[Delivery]]:
         touched = self._destinations.leadership.touched

@@ -101,6 +101,13 @@ OPTIONS: Final = {
             setting="broker.prefetch_default",
         ),
         PolicyOption(
+            name="queueBrowserPrefetch",
+            kind=Kind.QUEUE,
+            meaning="the same of one that only looks through the queue",
+            allowed=Allowed(1, PREFETCH_MAX),
+            default=500,
+        ),
+        PolicyOption(
             name="topicPrefetch",
             kind=Kind.TOPIC,
             meaning="the same of a subscription of a topic",
@@ -299,7 +306,6 @@ UNBUILT: Final = frozenset(
         "processExpired",
         "processNonPersistent",
         "producerFlowControl",
-        "queueBrowserPrefetch",
         "redeliveryKeepsOrder",
         "sendAdvisoryIfNoConsumers",
         "sendFailIfNoSpace",

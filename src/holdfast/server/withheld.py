@@ -70,21 +70,28 @@ class WithheldMessages:
             return self._read(consumer, key, record_number)
         except (CorruptEntryError, RecordNotFoundError) as error:
             assert isinstance(consumer, Subscription), "every consumer is one"
-            queue = consumer.queue
-            assert queue is not None, "only queues keep messages"
-            self._broker.withhold(consumer, key)
-            consumer.receiver.recount_room()
             index = error.index if isinstance(error, CorruptEntryError) else 0
-            self._counters.damaged += (queue, key) not in self._messages
-            self._note(queue, key, index)
+            self._pass_over(consumer, key, index)
+            consumer.receiver.recount_room()
             if isinstance(error, CorruptEntryError) and index not in self._told:
                 if index:
                     self._told.add(index)
                 self._on_damage(error)
             return None
 
+    def _pass_over(self, subscription: Subscription, key: int, index: int) -> None:
+        """Keep a message from everybody; who only looks through a queue gets the next one."""
+        queue = subscription.queue
+        if queue is None:
+            subscription.unacknowledged.pop(key, None)
+            self._broker.refill(subscription)
+            return
+        self._broker.withhold(subscription, key)
+        self._counters.damaged += (queue, key) not in self._messages
+        self._note(queue, key, index)
+
     def _read(self, consumer: Consumer, key: int, record_number: int) -> MessageRecord:
-        queue = consumer.queue if isinstance(consumer, Subscription) else None
+        queue = consumer.source if isinstance(consumer, Subscription) else None
         if queue is None:
             return self._store.read(record_number)
         cluster = self._broker.moving.cluster

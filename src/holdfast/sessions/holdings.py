@@ -145,10 +145,13 @@ class Holdings:
             raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
         require_subscription_room(self.broker, cost)
 
-    def prefetch(self, destination: Queue | Topic, wanted: int | None) -> int:
+    def prefetch(
+        self, destination: Queue | Topic, wanted: int | None, *, browses: bool = False
+    ) -> int:
         """Give how much a consumer may have at once that wishes so much; 0: as much as may be."""
         if wanted is None:
-            return self.broker.policies.of(destination).prefetch
+            policy = self.broker.policies.of(destination)
+            return policy.browser_prefetch if browses else policy.prefetch
         prefetch_max = self.broker.settings.prefetch_max
         return min(wanted, prefetch_max) or prefetch_max
 
@@ -165,8 +168,14 @@ class Holdings:
         selector: MessageSelector | None = None,
         redelivery: Mapping[str, Value] | None = None,
         claim: Claim = NO_CLAIM,
+        browses: bool = False,
     ) -> Subscription:
-        """Add a consumer with a place (`require_place`); without an id it is given one."""
+        """
+        Add a consumer with a place (`require_place`); without an id it is given one.
+
+        Args:
+            browses: It only looks through what is on a queue.
+        """
         self._ordinal += 1
         subscription = Subscription(
             session,
@@ -182,7 +191,11 @@ class Holdings:
         subscription.claim = claim
         self.subscriptions[subscription.id] = subscription
         self.by_ordinal[b"%d" % self._ordinal] = subscription
-        self.broker.subscribe(subscription, destination)
+        if browses:
+            assert isinstance(destination, Queue), "only queues keep messages"
+            self.broker.browse(subscription, destination)
+        else:
+            self.broker.subscribe(subscription, destination)
         subscription.form = form(subscription)
         return subscription
 

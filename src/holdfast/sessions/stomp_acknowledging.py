@@ -8,7 +8,7 @@ delivery up. The plain ACK, of which there are a hundred thousand per second, st
 from __future__ import annotations
 
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.errors import TransactionError, UnknownDeliveryError
+from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import AcknowledgeFrame
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.stomp_delivery import read_identity
@@ -31,6 +31,8 @@ def settle(
     """
     headers = frame.block.headers if frame.block is not None else {}
     _require_named(headers, subscription)
+    if frame.negative and subscription.browser is not None:
+        raise DestinationError("who looks through a queue (browser:true) cannot reject a message")
     holdings = session.holdings
     transaction = None
     if "transaction" in headers:
@@ -74,7 +76,7 @@ def acknowledge_identity(
         for subscription in session.subscriptions.values():
             if (
                 key in subscription.unacknowledged
-                and number == (subscription.queue.number if subscription.queue else 0)
+                and number == subscription.queue_number
                 and (wanted is None or subscription is wanted)
             ):
                 settle(session, frame, subscription, key, exact=is_late_only)
@@ -110,7 +112,7 @@ def _named_subscription(
     if not named:
         return None
     found = session.subscriptions.get(named)
-    if found is None or (found.queue.number if found.queue else 0) != queue_number:
+    if found is None or found.queue_number != queue_number:
         raise UnknownDeliveryError(
             f"subscription {named[:80]!r} of this connection has no such message"
         )

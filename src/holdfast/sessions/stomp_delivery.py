@@ -70,7 +70,7 @@ class DeliveryFormat:
         known_plain: set[bytes] | None = None,
         shared: SharedFrames | None = None,
     ) -> None:
-        number = subscription.queue.number if subscription.queue is not None else 0
+        number = subscription.queue_number
         identity = escape(f"ID:{cluster}-{number}-", version).encode()
         head = [b"MESSAGE\n"]
         if named:

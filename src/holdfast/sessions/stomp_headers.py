@@ -28,14 +28,12 @@ ZERO: Final = 0x30
 """Which begins no id: a number has one spelling."""
 
 _NOT_SERVED: Final = {
-    "browser": "queue browsers",
     "durable-subscription-name": "durable subscriptions",
     "durable-subscriber-name": "durable subscriptions",
 }
 """SUBSCRIBE headers that would change what is delivered; ignoring them would be a lie."""
 
 _WISHES_NOT_SERVED: Final = {
-    "browser": "queue browsers",
     "subscriptionName": "durable subscriptions",
     "subcriptionName": "durable subscriptions",
     "noLocal": "noLocal",
@@ -47,7 +45,9 @@ _WISHES_NOT_SERVED: Final = {
 _ASKS_NOTHING: Final = {"maximumPendingMessageLimit": ("0", "-1")}
 """Values beside `false` that are what is done anyway."""
 
-_WISHES_SERVED: Final = {"prefetchSize", "dispatchAsync", "selector", "exclusive", "priority"}
+_WISHES_SERVED: Final = {
+    *("prefetchSize", "dispatchAsync", "selector", "exclusive", "priority", "browser"),
+}
 """Whatever is said of `dispatchAsync`: nobody here waits for a consumer."""
 
 _SEND_NOT_SERVED: Final = {
@@ -106,6 +106,7 @@ def read_selector(headers: dict[str, str], options: dict[str, str]) -> str | Non
     return None
 
 
+_BROWSER: Final = ("browser", "activemq.browser")
 _EXCLUSIVE: Final = ("activemq.exclusive", "x-single-active-consumer")
 _PRIORITIES: Final = ("activemq.priority", "consumer-priority", "x-priority")
 _SIGNED: Final = re.compile(r"[+-]?\d{1,3}", re.ASCII)
@@ -118,10 +119,7 @@ def read_claim(headers: dict[str, str], options: dict[str, str]) -> Claim:
     Raises:
         RefusedError: A value makes no sense.
     """
-    name, text = _said(headers, _EXCLUSIVE, options, "exclusive")
-    is_exclusive = text is not None and text.strip() == "true"
-    if not is_exclusive and text is not None and text.strip() != "false":
-        raise RefusedError(f"{name}: {text[:40]!r} is neither true nor false")
+    is_exclusive = _is_true(*_said(headers, _EXCLUSIVE, options, "exclusive"))
     name, text = _said(headers, _PRIORITIES, options, "priority")
     priority = 0
     if text is not None:
@@ -133,6 +131,22 @@ def read_claim(headers: dict[str, str], options: dict[str, str]) -> Claim:
                 f" from {CONSUMER_PRIORITY_MIN} to {CONSUMER_PRIORITY_MAX}"
             )
     return Claim(priority, is_exclusive) if priority or is_exclusive else NO_CLAIM
+
+
+def read_browser(headers: dict[str, str], options: dict[str, str]) -> bool:
+    """
+    Give whether a SUBSCRIBE only wants to look through a queue.
+
+    Raises:
+        RefusedError: The value makes no sense.
+    """
+    return _is_true(*_said(headers, _BROWSER, options, "browser"))
+
+
+def _is_true(name: str, text: str | None) -> bool:
+    if text is not None and text.strip() not in {"true", "false"}:
+        raise RefusedError(f"{name}: {text[:40]!r} is neither true nor false")
+    return text is not None and text.strip() == "true"
 
 
 def _said(

@@ -24,6 +24,7 @@ from holdfast.sessions.selection import Selection
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.stomp_delivery import DeliveryFormat
 from holdfast.sessions.stomp_headers import (
+    read_browser,
     read_claim,
     read_mode,
     read_redelivery,
@@ -53,6 +54,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     mode = read_mode(headers.get("ack", "auto"))
     redelivery = read_redelivery(headers)
     claim = _claim(written, headers, options)
+    browses = _browses(written, headers, options)
     destination = holdings.target(session, written, Action.CONSUME)
     holdings.subscribe(
         session,
@@ -60,7 +62,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
         subscription_id=subscription_id,
         written=written,
         mode=mode,
-        prefetch=holdings.prefetch(destination, _wanted(headers, options)),
+        prefetch=holdings.prefetch(destination, _wanted(headers, options), browses=browses),
         form=partial(
             DeliveryFormat,
             version=version,
@@ -74,6 +76,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
         selector=selector,
         redelivery=redelivery,
         claim=claim,
+        browses=browses,
     )
     if frame.receipt is not None:
         # The queue that it declares must be there after a failover too.
@@ -116,6 +119,20 @@ def _claim(written: Destination, headers: dict[str, str], options: dict[str, str
             f"exclusive consumers are served on queues only ('{written}' is a topic)"
         )
     return NO_CLAIM
+
+
+def _browses(written: Destination, headers: dict[str, str], options: dict[str, str]) -> bool:
+    """
+    Give whether it only wants to look through a queue.
+
+    Raises:
+        RefusedError: The value makes no sense.
+        DestinationError: It is a topic, which keeps nothing to be looked through.
+    """
+    browses = read_browser(headers, options)
+    if browses and written.kind in {Kind.TOPIC, Kind.TEMPORARY_TOPIC}:
+        raise DestinationError(f"browsers are served on queues only ('{written}' is a topic)")
+    return browses
 
 
 def _wanted(headers: dict[str, str], options: dict[str, str]) -> int | None:

@@ -49,6 +49,10 @@ class ClaimMachine(BrokerMachine):
         if milliseconds == DRAIN_MS:
             every = [it.subscription for it in self.consumers]
             self.taken_over |= {it.queue for it in every if it.queue and it.reserved_count}
+            # Who holds some in a step that is to come may still put it into a transaction.
+            for queue in self.served():
+                if isinstance(queue.choice, Router) and queue.choice.is_draining:
+                    self.taken_over.add(queue)
         for consumer in self.consumers:
             window = consumer.subscription.unacknowledged
             lost = [key for key in consumer.held if key not in window]
@@ -126,7 +130,9 @@ class ClaimMachine(BrokerMachine):
                 self.gives_back(list(held.values()))
         for queue, key, place in opened.late:
             choice = queue.choice
-            if key in (choice.order if isinstance(choice, Router) else choice).returned:
+            if queue.is_withheld(key):  # It rests on.
+                self.model.coming[place] = queue.returned_so_far(key).due_ms
+            elif key in (choice.order if isinstance(choice, Router) else choice).returned:
                 self.gives_back([place])
 
     def come_to_rest(self) -> None:

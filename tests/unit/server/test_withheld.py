@@ -245,3 +245,27 @@ def test_what_somebody_got_from_a_queue_built_anew_is_not_offered_to_another(
     offered(kept)
     written = first.transport.take() + second.transport.take()
     assert written.count(b"MESSAGE") == 1
+
+
+def test_who_looks_through_a_queue_gets_the_next_one(node, send, subscribe) -> None:
+    """
+    It holds nobody up, and keeps the damaged message from nobody: whoever is to get it finds out.
+    """
+    for body in (b"first", b"second"):
+        node.connect(send(body))
+        node.settle()
+    queue = node.broker.queue("q")
+    queue.leadership.flow.forget(queue.cache, [1])
+    node.store.damaged = {1}
+    browser = node.connect(subscribe.replace(b"\nid:", b"\nbrowser:true\nid:"))
+    node.settle()
+    written = browser.transport.take()
+    assert b"\n\nsecond\0" in written
+    assert written.count(b"MESSAGE") == 2
+    assert b"\nbrowser:end\n" in written
+    assert not node.conductor.withheld
+    assert not queue.is_withheld(1)
+    node.store.damaged.clear()
+    node.connect(subscribe)
+    node.settle()
+    assert node.conductor.counters.damaged == 0

@@ -423,7 +423,7 @@ def test_a_producer_id_needs_a_number(desk) -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        *("browser", "activemq.subscriptionName", "activemq.subcriptionName"),
+        *("activemq.subscriptionName", "activemq.subcriptionName"),
         *("durable-subscription-name", "durable-subscriber-name"),
         *("activemq.noLocal", "activemq.retroactive"),
     ],

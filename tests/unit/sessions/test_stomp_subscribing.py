@@ -106,7 +106,7 @@ def test_a_prefetch_may_have_blanks_around_it(desk, blanks: str) -> None:
     "option",
     [
         *("exclusive=yes", "noLocal=true", "retroactive=true", "priority=128", "selector=a%3D1"),
-        *("browser=true", "subscriptionName=s", "maximumPendingMessageLimit=5", "nonsense=1"),
+        *("browser=maybe", "subscriptionName=s", "maximumPendingMessageLimit=5", "nonsense=1"),
         "prefetchSize=many",
     ],
 )
@@ -223,6 +223,76 @@ def test_claims_are_heeded(desk) -> None:
     low.send(b"2", "/queue/a")
     desk.turn()
     assert (low.bodies(), high.bodies(), sole.bodies()) == ([], ["2"], ["1"])
+
+
+# Browsers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_a_browser_is_shown_what_is_there_and_then_the_end(desk, version) -> None:
+    """
+    In every version; it acknowledges as it must to be shown more, and everything stays.
+    """
+    client, browser = desk.connect(), desk.connect(version)
+    for number in range(3):
+        client.send(b"%d" % number, "/queue/a", persistent="true")
+    desk.turn()
+    browser.subscribe("/queue/a", browser="true", activemq__prefetchSize="2")
+    shown = []
+    for _ in range(2):
+        desk.turn()
+        for frame in browser.frames():
+            shown.append(frame)
+            named = {
+                "1.0": {"message-id": frame.headers["message-id"]},
+                "1.1": {"message-id": frame.headers["message-id"], "subscription": "s"},
+                "1.2": {"id": frame.headers.get("ack", "")},
+            }[version]
+            lines = "".join(f"{name}:{value}\n" for name, value in named.items())
+            browser.raw(f"ACK\n{lines}\n\0".encode())
+    desk.turn()
+    assert [frame.body for frame in shown] == [b"0", b"1", b"2", b""]
+    assert [frame.headers.get("browser") for frame in shown] == [None] * 3 + ["end"]
+    assert len({frame.headers["message-id"] for frame in shown}) == 4
+    assert browser.frames() == []
+    client.subscribe("/queue/a")
+    assert client.bodies() == ["0", "1", "2"]
+
+
+def test_a_browser_rejects_nothing_and_ends_as_any_subscription(desk) -> None:
+    """
+    NACK is an ERROR, and a topic keeps nothing to be looked through.
+    """
+    client = desk.connect()
+    client.send(b"x", "/queue/a", persistent="true")
+    desk.turn()
+    client.subscribe("/queue/a?consumer.browser=true", ack="client", activemq__exclusive="true")
+    desk.turn()
+    shown = client.frames()[0]
+    error = client.refusal("NACK", id=shown.headers["ack"], receipt="r")
+    assert error.headers["code"] == "destination"
+    client.say("UNSUBSCRIBE", id="s")
+    error = client.refusal("ACK", id=shown.headers["ack"], receipt="r")
+    assert error.headers["code"] == "unknown-delivery"
+    for name in ("browser", "activemq.browser"):
+        client.raw(f"SUBSCRIBE\nid:2\ndestination:/topic/t\n{name}:true\nreceipt:r\n\n\0".encode())
+        (error,) = client.frames()
+        assert error.headers["code"] == "destination"
+    assert desk.broker.state.live_count() == 1
+
+
+def test_a_browser_has_a_prefetch_of_its_own(desk) -> None:
+    """
+    500, or as a policy says; one that it asks for counts first.
+    """
+    client = desk.connect()
+    client.subscribe("/queue/a", "1", browser="true")
+    client.subscribe("/queue/a", "2", browser="true", activemq__prefetchSize="7")
+    desk.broker.state.policies.apply(PolicyRecord("queue://a", '{"queueBrowserPrefetch":9}'), 1)
+    client.subscribe("/queue/a", "3", browser="true")
+    client.subscribe("/queue/a", "4")
+    windows = [each.prefetch for each in client.session.subscriptions.values()]
+    assert windows == [500, 7, 9, 1000]
 
 
 # Selectors ----------------------------------------------------------------------------------------

@@ -22,3 +22,6 @@ Step = list[Delivery]
 
 EFFORT_SHIFT: Final = 12
 """To write 4 KiB of headers takes about as long as another message."""
+
+UNREAD_BYTES: Final = 1024
+"""What a message that must be read first is taken to have."""

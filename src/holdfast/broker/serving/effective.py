@@ -55,6 +55,8 @@ class Effective(NamedTuple):
     """Where rejected messages go; empty: nowhere."""
     redelivery: Redelivery | None = None
     """How often, and when, rejected ones come again; None: nothing is said of it."""
+    browser_prefetch: int = 0
+    """The same of who only looks through a queue."""
     sharing: Sharing = EQUAL
     """How a queue's consumers share its messages."""
 

@@ -25,6 +25,7 @@ from holdfast.broker.serving.choice import Choice
 from holdfast.broker.serving.deadlines import Deadlines
 from holdfast.broker.serving.numbers_taken import NumbersTaken
 from holdfast.broker.serving.queue import NO_ALARM, Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import ReturnCause, ReturnedRecord
@@ -38,6 +39,7 @@ class Leadership:
         "_make_choice",
         "_say",
         "alarms",
+        "browsing",
         "by_name",
         "flow",
         "is_over",
@@ -83,6 +85,8 @@ class Leadership:
         """How many more names mean a queue once all that is on its way to the log is applied."""
         self.touched: deque[Queue] = deque()
         """Queues with consumers that may have something new to dispatch."""
+        self.browsing: deque[Subscription] = deque()
+        """Who looks through a queue and has room, in turns."""
         self.touched_in_vain = 0
         """Deleted queues that still stand there: they are taken out together."""
 

@@ -18,18 +18,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import Final
 
 from holdfast.broker.serving.choice import Settle
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
-from holdfast.broker.serving.delivery import EFFORT_SHIFT, Step
+from holdfast.broker.serving.delivery import EFFORT_SHIFT, UNREAD_BYTES, Step
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.returned import Returned
 from holdfast.broker.serving.ring import Ring
 from holdfast.broker.serving.shelves import NO_SHELF, SHELF_SHIFT, SLOT_BITS, SLOT_MASK
-
-_UNREAD_BYTES: Final = 1024
-"""What a message that must be read first is taken to have."""
 
 
 class Plain(Ring):
@@ -133,7 +129,7 @@ class Plain(Ring):
                 receiver.room_bytes -= record.size
                 left -= record.size >> EFFORT_SHIFT
             else:
-                receiver.room_bytes -= _UNREAD_BYTES
+                receiver.room_bytes -= UNREAD_BYTES
                 number = self._index.record_number(key)
             # As `Queue.is_flagged` says it, without a call for each message.
             flagged: int = 0 < key <= flag_through

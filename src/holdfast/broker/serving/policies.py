@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from holdfast.broker.lasting.policies import Policies
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.serving.effective import EQUAL, Effective, sharing_of
+from holdfast.broker.serving.effective import Effective, sharing_of
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
@@ -83,13 +83,11 @@ class PolicyBook:
         target = "" if kind is Kind.TOPIC else self._dead_letter_queue(name, values)
         count = self._state.policies.change_count
         redelivery = redelivery_of({key: it.value for key, it in said.items()})
-        return Effective(
-            count,
-            min(prefetch, self._settings.prefetch_max),
-            target,
-            redelivery,
-            EQUAL if kind is Kind.TOPIC else sharing_of(values),
-        )
+        effective = Effective(count, min(prefetch, self._settings.prefetch_max), target, redelivery)
+        if kind is Kind.TOPIC:
+            return effective
+        browser_prefetch = min(int(values["queueBrowserPrefetch"]), self._settings.prefetch_max)
+        return effective._replace(browser_prefetch=browser_prefetch, sharing=sharing_of(values))
 
     def _dead_letter_queue(self, name: str, values: dict[str, Value]) -> str:
         strategy = values["deadLetterStrategy"]

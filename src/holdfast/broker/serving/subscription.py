@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from holdfast.broker.serving.browser import Browser
 from holdfast.broker.serving.consumer import (
     AcknowledgeMode,
     Consumer,
@@ -23,7 +24,7 @@ from holdfast.broker.serving.topic import Topic
 class Subscription(Consumer):
     """One consumer on one queue or topic."""
 
-    __slots__ = ("queue", "topic")
+    __slots__ = ("browser", "queue", "topic")
 
     def __init__(
         self,
@@ -46,7 +47,21 @@ class Subscription(Consumer):
             selector=selector,
         )
         self.queue: Queue | None = None
+        """What it takes from."""
         self.topic: Topic | None = None
+        self.browser: Browser | None = None
+        """What it looks through, if it only does that."""
+
+    @property
+    def source(self) -> Queue | None:
+        """The queue whose messages it gets, whether it takes them or looks through them."""
+        return self.queue if self.browser is None else self.browser.queue
+
+    @property
+    def queue_number(self) -> int:
+        """The number of that queue; 0 on a topic."""
+        source = self.source
+        return 0 if source is None else source.number
 
 
 class Subscriber(Receiver, Protocol):

@@ -38,6 +38,7 @@ def test_without_policies_the_settings_hold() -> None:
     broker.lead()
     assert told(broker, "a") == {
         "queuePrefetch": (77, ""),
+        "queueBrowserPrefetch": (500, ""),
         "deadLetterStrategy": ("shared", ""),
         "deadLetterQueue": ("dead", ""),
         "queuePrefix": ("ActiveMQ.DLQ.Queue.", ""),

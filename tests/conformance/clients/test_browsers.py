@@ -1,0 +1,135 @@
+"""
+Looking through a queue from outside: stomp.py in every version, and a raw socket while others take.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import stomp
+
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from trials.clients.stomp_socket import StompSocket
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+VERSIONS = {
+    "1.0": stomp.Connection10,
+    "1.1": stomp.Connection11,
+    "1.2": stomp.Connection12,
+}
+PATIENCE_SECONDS = 60
+COUNT = 2_000
+"""More than a browser's window and what ActiveMQ shows."""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
+    """
+    One broker for all of these.
+    """
+    with LocalCluster(tmp_path_factory.mktemp("browsers"), "single") as cluster:
+        yield cluster.start()
+        log = cluster.nodes["a"].log_path.read_text(errors="replace")
+
+        assert "Traceback" not in log
+
+
+class Listener(stomp.ConnectionListener):
+    """Keeps what arrives."""
+
+    def __init__(self) -> None:
+        self.frames: queue.Queue[Any] = queue.Queue()
+
+    def on_message(self, frame: Any) -> None:
+        self.frames.put(frame)
+
+    on_error = on_message
+
+
+def connected(broker: LocalNode) -> StompSocket:
+    client = StompSocket(broker.stomp_port, timeout_seconds=PATIENCE_SECONDS)
+    client.connect()
+    return client
+
+
+@pytest.mark.parametrize("version", list(VERSIONS))
+def test_stomp_py_is_shown_all_and_takes_nothing(broker: LocalNode, version: str) -> None:
+    """
+    Then the end; whoever comes next gets all of it, and unflagged.
+    """
+    place = f"/queue/browsed-{version}"
+    with connected(broker) as client:
+        for body in (b"1", b"2", b"3"):
+            assert client.publish(place, body).command == "RECEIPT"
+        connection = VERSIONS[version]([("127.0.0.1", broker.stomp_port)])
+        listener = Listener()
+        connection.set_listener("", listener)
+        connection.connect("guest", "guest", wait=True)
+        connection.subscribe(place, id="1", ack="auto", headers={"browser": "true"})
+        shown = [listener.frames.get(timeout=PATIENCE_SECONDS) for _ in range(4)]
+        client.send("SUBSCRIBE", {"id": "1", "destination": place})
+        taken = [client.read_message() for _ in range(3)]
+
+    assert [frame.body for frame in shown] == ["1", "2", "3", ""]
+    assert shown[-1].headers["browser"] == "end"
+    assert not any("browser" in frame.headers for frame in shown[:-1])
+    names = [message.headers["message-id"].replace("\\c", ":") for message in taken]
+    assert names == [frame.headers["message-id"] for frame in shown[:-1]]
+    assert not any(message.is_redelivered for message in taken)
+    connection.disconnect()
+
+
+def test_many_are_shown_while_others_take_them(broker: LocalNode) -> None:
+    """
+    Q57: what is in delivery is shown; what is acknowledged meanwhile may be missing, and no other;
+    and each is shown once, in order.
+    """
+    place = "/queue/busy"
+    with connected(broker) as taking, connected(broker) as looking:
+        for number in range(COUNT):
+            headers = {"destination": place, "persistent": "true"}
+            taking.send("SEND", headers, b"%d" % number)
+        assert taking.publish(place, b"last").command == "RECEIPT"
+        taking.send("SUBSCRIBE", {"id": "1", "destination": place, "ack": "client-individual"})
+        held = [taking.read_message() for _ in range(500)]
+        looking.send(
+            "SUBSCRIBE",
+            {"id": "1", "destination": place, "ack": "client", "browser": "true"},
+        )
+        shown: list[int] = []
+        acknowledged: set[int] = set()
+        while (message := looking.read_message()).headers.get("browser") != "end":
+            shown.append(COUNT if message.body == b"last" else int(message.body))
+            looking.send("ACK", {"id": message.headers["ack"]})
+            if held and len(shown) % 4 == 0:
+                done = held.pop()
+                taking.send("ACK", {"id": done.headers["ack"]})
+                acknowledged.add(int(done.body))
+
+        assert shown == sorted(set(shown))
+        assert set(range(COUNT + 1)) - set(shown) <= acknowledged
+
+
+def test_a_raw_socket_is_told_what_it_may_not(broker: LocalNode) -> None:
+    """
+    To reject, to look through a topic, and what is neither true nor false.
+    """
+    with connected(broker) as client:
+        assert client.publish("/queue/raw", b"x").command == "RECEIPT"
+        wanted = {"id": "1", "destination": "/queue/raw", "ack": "client-individual"}
+        client.send("SUBSCRIBE", {**wanted, "browser": "true"})
+        shown = client.read_message()
+        error = client.ask("NACK", {"id": shown.headers["ack"]})
+        assert (error.command, error.headers["code"]) == ("ERROR", "destination")
+        for place, value, code in (
+            ("/topic/raw", "true", "destination"),
+            ("/queue/raw", "1", "refused"),
+        ):
+            given = {"id": "2", "destination": place, "browser": value}
+            error = client.ask("SUBSCRIBE", given)
+            assert (error.command, error.headers["code"]) == ("ERROR", code)
+        assert client.ask("SUBSCRIBE", {**wanted, "id": "2"}).command == "RECEIPT"
