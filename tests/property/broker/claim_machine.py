@@ -3,7 +3,7 @@ The broker against its model with consumers that are not equal: some want to be 
 have a higher priority; see `broker_machine`.
 
 Beside what is true of all deliveries, each is held against who claims what at that moment; and what
-may go to somebody who has room is gone after some turns.
+may go to somebody who has room is gone after some turns. Some only look through a queue.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 
+from holdfast.broker.serving.browser import END_KEY
 from holdfast.broker.serving.consumer import NO_CLAIM, AcknowledgeMode, Claim
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.queue import Queue
@@ -23,6 +24,28 @@ PRIORITIES = (-128, -1, 0, 0, 1, 127)
 CLAIMS = [Claim(priority, kind) for priority in PRIORITIES for kind in (False, True)]
 
 
+class Look:
+    """What somebody is to be shown of a queue."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        keys = queue.index.sequences(1, queue.lasting.next_sequence)
+        self._places = {key: (key, 0) for key in keys if not queue.has_ended(key)}
+        self._places |= {key: (it.order, -key) for key, it in queue.transients.items()}
+        self.shown: list[int] = []
+
+    def check(self) -> None:
+        """Whether it was so, in order, and then the end; what is gone meanwhile may be missing."""
+        *keys, end = self.shown
+        assert end == END_KEY
+        assert keys == sorted(keys, key=self._places.__getitem__)
+        assert len(keys) == len(set(keys))
+        queue = self._queue
+        missing = [] if queue.is_deleted else self._places.keys() - set(keys)
+        assert not any(it > 0 and not queue.has_ended(it) for it in missing)
+        assert not any(it in queue.transients for it in missing)
+
+
 class ClaimMachine(BrokerMachine):
     """A leader and clients that claim something before others."""
 
@@ -30,6 +53,7 @@ class ClaimMachine(BrokerMachine):
         super().__init__()
         self.taken_over: set[Queue] = set()
         """Where a deadline has passed: what transactions hold was waited for no more."""
+        self.looks: dict[Subscription, Look] = {}
 
     def subscribe(
         self, name: str, mode: AcknowledgeMode, prefetch: int, claim: Claim = NO_CLAIM
@@ -85,16 +109,34 @@ class ClaimMachine(BrokerMachine):
 
         def watched() -> Generator[list[Delivery], None, None]:
             for step in dispatch():
-                for subscription, *_ in step:
+                taken: list[Delivery] = []
+                for delivery in step:
+                    subscription = delivery[0]
                     assert isinstance(subscription, Subscription)
+                    if subscription.browser is not None:
+                        self.looks[subscription].shown.append(delivery[1])
+                        continue
                     self.check_turn(subscription)
-                yield step
+                    taken.append(delivery)
+                yield taken
 
         self.broker.dispatch = watched  # type: ignore[method-assign]
         try:
             super().dispatch()
         finally:
             del self.broker.dispatch
+        for look in self.looks.values():
+            look.check()
+        self.looks.clear()
+
+    def browse(self, name: str) -> None:
+        """Look through a queue: nothing of it is taken, and all that stays is shown."""
+        if self.broker.destinations.has_queue(name):
+            queue = self.broker.queue(name)
+            receiver = Consumer(name, AcknowledgeMode.AUTO, 1)
+            subscription = Subscription(receiver, "b", mode=AcknowledgeMode.AUTO, prefetch=1)
+            self.broker.browse(subscription, queue)
+            self.looks[subscription] = Look(queue)
 
     def check_turn(self, subscription: Subscription) -> None:
         """Whether it was this one's turn."""
@@ -166,3 +208,4 @@ class ClaimMachine(BrokerMachine):
     def change_leader(self, survivors: int, way: str) -> None:
         super().change_leader(survivors, way)
         self.taken_over.clear()
+        self.looks.clear()

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.property.broker.claim_machine import CLAIMS, ClaimMachine
+from tests.property.broker.expected import QUEUES
 from tests.property.broker.test_broker_model import STEPS, arguments, is_possible
 
 CLAIMING = STEPS | {
     **dict.fromkeys(("subscribe", "turn", "send"), 3.0),
-    **dict.fromkeys(("deadlines_pass", "come_to_rest", "consumer_dies"), 0.7),
+    **dict.fromkeys(("deadlines_pass", "come_to_rest", "consumer_dies", "browse"), 0.7),
     "change_leader": 0.1,
 }
 
@@ -45,10 +46,13 @@ def test_each_gets_what_it_may_claim_and_nobody_else(story: str, seed: int) -> N
     for step in range(120):
         (name,) = random.choices(list(weights), list(weights.values()))
         if is_possible(machine, name):
-            given = {} if name in {"deadlines_pass", "come_to_rest"} else arguments(name, random)
-            if name == "subscribe":
-                given["claim"] = random.choice(CLAIMS)
-            getattr(machine, name)(**given)
+            if name == "browse":
+                machine.browse(random.choice(QUEUES))
+            elif name in {"deadlines_pass", "come_to_rest"}:
+                getattr(machine, name)()
+            else:
+                claim = {"claim": random.choice(CLAIMS)} if name == "subscribe" else {}
+                getattr(machine, name)(**arguments(name, random), **claim)
         if step % 8 == 0:
             machine.check()
     machine.come_to_rest()
