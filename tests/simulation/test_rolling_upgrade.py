@@ -13,7 +13,11 @@ from trials.safeguards.ablation import Ablation, catch
 from trials.safeguards.levels import ABLATIONS as ABLATIONS_OF_LEVELS
 from trials.simulation.faults import focused
 from trials.simulation.levels import ENDED
+from trials.simulation.returning_consumer import RETURNED
 from trials.simulation.simulator import simulate
+from trials.troubles.mixed_levels import BACK, MIXED
+from trials.troubles.moves import MOVED
+from trials.troubles.policies import SAID
 from trials.troubles.rolling_upgrade import RAISED, TAKEN_BACK, UPGRADED
 from trials.troubles.taken_back import TAKEN_BACK_LATE
 
@@ -57,6 +61,20 @@ def test_who_is_taken_back_while_the_level_is_raised_ends(topology: str) -> None
     assert ["", "", ""] == [result.violation for result in results]
     assert all(result.faults[TAKEN_BACK_LATE] for result in results)
     assert any(result.faults[ENDED] for result in results)
+
+
+@pytest.mark.promise("F38")
+@pytest.mark.parametrize("topology", ["three", "witness", "five"])
+def test_versions_of_all_levels_keep_one_log(topology: str) -> None:
+    """What a level brings is in the log once all can read it, and their state is the same."""
+    kinds = (MIXED, RETURNED, MOVED, SAID, "crash", "transfer", "partition", "heal network")
+    plans = [(seed, focused(seed, kinds, topology=topology)) for seed in (1, 2)]
+    for _, made in plans:
+        made.kinds |= {MIXED: 6, RETURNED: 4, MOVED: 4}
+    results = [simulate(seed, made) for seed, made in plans]
+
+    assert ["", ""] == [result.violation for result in results]
+    assert all(sum(it.faults[kind] for it in results) for kind in (MIXED, BACK, RETURNED))
 
 
 @pytest.mark.parametrize("ablation", ABLATIONS_OF_LEVELS, ids=lambda it: it.name)

@@ -7,10 +7,14 @@ is being raised.
 
 from __future__ import annotations
 
+from holdfast.broker.destinations import Destinations
 from holdfast.broker.lasting import state
+from holdfast.model.records import ReturnedRecord
 from holdfast.replication import format_levels
 from holdfast.server.format_gate import FormatGate
 from trials.safeguards.ablation import Ablation, Patch
+from trials.simulation.returning_consumer import RETURNED
+from trials.troubles.mixed_levels import MIXED
 from trials.troubles.taken_back import TAKEN_BACK_LATE
 
 
@@ -37,6 +41,14 @@ def _read_any_level() -> list[Patch]:
     ]
 
 
+def _count_before_it_can_be_read() -> list[Patch]:
+    def say(self: Destinations, record: ReturnedRecord) -> bool:
+        self._receipts.record(record)
+        return True
+
+    return [(Destinations, "_say_returned", say)]
+
+
 ABLATIONS = [
     Ablation(
         "a level is told when it is asked for, not when it is reached",
@@ -47,5 +59,10 @@ ABLATIONS = [
         "a node ends at a level that it does not know",
         _read_any_level,
         (TAKEN_BACK_LATE,),
+    ),
+    Ablation(
+        "count what comes back before all can read it",
+        _count_before_it_can_be_read,
+        (MIXED, RETURNED),
     ),
 ]

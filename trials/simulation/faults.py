@@ -161,6 +161,8 @@ class Plan:
     """One node is told other members than the others at first, see wrong_lists.py."""
     is_old_at_first: bool = False
     """All nodes begin as the version before, see taken_back.py."""
+    is_mixed_at_first: bool = False
+    """The nodes begin as several versions, see mixed_levels.py."""
     is_one_left_dead: bool = False
     """After the chaos only a majority is healed."""
 
@@ -368,11 +370,11 @@ class Nemesis:
         found = [node for node in self.world.nodes if node.is_alive is alive]
         return self.chance.choice(found) if found else None
 
-    def _crash(self) -> bool:
+    def _crash(self, *, power: bool = False) -> bool:
         node = self.leader_or_any()
         if node is None:
             return False
-        node.stop(power=False)
+        node.stop(power=power)
         return True
 
     def leader_or_any(self) -> SimulatedNode | None:
@@ -383,11 +385,7 @@ class Nemesis:
         return self._any()
 
     def _cut_power(self) -> bool:
-        node = self.leader_or_any()
-        if node is None:
-            return False
-        node.stop(power=True)
-        return True
+        return self._crash(power=True)
 
     def _cut_power_in_a_write(self) -> bool:
         node = self.leader_or_any()

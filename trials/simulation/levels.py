@@ -5,17 +5,34 @@ A node of an older version must never go on with what it cannot read. Where the 
 level that it does not know it ends, and only there: that its process ends so is no fault of it.
 
 Invariants (each violation is raised with its name):
-    F38: no node applies an entry in which the log reaches a level that it does not know.
+    F38: no node applies an entry in which the log reaches a level that it does not know, nor a
+        record of one; and no leader has such a record in its log before that reached the level.
 """
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CorruptEntryError, FormatLevelError
 from holdfast.journal.entry import KIND_RECORDS, Entry
-from holdfast.model.format_level import FIRST_LEVEL, NEWEST_LEVEL
-from holdfast.model.records import FormatRecord
+from holdfast.model.facts import Cause
+from holdfast.model.format_level import (
+    FACTS_LEVEL,
+    FIRST_LEVEL,
+    MOVES_LEVEL,
+    NEWEST_LEVEL,
+    POLICIES_LEVEL,
+    RETURNS_LEVEL,
+)
+from holdfast.model.records import (
+    FormatRecord,
+    MessageRecord,
+    MoveRecord,
+    PolicyRecord,
+    Record,
+    ReturnedRecord,
+)
 from holdfast.replication.format_levels import reached_level
 from holdfast.store.record_codec import decode_records
 from trials.simulation.history import ViolationError
@@ -25,6 +42,12 @@ if TYPE_CHECKING:
     from trials.simulation.simulator import Simulation
 
 ENDED = "node ends at a level that it does not know"
+_BROUGHT_BY = {
+    FormatRecord: FACTS_LEVEL,
+    PolicyRecord: POLICIES_LEVEL,
+    ReturnedRecord: RETURNS_LEVEL,
+    MoveRecord: MOVES_LEVEL,
+}
 
 
 class Levels:
@@ -38,18 +61,28 @@ class Levels:
         """An operator upgrades this world, or has."""
 
     def begin(self) -> None:
-        """Let all nodes be of the version before, where the plan says so."""
-        if self._world.plan.is_old_at_first:
-            for node in self._world.nodes:
+        """Let all nodes be of the version before, or of several, where the plan says so."""
+        plan = self._world.plan
+        chance = random.Random(f"{self._world.seed}:levels")  # noqa: S311 - to be repeated
+        lowest = chance.randint(FIRST_LEVEL, RETURNS_LEVEL)
+        for node in self._world.nodes:
+            if plan.is_old_at_first:
                 node.known_format_level = FIRST_LEVEL
+            elif plan.is_mixed_at_first:
+                node.known_format_level = chance.randint(lowest, NEWEST_LEVEL)
 
     def end(self, node: SimulatedNode) -> None:
         """Start a node as the newest version, if it is not and nobody else will."""
-        if self._world.plan.is_old_at_first and node.known_format_level < NEWEST_LEVEL:
+        plan = self._world.plan
+        if (
+            plan.is_old_at_first or plan.is_mixed_at_first
+        ) and node.known_format_level < NEWEST_LEVEL:
             become(node, NEWEST_LEVEL)
 
     def on_applied(self, node: SimulatedNode, entry: Entry) -> None:
         """F38: look at an entry that a broker has applied."""
+        if self._world.plan.is_mixed_at_first and entry.kind == KIND_RECORDS:
+            self._check_records(node, entry)
         is_known = self._raised_index() > 0
         if is_known and node.known_format_level == NEWEST_LEVEL:
             return
@@ -60,6 +93,20 @@ class Levels:
             )
         if level > FIRST_LEVEL and not is_known:
             self._raised = entry.index, entry.chain
+
+    def _check_records(self, node: SimulatedNode, entry: Entry) -> None:
+        records = list(decode_records(entry.body, with_content=True))
+        needed = max(map(needed_level, records), default=FIRST_LEVEL)
+        if needed > node.known_format_level:
+            raise ViolationError(
+                "F38", f"{node.name} has applied entry {entry.index}, of which it knows nothing"
+            )
+        # Who begins with a later part of the log comes by what the level brought before the level.
+        reached = max(node.broker.state.format_level, level_in(entry))
+        if node.is_listening and needed > reached:
+            raise ViolationError(
+                "F38", f"entry {entry.index} has a record of level {needed} in a log at {reached}"
+            )
 
     def _raised_index(self) -> int:
         """Where the level was raised; 0 if it was not, or a promotion by force gave that up."""
@@ -92,6 +139,16 @@ def level_in(entry: Entry) -> int:
         return FIRST_LEVEL
     records = decode_records(entry.body, with_content=False)
     return max((it.level for it in records if type(it) is FormatRecord), default=FIRST_LEVEL)
+
+
+def needed_level(record: Record) -> int:
+    """The first level at which a log may have this record."""
+    if not isinstance(record, MessageRecord):
+        return _BROUGHT_BY.get(type(record), FIRST_LEVEL)
+    if record.facts is None:
+        return FIRST_LEVEL
+    origin = record.facts.origin
+    return FACTS_LEVEL if origin is None or origin.cause is Cause.REJECTED else MOVES_LEVEL
 
 
 def keeps_beyond(node: SimulatedNode, first_index: int) -> int:
