@@ -127,6 +127,7 @@ class Receiving:
         selector: str | None,
         exclusive: bool = False,
         priority: int = 0,
+        browse: bool = False,
         headers: dict[str, str],
         is_quiet: bool,
     ) -> None:
@@ -141,6 +142,7 @@ class Receiving:
         self._selector = selector
         self._exclusive = exclusive
         self._priority = priority
+        self._browse = browse
         self._headers = headers
         self._is_quiet = is_quiet
         self.tally = Tally()
@@ -178,6 +180,7 @@ class Receiving:
                         selector=self._selector,
                         exclusive=self._exclusive,
                         priority=self._priority,
+                        browse=self._browse,
                         headers=self._headers,
                     )
                 )

@@ -65,6 +65,9 @@ Priority = Annotated[
         help="Before consumers of a lower one, as long as there is room.",
     ),
 ]
+Browse = Annotated[
+    bool, typer.Option("--browse", help="Only look through what is on the queue now, to its end.")
+]
 Silence = Annotated[
     float | None,
     typer.Option(
@@ -185,6 +188,7 @@ def receive(
     selector: Selector = None,
     exclusive: Exclusive = False,
     priority: Priority = 0,
+    browse: Browse = False,
     header: Header = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR|-", help="A file each, or all on stdout.")
@@ -211,6 +215,7 @@ def receive(
         selector=selector,
         exclusive=exclusive,
         priority=priority,
+        browse=browse,
         headers=parse_headers(header),
         is_quiet=quiet,
     )

@@ -112,6 +112,7 @@ class BlockingConnection:
         selector: str | None = None,
         exclusive: bool = False,
         priority: int = 0,
+        browse: bool = False,
         headers: Headers | None = None,
     ) -> BlockingSubscription:
         """A subscription for a `with` block, an iterator; see `Connection.subscribe`."""
@@ -125,6 +126,7 @@ class BlockingConnection:
                 selector=selector,
                 exclusive=exclusive,
                 priority=priority,
+                browse=browse,
                 headers=headers,
             )
 

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
+from holdfast.client.browsing import BrowsingSubscription, says_browser
 from holdfast.client.consumer import Subscription
 from holdfast.client.events import Event, Interrupted, Resumed
 from holdfast.client.failures import Failures
@@ -239,6 +240,7 @@ class Connection:
         selector: str | None = None,
         exclusive: bool = False,
         priority: int = 0,
+        browse: bool = False,
         headers: Headers | None = None,
     ) -> Subscription:
         """
@@ -253,6 +255,7 @@ class Connection:
                 the column, if it cannot be read.
             exclusive: Be the only one that gets messages of the queue, or wait to be the next.
             priority: -128 to 127: those of a higher one get messages of the queue first.
+            browse: Only look through what is on the queue now, taking nothing; it ends by itself.
             headers: More headers of SUBSCRIBE.
 
         Raises:
@@ -275,19 +278,18 @@ class Connection:
         if problems:
             raise ConfigError(problems)
         self._session.check_open()
-        return Subscription(
-            self._session,
-            destination,
-            acknowledge=acknowledge,
-            prefetch=prefetch,
-            headers=subscribe_headers(
-                headers,
-                prefetch,
-                selector,
-                is_holdfast=self._session.is_holdfast,
-                exclusive=exclusive,
-                priority=priority,
-            ),
+        lines = subscribe_headers(
+            headers,
+            prefetch,
+            selector,
+            is_holdfast=self._session.is_holdfast,
+            exclusive=exclusive,
+            priority=priority,
+            browse=browse,
+        )
+        kind = BrowsingSubscription if says_browser(lines, destination) else Subscription
+        return kind(
+            self._session, destination, acknowledge=acknowledge, prefetch=prefetch, headers=lines
         )
 
     @property

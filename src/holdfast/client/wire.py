@@ -96,6 +96,7 @@ def subscribe_headers(
     is_holdfast: bool,
     exclusive: bool = False,
     priority: int = 0,
+    browse: bool = False,
 ) -> dict[str, str]:
     """
     The headers of a SUBSCRIBE that stay the same on every link: the application's, and ours.
@@ -117,6 +118,8 @@ def subscribe_headers(
         lines["prefetch-count"] = str(prefetch)
     if selector is not None:
         lines["selector"] = selector
+    if browse:
+        lines["browser"] = "true"
     if exclusive:
         lines["activemq.exclusive"] = "true"
     if priority:

@@ -1,16 +1,22 @@
 """
-Looking through a queue from outside: stomp.py in every version, and a raw socket while others take.
+Looking through a queue from outside: stomp.py, a raw socket while others take, our client on both
+faces, the command line.
 """
 
 from __future__ import annotations
 
+import asyncio
 import queue
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import stomp
 
+from holdfast.client import connect
+from holdfast.client.blocking import connect as connect_blocking
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from trials.clients.stomp_socket import StompSocket
 
@@ -133,3 +139,39 @@ def test_a_raw_socket_is_told_what_it_may_not(broker: LocalNode) -> None:
             error = client.ask("SUBSCRIBE", given)
             assert (error.command, error.headers["code"]) == ("ERROR", code)
         assert client.ask("SUBSCRIBE", {**wanted, "id": "2"}).command == "RECEIPT"
+
+
+async def shown(broker: LocalNode, place: str, window: int) -> list[str]:
+    async with (
+        connect(broker.uri) as connection,
+        connection.subscribe(place, browse=True, prefetch=window) as looking,
+    ):
+        bodies = []
+        async for message in looking:
+            bodies.append(message.text)
+            await message.acknowledge()
+        return bodies
+
+
+@pytest.mark.parametrize("window", [2, 100])
+def test_our_client_looks_through_a_queue_to_its_end(broker: LocalNode, window: int) -> None:
+    """
+    Both faces and the command line: whatever the prefetch, all is shown and all stays.
+    """
+    place = f"/queue/ours-{window}"
+    with connected(broker) as client:
+        for number in range(5):
+            assert client.publish(place, b"%d" % number).command == "RECEIPT"
+    whole = ["0", "1", "2", "3", "4"]
+    assert asyncio.run(shown(broker, place, window)) == whole
+    with connect_blocking(broker.uri) as connection:
+        with connection.subscribe(
+            place, browse=True, prefetch=window, acknowledge="auto"
+        ) as looking:
+            assert [message.text for message in looking] == whole
+        command = [sys.executable, "-m", "holdfast", "receive", place, "--browse"]
+        options = ["--prefetch", str(window), "--uri", broker.uri, "--timeout", "60"]
+        output = subprocess.run([*command, *options], capture_output=True, check=True).stdout
+        assert output.decode().split() == whole
+        with connection.subscribe(place) as taking:
+            assert [taking.receive(PATIENCE_SECONDS).redelivered for _ in whole] == [False] * 5

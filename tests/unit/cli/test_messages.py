@@ -217,6 +217,7 @@ def test_subscription_options_reach_the_broker(shell: Shell) -> None:
     options = ("--prefetch", "7", "-H", "a.b:c", "--selector", "n > 1", "--exclusive")
     shell.run("receive", "q", "-n", "1", *options, "--priority", "-3")
     headers = shell.broker.frames("SUBSCRIBE")[0].headers
+    assert "browser" not in headers
     assert (headers["activemq.exclusive"], headers["activemq.priority"]) == ("true", "-3")
     assert (headers["activemq.prefetchSize"], headers["a.b"]) == ("7", "c")
     assert headers["selector"] == "n > 1"
