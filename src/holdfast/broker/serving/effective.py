@@ -63,9 +63,10 @@ class Effective(NamedTuple):
 
 def sharing_of(values: Mapping[str, Value]) -> Sharing:
     """Give what a queue's policies say of how its consumers share its messages."""
-    return Sharing(
+    sharing = Sharing(
         uses_priority=values["useConsumerPriority"] == TRUE,
         is_exclusive=values["allConsumersExclusiveByDefault"] == TRUE,
         consumers_awaited=int(values["consumersBeforeDispatchStarts"]),
         start_ms=int(values["timeBeforeDispatchStarts"]),
     )
+    return EQUAL if sharing == EQUAL else sharing  # One for all: there may be many queues.

@@ -16,6 +16,7 @@ def test_nothing_holds_before_somebody_asks(desk) -> None:
         0, 1_000, "ActiveMQ.DLQ", browser_prefetch=500
     )
     assert queue.policy is not None
+    assert queue.policy.sharing is EQUAL
 
 
 def test_what_counts_of_a_claim() -> None:
