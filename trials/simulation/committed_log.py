@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, Entry
+from holdfast.model.facts import DEAD_LETTER_CAUSES
 from holdfast.model.limits import FLOOR_ID
 from holdfast.model.records import (
     AcknowledgeRecord,
@@ -247,13 +248,18 @@ class CommittedLog:
                 self.returns[place] = before.again(record.due_ms, record.cause)
 
     def _move(self, record: MoveRecord) -> None:
-        """Let messages stand elsewhere, or nowhere, if an operator has asked for it."""
+        """Let messages stand elsewhere, or nowhere, if somebody has asked for it."""
+        name = self.names.get(record.queue_number, "")
         for run in record.runs:
             for place in range(run.length):
                 source = (record.queue_number, run.first + place)
                 if source not in self.live:
                     raise ViolationError("M1", f"{source} is moved and does not live")
-                self._history.check_moved(source, self.names.get(record.queue_number, ""))
+                if record.cause in DEAD_LETTER_CAUSES:
+                    self._history.check_settled(name, source, self.tokens[source])
+                    self.settled[source] = self.tokens[source]
+                else:
+                    self._history.check_moved(source, name)
                 target = (record.target_number, run.target_first + place)
                 self._move_one(source, target, is_copy=record.is_copy)
 

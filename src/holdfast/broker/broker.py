@@ -91,6 +91,7 @@ class Broker:
             sending=self.sending,
             committing=self.committing,
             policies=self.policies,
+            moving=self.moving,
         )
         self.returning = Returning(
             settings,

@@ -8,6 +8,7 @@ Invariants:
     What is lost with a connection counts as a failure of its message only where it was alone on
     its subscription; what is lost with a leader never counts.
     Without a word on redelivery nothing is dead because of lost connections.
+    On the very queue where it would go as a dead letter nothing is dead: it comes again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
 from holdfast.broker.serving import late
 from holdfast.broker.serving.policies import PolicyBook
+from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import LevelNotReachedError
@@ -43,6 +45,9 @@ class Rejection(NamedTuple):
 
 SILENT = Rejection()
 """Nothing beside the rejection itself."""
+
+REFUSED = Rejection(requeue=False)
+"""That it is not to come again."""
 
 
 class Returning:
@@ -106,24 +111,31 @@ class Returning:
         if key not in subscription.unacknowledged:
             raise late.not_in_delivery(key)
         queue = subscription.queue
-        if queue is None or said.requeue is False:
+        if queue is None:
+            return None
+        stays = self._stays(queue, key)
+        if said.requeue is False and not stays:
             return None
         if self._state.format_level < RETURNS_LEVEL:
-            if said != SILENT:
+            if said not in (SILENT, REFUSED):
                 raise LevelNotReachedError.of("returns", RETURNS_LEVEL, self._state.format_level)
-            return None
-        rule = self.rule_of(subscription)
+            return 0 if stays else None
         failures = queue.returned_so_far(key).failures + 1
         delay_ms = said.delay_ms
-        if said.requeue is None:
-            if rule is None and delay_ms is None:
-                return None
+        if not said.requeue:
+            rule = self.rule_of(subscription)
+            is_said = rule is not None or delay_ms is not None
             rule = rule or Redelivery()
-            if rule.is_exhausted(failures):
+            if not stays and (not is_said or rule.is_exhausted(failures)):
                 return None
             if delay_ms is None:
                 delay_ms = rule.delay_of(failures, f"{queue.number} {key} {failures}")
         return self.now_ms + delay_ms if delay_ms else 0
+
+    def _stays(self, queue: Queue, key: int) -> bool:
+        """Whether a message that is kept is on the queue where it would go as a dead letter."""
+        policy = self._policies.of(queue)
+        return policy.dead_letter_queue == queue.name and (key > 0 or policy.keeps_volatile)
 
     def rule_of(self, subscription: Subscription) -> Redelivery | None:
         """Give what holds for a consumer's deliveries, None if nothing was said of it."""
@@ -160,6 +172,8 @@ class Returning:
         if self._state.format_level < RETURNS_LEVEL:
             return None
         (key,) = subscription.unacknowledged
+        if self._stays(queue, key):
+            return None
         rule = self.rule_of(subscription)
         failures = queue.returned_so_far(key).failures + 1
         return key if rule is not None and rule.is_exhausted(failures) else None

@@ -1,8 +1,10 @@
 """
 Deliveries that end: acknowledged, in their connection or late, rejected, given back, withheld.
 
-What rejecting moves and what it settles go into one batch, so into one log entry: a message is on
-one of the two queues, whatever happens.
+What is rejected goes to its dead-letter queue by one record, without its bytes. Where that cannot
+be (the log has not reached the level; the cleaner is just there; only memory has the message) it is
+stored there once more and settled here in one batch, so in one log entry. In both ways a message is
+on one of the two queues, whatever happens.
 
 Invariants:
     A key leaves its subscription's window before anybody else may have it.
@@ -15,13 +17,14 @@ from holdfast.broker.committing import Committing
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.moved import facts_elsewhere
+from holdfast.broker.moving import Moving
 from holdfast.broker.outputs import Replier
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
 from holdfast.broker.serving import late
 from holdfast.broker.serving.consumer import AcknowledgeMode
-from holdfast.broker.serving.dead_letters import with_origin
+from holdfast.broker.serving.dead_letters import once_volatile, with_origin
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.queue import Queue
@@ -40,6 +43,7 @@ class Settling:
     __slots__ = (
         "_committing",
         "_destinations",
+        "_moving",
         "_policies",
         "_receipts",
         "_routing",
@@ -59,6 +63,7 @@ class Settling:
         sending: Sending,
         committing: Committing,
         policies: PolicyBook,
+        moving: Moving,
     ) -> None:
         self._settings = settings
         self._state = state
@@ -68,6 +73,7 @@ class Settling:
         self._sending = sending
         self._committing = committing
         self._policies = policies
+        self._moving = moving
 
     def acknowledge(
         self,
@@ -196,10 +202,13 @@ class Settling:
         cause: Cause = Cause.REJECTED,
     ) -> None:
         """
-        Move a delivery to its dead-letter queue; `record` brings its content, `message_id` its id.
+        Move a delivery to its dead-letter queue, or let it be nowhere where that is the policy.
 
-        Without a record it is only settled: there is nothing to keep. So it is where a policy says
-        that it is discarded, and on its dead-letter queue itself.
+        Args:
+            record: Brings its content where `needs_content` asks for it; if it does and there is
+                none, there is nothing to keep.
+            message_id: Its id, where there is a record.
+            cause: Why it is dead.
 
         Raises:
             UnknownDeliveryError: It is not in delivery on this subscription.
@@ -216,6 +225,18 @@ class Settling:
             self._receipts.reply_after_pending(replier, receipt)
         self._routing.refill(subscription)
 
+    def needs_content(self, queue: Queue, key: int) -> bool:
+        """Whether a message must be stored once more to be a dead letter: it cannot be moved."""
+        policy = self._policies.of(queue)
+        if not policy.dead_letter_queue or (key > 0 and queue.has_ended(key)):
+            return False
+        return policy.keeps_volatile if key < 0 else not self._is_movable(queue, key)
+
+    def _is_movable(self, queue: Queue, key: int) -> bool:
+        if key < 0 or queue.has_ended(key) or not self._moving.is_possible:
+            return False
+        return not self._moving.is_closed(queue, key)
+
     def _move(
         self,
         queue: Queue,
@@ -224,19 +245,37 @@ class Settling:
         replier: Replier,
         origin: Origin,
     ) -> None:
-        """Let a message stand on the dead-letter queue, and be settled, in one batch."""
+        """Let a message stand on the dead-letter queue, and on its own no more, by one entry."""
+        target = self._policies.of(queue).dead_letter_queue
+        assert target != queue.name or (key < 0 and record is None), "it goes back instead"
+        if self._is_movable(queue, key):
+            dead_letters = self._destinations.queue(target) if target else None
+            moved_at = self._sending.now_microseconds // 1000
+            self._moving.take(queue, dead_letters, [key], origin.cause, moved_at=moved_at)
+            self._receipts.batch.dead_letter_count += dead_letters is not None
+            return
+        self._store_elsewhere(queue, key, record if target else None, replier, origin)
+
+    def _store_elsewhere(
+        self,
+        queue: Queue,
+        key: int,
+        record: MessageRecord | TransientMessage | None,
+        replier: Replier,
+        origin: Origin,
+    ) -> None:
+        """Store a message on the dead-letter queue, if there is a record, and settle it here."""
         receipts = self._receipts
         size = record.size if record is not None else 0
         if not receipts.batch.has_room(size, self._settings.batch_bytes_max):
             receipts.close_batch()  # Many small frames can move many large messages.
-        target = self._policies.of(queue).dead_letter_queue
-        is_moved = record is not None and target not in {"", queue.name}
         with self._sending.all_or_nothing():
-            if record is not None and is_moved:
+            if record is not None:
+                target = self._policies.of(queue).dead_letter_queue
                 self._send_dead_letter(target, record, replier, origin)
             if key > 0:
                 receipts.record(DeadLetterRecord(queue.number, [key]))
-        receipts.batch.dead_letter_count += is_moved
+        receipts.batch.dead_letter_count += record is not None
         if key < 0:
             self._destinations.settle_transient(queue, key)
 
@@ -248,14 +287,17 @@ class Settling:
         origin: Origin,
     ) -> None:
         assert record.headers is not None and record.body is not None
+        headers = record.headers
+        if type(record) is TransientMessage:
+            headers = once_volatile(headers)
         dead_letters = self._destinations.queue(target)
         send = self._sending.send
         if self._state.format_level < FACTS_LEVEL:
-            send(dead_letters, with_origin(record.headers, origin), record.body, replier, None)
+            send(dead_letters, with_origin(headers, origin), record.body, replier, None)
             return
         receipts = self._receipts
         place = len(receipts.batch.records)
-        send(dead_letters, record.headers, record.body, replier, None)
+        send(dead_letters, headers, record.body, replier, None)
         sent = receipts.batch.records[place]
         assert type(sent) is MessageRecord
         sent.facts = facts = facts_elsewhere(record.facts, origin, clears_expiry=False)

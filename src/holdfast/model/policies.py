@@ -143,6 +143,13 @@ OPTIONS: Final = {
             allowed=Allowed(0, _NAME_PART_BYTES_MAX),
         ),
         PolicyOption(
+            name="processNonPersistent",
+            kind=Kind.QUEUE,
+            meaning="whether rejected messages go there that are not persistent; they are stored",
+            choices=(FALSE, TRUE),
+            default=FALSE,
+        ),
+        PolicyOption(
             name="maximumRedeliveries",
             kind=Kind.QUEUE,
             meaning="how often a message comes again that fails; -1: for ever",
@@ -304,7 +311,6 @@ UNBUILT: Final = frozenset(
         "prioritizedMessages",
         "priorityWeights",
         "processExpired",
-        "processNonPersistent",
         "producerFlowControl",
         "redeliveryKeepsOrder",
         "sendAdvisoryIfNoConsumers",

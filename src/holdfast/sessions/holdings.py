@@ -27,6 +27,7 @@ from holdfast.broker.serving.consumer import (
     subscription_cost,
 )
 from holdfast.broker.serving.late import settled_by
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
@@ -292,14 +293,14 @@ class Holdings:
             RefusedError: It cannot be read now, and comes again.
         """
         queue = subscription.queue
-        record: MessageRecord | None = None
+        record: MessageRecord | TransientMessage | None = None
         message_id = ""
-        # A non-persistent message ends here, as in ActiveMQ; one that is purged has ended already.
-        is_held = key > 0 and key in subscription.unacknowledged
-        if queue is not None and is_held and not queue.has_ended(key):
-            message_id = f"ID:{self.context.cluster}-{queue.number}-{key}"
-            record = queue.cache.find(key)
-            if record is None:
+        is_held = queue is not None and key in subscription.unacknowledged
+        if queue is not None and is_held and self.broker.settling.needs_content(queue, key):
+            record = queue.transients.find(key) if key < 0 else queue.cache.find(key)
+            named = key if key > 0 else f"t{self.context.term}.{-key}"
+            message_id = f"ID:{self.context.cluster}-{queue.number}-{named}"
+            if record is None and key > 0:
                 try:
                     record = self._read_message(queue.index.record_number(key))
                 except StoreError as error:

@@ -22,14 +22,11 @@ from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.lasting.snapshot import Snapshot, digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
-from holdfast.broker.returning import Rejection
+from holdfast.broker.returning import SILENT, Rejection
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.late import served, settled_by
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.subscription import Subscription
-from holdfast.broker.serving.transactions import Transaction
-from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, SequenceGapError, UnknownDeliveryError
 from holdfast.model.facts import Cause
 from holdfast.model.format_level import NEWEST_LEVEL, RETURNS_LEVEL
@@ -44,39 +41,8 @@ from holdfast.model.records import (
 )
 from holdfast.server.moved_contents import MovedContents
 from holdfast.store.record_codec import decode_records, encode_records
+from tests.property.broker.clients import SETTINGS, Consumer, OpenTransaction
 from tests.property.broker.expected import NAMES, PLACE, QUEUES, Model
-
-SETTINGS = BrokerSettings(
-    memory_bytes=600,
-    message_memory_overhead_bytes=20,
-    dispatch_mark_step_min=4,
-    dispatch_mark_step_max=16,
-    step_count_max=2,
-    dead_letter_queue="dead",
-    producer_idle_seconds=0.00002,
-)
-
-
-class Consumer:
-    """A connection with one subscription."""
-
-    def __init__(self, name: str, mode: AcknowledgeMode, prefetch: int) -> None:
-        self.room_bytes = 1 << 30
-        self.subscriptions: dict[str, Subscription] = {}
-        self.queue = name
-        self.subscription = Subscription(self, "s", mode=mode, prefetch=prefetch)
-        self.subscriptions["s"] = self.subscription
-        self.held: dict[int, PLACE] = {}
-        """Key to message, in the order of delivery."""
-
-
-class OpenTransaction:
-    def __init__(self) -> None:
-        self.transaction = Transaction("t", SETTINGS)
-        self.sends: list[tuple[str, bytes]] = []
-        self.settled: list[tuple[Consumer, dict[int, PLACE]]] = []
-        self.late: list[tuple[Queue, int, PLACE]] = []
-
 
 Effect = Callable[[], None]
 
@@ -289,13 +255,27 @@ class BrokerMachine(RuleBasedStateMachine):
         record: MessageRecord | TransientMessage | None = queue.transients.get(key)
         if key > 0 and queue.index.is_live(key):
             record = self.read(queue.index.record_number(key))
+        if place[0] == "dead":
+            if key > 0:
+                self.goes_back_where_it_is_dead(consumer, key, place)
+                return
+            record = None
         del consumer.held[key]
         receipt = self.gone(self.leaves([place]))
-        if record is not None and place[0] != "dead":
+        if record is not None:
             self.model.seen.discard(("dead", place[1]))
             dead = self.model.sent("dead", place[1])
             self.arrives(dead)
         self.broker.reject(consumer.subscription, key, record, self, receipt)
+
+    def goes_back_where_it_is_dead(self, consumer: Consumer, key: int, place: PLACE) -> None:
+        """There is no other queue for it: it comes again, and is never lost."""
+        due_ms = self.broker.returning.due_of(consumer.subscription, key, SILENT)
+        assert due_ms is not None, "it would be dropped"
+        if self.broker.state.format_level < RETURNS_LEVEL:
+            assert due_ms == 0, "nobody could be told"
+            self.gives_back([place])
+        self.comes_again(consumer, key, place, due_ms)
 
     @precondition(
         lambda self: (
@@ -309,12 +289,16 @@ class BrokerMachine(RuleBasedStateMachine):
         holders = [consumer for consumer in self.consumers if consumer.held]
         consumer = holders[number % len(holders)]
         key, place = list(consumer.held.items())[number % len(consumer.held)]
-        del consumer.held[key]
-        self.model.returned.discard(place)
         said = Rejection(True, delay_ms)
         due_ms = self.broker.returning.due_of(consumer.subscription, key, said)
         assert due_ms == (self.broker.returning.now_ms + delay_ms if delay_ms else 0)
-        if place in self.model.live - self.model.leaving:
+        self.comes_again(consumer, key, place, due_ms)
+
+    def comes_again(self, consumer: Consumer, key: int, place: PLACE, due_ms: int) -> None:
+        del consumer.held[key]
+        is_counted = self.broker.state.format_level >= RETURNS_LEVEL
+        if is_counted and place in self.model.live - self.model.leaving:
+            self.model.returned.discard(place)
             self.model.coming[place] = due_ms
             if key > 0:
                 self.model.uncounted.add(place)

@@ -11,11 +11,12 @@ import pytest
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.moved import read_as_it_stands
 from holdfast.broker.outputs import Batch
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import RecordNotFoundError
-from holdfast.model.format_level import RETURNS_LEVEL
-from holdfast.model.records import MessageRecord
+from holdfast.model.format_level import MOVES_LEVEL, RETURNS_LEVEL
+from holdfast.model.records import MessageRecord, MoveRecord
 from holdfast.protocols.stomp.codec import encode_frame
 from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.protocols.stomp.frames import Frame, ProtocolFailed
@@ -111,6 +112,7 @@ class Desk:
         self.context.term = 1
         self.broker = Broker(self.settings)
         self.broker.sending.now_microseconds = 1_700_000_000_000_999
+        self.broker.moving.cluster = self.context.cluster
         self.broker.lead()
         self.log: list[tuple[int, int, bytes]] = []
         self.next_record = 1
@@ -129,6 +131,17 @@ class Desk:
                 if number == record_number and isinstance(record, MessageRecord):
                     return record
         raise RecordNotFoundError(f"record {record_number}")
+
+    def read(self, record_number: int) -> MessageRecord:
+        return self.read_message(record_number)
+
+    def read_move(self, record_number: int) -> MoveRecord:
+        return next(
+            record
+            for first, _, body in self.log
+            for number, record in enumerate(decode_records(body), start=first)
+            if number == record_number and isinstance(record, MoveRecord)
+        )
 
     def seal(self) -> None:
         """Make what has gathered an entry of the log, not yet committed."""
@@ -152,7 +165,12 @@ class Desk:
         for subscription, key, message, number, redelivered in chain.from_iterable(
             self.broker.dispatch()
         ):
+            queue = subscription.queue
             content = message or self.read_message(number)
+            if message is None and queue is not None:
+                content = read_as_it_stands(
+                    self, number, queue.number, queue.index, key, self.context.cluster
+                )
             subscription.receiver.deliver(  # type: ignore[attr-defined]
                 subscription, key, content, redelivered=redelivered
             )
@@ -184,6 +202,7 @@ class Desk:
             state.apply(first, decode_records(body, with_content=False), timestamp)
         self.in_flight.clear()
         self.broker = Broker(self.settings, state)
+        self.broker.moving.cluster = self.context.cluster
         self.broker.lead()
         self.context.term += 1
         self.context.dirty.clear()
@@ -199,7 +218,7 @@ def new_desk() -> Callable[[BrokerSettings], Desk]:
     return Desk
 
 
-@pytest.fixture(params=[1, 2, RETURNS_LEVEL], ids=["level-1", "level-2", "level-4"])
+@pytest.fixture(params=[1, 2, RETURNS_LEVEL, MOVES_LEVEL], ids="level-{}".format)
 def any_level(request: pytest.FixtureRequest, desk: Desk) -> int:
     """Let the log have reached each level of the format in turn."""
     level: int = request.param

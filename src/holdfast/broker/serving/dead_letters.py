@@ -26,6 +26,17 @@ _CAUSES: Final = {
 _OURS = (b"original-destination:", b"original-message-id:", b"dlqDeliveryFailureCause:")
 
 
+_VOLATILE = (b"persistent:", b"originalDeliveryMode:")
+
+
+def once_volatile(headers: bytes) -> bytes:
+    """Give the header lines of a non-persistent message that is stored, as a dead letter."""
+    kept = b"".join(
+        line for line in headers.splitlines(keepends=True) if not line.startswith(_VOLATILE)
+    )
+    return kept + b"persistent:true\noriginalDeliveryMode:NON_PERSISTENT\n"
+
+
 def with_origin(headers: bytes, origin: Origin) -> bytes:
     """Give the header lines that consumers of what was moved see, of those it was sent with."""
     kept = b"".join(

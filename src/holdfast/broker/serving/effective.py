@@ -59,6 +59,8 @@ class Effective(NamedTuple):
     """The same of who only looks through a queue."""
     sharing: Sharing = EQUAL
     """How a queue's consumers share its messages."""
+    keeps_volatile: bool = False
+    """Whether non-persistent ones that are rejected go there, too."""
 
 
 def sharing_of(values: Mapping[str, Value]) -> Sharing:

@@ -26,7 +26,15 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import PolicyError
 from holdfast.model.destination import Kind
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
-from holdfast.model.policies import DISCARD, INDIVIDUAL, OPTIONS, Value, read_values, redelivery_of
+from holdfast.model.policies import (
+    DISCARD,
+    INDIVIDUAL,
+    OPTIONS,
+    TRUE,
+    Value,
+    read_values,
+    redelivery_of,
+)
 from holdfast.model.records import PolicyRecord
 from holdfast.model.wildcards import Shape, parse_pattern
 
@@ -87,7 +95,11 @@ class PolicyBook:
         if kind is Kind.TOPIC:
             return effective
         browser_prefetch = min(int(values["queueBrowserPrefetch"]), self._settings.prefetch_max)
-        return effective._replace(browser_prefetch=browser_prefetch, sharing=sharing_of(values))
+        return effective._replace(
+            browser_prefetch=browser_prefetch,
+            sharing=sharing_of(values),
+            keeps_volatile=values["processNonPersistent"] == TRUE,
+        )
 
     def _dead_letter_queue(self, name: str, values: dict[str, Value]) -> str:
         strategy = values["deadLetterStrategy"]

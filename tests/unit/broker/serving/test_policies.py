@@ -43,6 +43,7 @@ def test_without_policies_the_settings_hold() -> None:
         "deadLetterQueue": ("dead", ""),
         "queuePrefix": ("ActiveMQ.DLQ.Queue.", ""),
         "queueSuffix": ("", ""),
+        "processNonPersistent": ("false", ""),
         "maximumRedeliveries": (6, ""),
         "initialRedeliveryDelay": (1000, ""),
         "redeliveryDelay": (1000, ""),
