@@ -54,8 +54,7 @@ class Broker:
     def __init__(self, settings: BrokerSettings, state: BrokerState | None = None) -> None:
         self.settings = settings
         self.state = state or BrokerState(settings)
-        self.receipts, self.errands = Receipts(), Errands()
-        """What is on its way to the log, and long work for clients."""
+        self.receipts, self.errands = Receipts(), Errands()  # On its way to the log; long work.
         self.flow = FlowControl(settings)
         self.publishing = Publishing(settings)
         self.policies = PolicyBook(settings, self.state)

@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import IsSpent
@@ -32,6 +32,9 @@ from holdfast.model.format_level import RETURNS_LEVEL
 from holdfast.model.policies import redelivery_of
 from holdfast.model.records import ReturnCause
 from holdfast.model.redelivery import Redelivery
+
+_LOOK_MICROSECONDS_MAX: Final = 1_000_000
+"""The clock is looked at more often: where it says that more has passed, it was set."""
 
 
 class Rejection(NamedTuple):
@@ -92,12 +95,14 @@ class Returning:
         The time, in milliseconds since the epoch; it never runs back over a failover.
 
         Nor does it stand still until a clock that was put back has come so far again: it goes on,
-        half as fast, so that what rests comes.
+        half as fast, so that what rests comes. A clock that is set right again has not passed all
+        that it was set by.
         """
-        wall = self._sending.now_microseconds
-        passed = max(0, wall - self._wall) // 2
+        wall, now = self._sending.now_microseconds, self._now
+        if wall < now:
+            now += min(max(0, wall - self._wall), _LOOK_MICROSECONDS_MAX) // 2
         self._wall = wall
-        self._now = max(wall, self._state.timestamp, self._now + passed)
+        self._now = max(wall, self._state.timestamp, now)
         return self._now // 1000
 
     def due_of(self, subscription: Subscription, key: int, said: Rejection) -> int | None:

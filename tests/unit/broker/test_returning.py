@@ -174,6 +174,17 @@ def test_a_clock_that_is_put_back_lets_nothing_rest_for_so_long(five, new_client
     assert client.keys[-1] == 2
 
 
+def test_a_clock_that_is_set_right_again_lets_nothing_come_early(five) -> None:
+    """Put back by an hour and set forward again: no half hour has passed by that."""
+    time_is(five, T0)
+    five.broker.sending.now_microseconds = (T0 - 3_600_000) * 1000
+    assert five.broker.returning.now_ms == T0
+    five.broker.sending.now_microseconds = (T0 - 10) * 1000
+    assert T0 <= five.broker.returning.now_ms <= T0 + 500
+    five.broker.sending.now_microseconds = (T0 + 1_000) * 1000
+    assert five.broker.returning.now_ms == T0 + 1_000
+
+
 def test_what_rests_can_be_acknowledged_late_and_does_not_come_then(five) -> None:
     """Whoever had it and rejected it says after all that it is done."""
     five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)
