@@ -62,7 +62,6 @@ class BrokerMachine(RuleBasedStateMachine):
         """A checkpoint that is being written down."""
         self.expected = b""
         """The digest of the state that it is of."""
-        """What is kept, by record number."""
         self.next_index = 1
         self.next_record = 1
         self.effects: list[Effect] = []
@@ -376,7 +375,8 @@ class BrokerMachine(RuleBasedStateMachine):
             else:
                 self.gives_back(list(held.values()))
         for queue, key, place in opened.late:
-            if queue.is_withheld(key):  # It rests on.
+            back = queue.custody.comebacks
+            if queue.is_withheld(key) or (back and key in back.under_way):  # It is yet to come.
                 self.model.coming[place] = queue.returned_so_far(key).due_ms
             elif key in queue.choice.returned:
                 self.gives_back([place])

@@ -172,7 +172,8 @@ class ClaimMachine(BrokerMachine):
                 self.gives_back(list(held.values()))
         for queue, key, place in opened.late:
             choice = queue.choice
-            if queue.is_withheld(key):  # It rests on.
+            back = queue.custody.comebacks
+            if queue.is_withheld(key) or (back and key in back.under_way):  # It is yet to come.
                 self.model.coming[place] = queue.returned_so_far(key).due_ms
             elif key in (choice.order if isinstance(choice, Router) else choice).returned:
                 self.gives_back([place])
