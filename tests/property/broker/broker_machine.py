@@ -198,8 +198,9 @@ class BrokerMachine(RuleBasedStateMachine):
         # Should this word be lost, the message comes behind what was delivered meanwhile.
         self.model.claimed.add(place)
         self.model.returned.discard(place)
-        self.model.coming.pop(place, None)
+        due_ms = self.model.coming.pop(place, None)
         if opened is not None and queue is not None:
+            opened.due[place] = due_ms
             opened.late.append((queue, key, place))
         else:
             self.leaves([place])
@@ -380,6 +381,8 @@ class BrokerMachine(RuleBasedStateMachine):
                 self.model.coming[place] = queue.returned_so_far(key).due_ms
             elif key in queue.choice.returned:
                 self.gives_back([place])
+            elif place in self.model.uncounted:  # It is still on its way back.
+                self.model.coming[place] = opened.due[place] or 0
 
     # Operators ------------------------------------------------------------------------------------
 

@@ -41,3 +41,5 @@ class OpenTransaction:
         self.sends: list[tuple[str, bytes]] = []
         self.settled: list[tuple[Consumer, dict[int, PLACE]]] = []
         self.late: list[tuple[Queue, int, PLACE]] = []
+        self.due: dict[PLACE, int | None] = {}
+        """Until when what it settled late was to rest, if it was coming again."""
