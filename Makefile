@@ -69,6 +69,7 @@ format: setup ## format every file and fix what ruff can fix by itself
 # The check of types is one process for half a minute: the first tests have the other processor.
 test: setup ## everything CI runs: check, all tests, and what they show of the promises
 	@$(MAKE) --no-print-directory --jobs 2 check test-unit
+	@$(BIN)/python -m trials.pipeline.class_archive
 	@$(MAKE) --no-print-directory test-rest
 	@$(BIN)/python -m trials.promises --check
 

@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from holdfast.spark.session import spark_session
 from holdfast.testing.local_cluster import LocalCluster
+from trials.pipeline.class_archive import options_with_archive
 from trials.pipeline.standalone_spark import JAVA_OPTIONS
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS + options_with_archive())
 """For every driver that a test starts."""
 
 
