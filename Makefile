@@ -5,9 +5,9 @@ STAMP := .venv/.holdfast-setup
 PYTEST := $(BIN)/pytest
 # The quick stage: no sockets, no real time. The whole stage: real processes, or many cases.
 QUICK := tests/unit tests/property tests/test_*.py
-# What `make test-covered` measures: the unit tests of trials/ are of something else.
+# What measures how much of the product it runs: the unit tests of trials/ are of something else.
 MEASURED := tests/unit --ignore=tests/unit/trials
-BEYOND_UNIT := $(filter-out tests/unit,$(QUICK))
+UNMEASURED := tests/unit/trials $(filter-out tests/unit,$(QUICK))
 WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
 # Only the folders that hold a test: pytest calls an empty one a failure.
 existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
@@ -34,7 +34,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-covered test-unit test-whole test-rest test-lowest test-python simulate ablations chaos promises storm spark-cluster soak \
+        format test test-quick test-covered test-measured test-whole test-rest test-lowest test-python simulate ablations chaos promises storm spark-cluster soak \
         demo demo-dr bench serve clean
 
 help: ## list the commands
@@ -68,7 +68,7 @@ format: setup ## format every file and fix what ruff can fix by itself
 
 # The check of types is one process for half a minute: the first tests have the other processor.
 test: setup ## everything CI runs: check, all tests, and what they show of the promises
-	@$(MAKE) --no-print-directory --jobs 2 check test-unit
+	@$(MAKE) --no-print-directory --jobs 2 check test-measured
 	@$(BIN)/python -m trials.pipeline.class_archive
 	@$(MAKE) --no-print-directory test-rest
 	@$(BIN)/python -m trials.promises --check
@@ -76,13 +76,13 @@ test: setup ## everything CI runs: check, all tests, and what they show of the p
 test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 	$(PYTEST) $(BESIDE) $(call existing,$(QUICK)) $(ARGS)
 
-# Only the unit tests are measured: it doubles their time, and property tests run the same lines often.
-# So do some of them, marked `no_cover`. `make test` runs the same tests without.
-test-covered: setup ## what the unit tests cover, which the floor of pyproject.toml is held against
-	$(PYTEST) $(BESIDE) --cov --cov-report= $(MEASURED) $(ARGS)
+test-covered: test-measured ## the same, and what the unit tests cover, which the floor of pyproject.toml is held against
+	$(PYTEST) $(BESIDE) $(call existing,$(UNMEASURED)) $(ARGS)
 
-test-unit: setup
-	$(PYTEST) $(BESIDE) tests/unit $(ARGS)
+# Only the unit tests are measured: it doubles their time, and property tests run the same lines often.
+# So do some of them, marked `no_cover`.
+test-measured: setup
+	$(PYTEST) $(BESIDE) --cov --cov-report= $(MEASURED) $(ARGS)
 
 # Most of these wait, for brokers and for time.
 test-whole test-rest: SIDE_BY_SIDE = 3
@@ -91,7 +91,7 @@ test-whole: setup ## conformance, transcripts, integration with real processes
 
 # In one run, so that what takes the processor stands beside what waits, and all end together.
 test-rest: setup
-	$(PYTEST) $(BESIDE) $(call existing,$(BEYOND_UNIT) $(WHOLE)) $(ARGS)
+	$(PYTEST) $(BESIDE) $(call existing,$(UNMEASURED) $(WHOLE)) $(ARGS)
 
 test-lowest: $(LOWEST)/.ready ## unit and property tests with the lowest versions that pyproject.toml allows
 	$(LOWEST)/bin/python -m pytest $(BESIDE) -W default tests/unit tests/property $(ARGS)
