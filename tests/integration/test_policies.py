@@ -41,6 +41,12 @@ def held(node: LocalNode, queue: str) -> dict[str, tuple[Any, str]]:
     return {it["key"]: (it["value"], it["source"]) for it in asked(node, "show", queue)["keys"]}
 
 
+def wait_adopted(node: LocalNode, queue: str, prefetch: int) -> None:
+    """Wait until the log has what the file says, which comes after the level is reached."""
+    wanted = (prefetch, "file")
+    node.wait_until(lambda _: held(node, queue)["queuePrefetch"] == wanted, "adopting its file")
+
+
 def taken_at_once(node: LocalNode, queue: str) -> int:
     """How many messages a consumer that says nothing gets before it acknowledges one."""
     with StompSocket(node.stomp_port) as client:
@@ -110,7 +116,7 @@ def test_an_older_file_changes_nothing_after_a_failover(start_cluster, tmp_path)
     say(2, 2)
     cluster = start_cluster("three", "--config", str(file))
     first = cluster.leader()
-    first.wait_until(lambda status: status["format_level"] >= 3, "at the level of policies")
+    wait_adopted(first, "eu.a", 2)
     assert taken_at_once(first, "eu.a") == 2
     assert "useCache: nothing is done" in first.log_path.read_text()
     say(1, 3)
@@ -133,7 +139,7 @@ def test_an_older_file_changes_nothing_after_a_failover(start_cluster, tmp_path)
         "POST", "/cluster/transfer", {"to": first.name}
     )
     assert cluster.leader(but=second) is first
-    first.wait_until(lambda _: held(first, "eu.c")["queuePrefetch"] == (4, "file"), "adopting")
+    wait_adopted(first, "eu.c", 4)
     assert taken_at_once(first, "eu.c") == 4
 
 
@@ -145,7 +151,7 @@ def test_a_file_with_a_mistake_starts_no_node(start_cluster, tmp_path) -> None:
     file.write_text('[policies]\nrevision = 1\n[policies."queue://a"]\nqueuePrefetch = 2\n')
     cluster = start_cluster("single", "--config", str(file))
     node = cluster.leader()
-    node.wait_until(lambda status: status["format_level"] >= 3, "at the level of policies")
+    wait_adopted(node, "a", 2)
     assert taken_at_once(node, "a") == 2
     good = file.read_text()
     file.write_text(good.replace("revision = 1", "revision = 2") + "queuePrefixx = 'x'\n")
@@ -178,5 +184,5 @@ def test_below_the_level_policies_wait(start_cluster, tmp_path) -> None:
     node.environment = {}
     node.start()
     node.wait_until(lambda status: status["serving"], "serving")
-    node.wait_until(lambda status: status["format_level"] >= 3, "at the level of policies")
+    wait_adopted(node, "a", 2)
     assert taken_at_once(node, "a") == 2
