@@ -109,10 +109,10 @@ def queue_gaps(stored: DataFrame, where: str, *, is_whole: bool) -> list[Finding
     Sequences that a queue gave to no message that is in the log.
 
     Where somebody else begins to lead, or a new generation begins, the numbers jump by whole steps:
-    that is no hole.
+    that is no hole. A record that puts many at once, as a MOVE does, numbers them in their order.
     """
     fresh = stored.where("NOT rewritten")
-    order = Window.partitionBy("queue_number").orderBy("record_number")
+    order = Window.partitionBy("queue_number").orderBy("record_number", "sequence")
     before = f.lag("sequence").over(order)
     if is_whole:
         before = f.coalesce(before, f.lit(0))
