@@ -14,6 +14,7 @@ Owned by its session, which each call brings along (`holder` says why).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
@@ -50,6 +51,9 @@ from holdfast.sessions.sending import Sending
 from holdfast.sessions.target import Action
 
 ReadMessage = Callable[[int], MessageRecord]
+
+_WITHOUT_ROOM_MS: Final = 1000
+"""How long a message rests that is rejected and cannot be stored as a dead letter now."""
 
 
 class Holdings:
@@ -290,7 +294,8 @@ class Holdings:
         Send a delivery to the dead-letter queue.
 
         Raises:
-            RefusedError: It cannot be read now, and comes again.
+            RefusedError: It cannot be read now, or only memory has it and nothing new is stored; it
+                comes again.
         """
         queue = subscription.queue
         record: MessageRecord | TransientMessage | None = None
@@ -308,6 +313,11 @@ class Holdings:
                     raise RefusedError(
                         f"the message cannot be read now; once it can, it comes again: {error}"
                     ) from error
+            refusal = self.context.refusal
+            if key < 0 and record is not None and refusal is not None:
+                due_ms = self.broker.returning.now_ms + _WITHOUT_ROOM_MS
+                self.broker.give_back(subscription, key, due_ms, session, None)
+                raise StoreFullError(f"{refusal}; the rejected message comes again")
         self.broker.reject(subscription, key, record, session, receipt, message_id, cause)
 
     def commit(

@@ -209,3 +209,28 @@ def test_where_it_is_dead_it_comes_again_too(desk) -> None:
     wait(desk, 1_000)
     (frame,) = client.frames()
     assert frame.headers["JMSXDeliveryCount"] == "2"
+
+
+def test_what_only_memory_has_is_not_stored_where_nothing_is_taken_in(desk) -> None:
+    """An almost full disk takes what was stored, by a move, and no bytes that it never had."""
+    said(desk, '{"processNonPersistent":true}')
+    client = desk.connect()
+    client.say("SEND", b"memory only", destination="/queue/orders")
+    client.subscribe()
+    desk.turn()
+    (frame,) = client.frames()
+    desk.context.refusal = "the disk is almost full"
+    refusal = client.refusal("NACK", id=frame.headers["ack"])
+    assert "the disk is almost full" in refusal.headers["message"] + refusal.body.decode()
+    assert not any(isinstance(it, MessageRecord) for it in logged(desk))
+    client.leave()
+    # It is not lost either: whoever comes next has it, and can reject it once there is room.
+    desk.context.refusal = None
+    second = desk.connect()
+    second.subscribe()
+    assert second.bodies() == []
+    wait(desk, 1_000)
+    (again,) = second.frames()
+    assert second.ask("NACK", id=again.headers["ack"], receipt="r")[0].command == "RECEIPT"
+    second.subscribe(DEAD, "d")
+    assert second.bodies() == ["memory only"]
