@@ -6,54 +6,22 @@ faces, the command line.
 from __future__ import annotations
 
 import asyncio
-import queue
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import stomp
 
 from holdfast.client import connect
 from holdfast.client.blocking import connect as connect_blocking
-from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from holdfast.testing.local_cluster import LocalNode
+from tests.conformance.clients.stomp_py import VERSIONS, Listener
 from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-VERSIONS = {
-    "1.0": stomp.Connection10,
-    "1.1": stomp.Connection11,
-    "1.2": stomp.Connection12,
-}
 PATIENCE_SECONDS = 60
 COUNT = 2_000
 """More than a browser's window and what ActiveMQ shows."""
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
-    """
-    One broker for all of these.
-    """
-    with LocalCluster(tmp_path_factory.mktemp("browsers"), "single") as cluster:
-        yield cluster.start()
-        log = cluster.nodes["a"].log_path.read_text(errors="replace")
-
-        assert "Traceback" not in log
-
-
-class Listener(stomp.ConnectionListener):
-    """Keeps what arrives."""
-
-    def __init__(self) -> None:
-        self.frames: queue.Queue[Any] = queue.Queue()
-
-    def on_message(self, frame: Any) -> None:
-        self.frames.put(frame)
-
-    on_error = on_message
 
 
 def connected(broker: LocalNode) -> StompSocket:
@@ -72,11 +40,11 @@ def test_stomp_py_is_shown_all_and_takes_nothing(broker: LocalNode, version: str
         for body in (b"1", b"2", b"3"):
             assert client.publish(place, body).command == "RECEIPT"
         connection = VERSIONS[version]([("127.0.0.1", broker.stomp_port)])
-        listener = Listener()
+        listener = Listener(PATIENCE_SECONDS)
         connection.set_listener("", listener)
         connection.connect("guest", "guest", wait=True)
         connection.subscribe(place, id="1", ack="auto", headers={"browser": "true"})
-        shown = [listener.frames.get(timeout=PATIENCE_SECONDS) for _ in range(4)]
+        shown = [listener.next() for _ in range(4)]
         client.send("SUBSCRIBE", {"id": "1", "destination": place})
         taken = [client.read_message() for _ in range(3)]
 

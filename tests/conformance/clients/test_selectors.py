@@ -5,58 +5,23 @@ Selectors of topics from outside: stomp.py, a raw socket, our client both ways, 
 from __future__ import annotations
 
 import asyncio
-import queue
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import stomp
 
 from holdfast.client import connect
 from holdfast.client.blocking import connect as connect_blocking
 from holdfast.errors import DestinationError, SelectorError
-from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from holdfast.testing.local_cluster import LocalNode
+from tests.conformance.clients.stomp_py import VERSIONS, Listener
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-VERSIONS = {
-    "1.0": stomp.Connection10,
-    "1.1": stomp.Connection11,
-    "1.2": stomp.Connection12,
-}
 PATIENCE_SECONDS = 10
 PRICES = ("1", "2.5", "x", "10")
 SELECTOR = "price > 2 AND NOT region = 'south'"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
-    """
-    One broker for all of these.
-    """
-    with LocalCluster(tmp_path_factory.mktemp("selectors"), "single") as cluster:
-        yield cluster.start()
-        log = cluster.nodes["a"].log_path.read_text(errors="replace")
-
-        assert "Traceback" not in log
-
-
-class Listener(stomp.ConnectionListener):
-    """Keeps what arrives."""
-
-    def __init__(self) -> None:
-        self.frames: queue.Queue[Any] = queue.Queue()
-
-    def on_message(self, frame: Any) -> None:
-        self.frames.put(frame)
-
-    on_error = on_receipt = on_message
-
-    def next(self) -> Any:
-        return self.frames.get(timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("version", list(VERSIONS))
@@ -65,7 +30,7 @@ def test_stomp_py_gets_what_it_selects(broker: LocalNode, version: str) -> None:
     In every version; an error in a selector comes as ERROR and the connection goes on.
     """
     connection = VERSIONS[version]([("127.0.0.1", broker.stomp_port)])
-    listener = Listener()
+    listener = Listener(PATIENCE_SECONDS)
     connection.set_listener("", listener)
     connection.connect("guest", "guest", wait=True)
     place = f"/topic/selected-{version}"

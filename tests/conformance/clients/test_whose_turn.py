@@ -6,60 +6,26 @@ line.
 from __future__ import annotations
 
 import asyncio
-import queue
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import stomp
 
 from holdfast.client import connect
 from holdfast.client.blocking import connect as connect_blocking
-from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from holdfast.testing.local_cluster import LocalNode
+from tests.conformance.clients.stomp_py import VERSIONS, Listener
 from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-VERSIONS = {
-    "1.0": stomp.Connection10,
-    "1.1": stomp.Connection11,
-    "1.2": stomp.Connection12,
-}
 PATIENCE_SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
-    """
-    One broker for all of these.
-    """
-    with LocalCluster(tmp_path_factory.mktemp("turns"), "single") as cluster:
-        yield cluster.start()
-        log = cluster.nodes["a"].log_path.read_text(errors="replace")
-
-        assert "Traceback" not in log
-
-
-class Listener(stomp.ConnectionListener):
-    """Keeps what arrives."""
-
-    def __init__(self) -> None:
-        self.frames: queue.Queue[Any] = queue.Queue()
-
-    def on_message(self, frame: Any) -> None:
-        self.frames.put(frame)
-
-    on_error = on_receipt = on_message
-
-    def next(self) -> Any:
-        return self.frames.get(timeout=PATIENCE_SECONDS)
 
 
 def consumer(broker: LocalNode, version: str, place: str, **headers: str) -> tuple[Any, Listener]:
     connection = VERSIONS[version]([("127.0.0.1", broker.stomp_port)])
-    listener = Listener()
+    listener = Listener(PATIENCE_SECONDS)
     connection.set_listener("", listener)
     connection.connect("guest", "guest", wait=True)
     named = {name.replace("__", ".").replace("_", "-"): value for name, value in headers.items()}
