@@ -59,6 +59,13 @@ def hang_leader(
     return frozen, account
 
 
+def give_it_something_to_sync(cluster: LocalCluster, frozen: LocalNode) -> None:
+    """Send until the disk of that node hangs again: one with nothing to write can end in order."""
+    with Load(cluster.stomp_addresses.split(","), LoadSettings(rate=200, window=50)) as load:
+        load.wait_confirmed(50)
+        frozen.wait_until(lambda it: it["store"]["disk_hangs"], "told of its disk again")
+
+
 def assert_all_is_well(frozen: LocalNode, account: Account) -> None:
     """Confirms went on, nothing is lost or doubled in silence, and the log says what happened."""
     text = frozen.log_path.read_text(errors="replace")
@@ -118,6 +125,7 @@ def test_a_leader_whose_syncs_never_return_stops_nobody(tmp_path: Path) -> None:
             lambda it: disks[it.name].hang(False),
         )
         disks[frozen.name].hang(True)
+        give_it_something_to_sync(cluster, frozen)
         code = frozen.stop()
 
     assert_all_is_well(frozen, account)
