@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -249,11 +250,16 @@ class RealDisk:
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> RealFile:
         """Open a file; FileNotFoundError if it is missing and `create` is false."""
-        flags = os.O_RDWR if writable else os.O_RDONLY
+        # Not to wait for who writes into a pipe that somebody put in a file's place.
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NONBLOCK
         if create:
             flags |= os.O_CREAT
         with no_room_told():
-            return RealFile(RESERVE.open(path, flags))
+            descriptor = RESERVE.open(path, flags)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            RESERVE.close(descriptor)
+            raise OSError(errno.EINVAL, "this is no regular file", str(path))
+        return RealFile(descriptor)
 
     def exists(self, path: Path) -> bool:
         """Tell whether a file or directory has this name."""

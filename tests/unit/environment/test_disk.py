@@ -152,3 +152,17 @@ def test_want_of_room_is_told_apart_from_a_failure(
         assert (number, is_room) == (caught.value.errno, isinstance(caught.value, NoRoomError))
     monkeypatch.undo()
     file.close()
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_pipe_in_a_files_place_is_refused_by_name(
+    disk: Disk, tmp_path: Path, writable: bool
+) -> None:
+    """Nobody waits for whoever may write into it one day."""
+    os.mkfifo(tmp_path / "pipe")
+    before = len(os.listdir("/proc/self/fd"))
+
+    with pytest.raises(OSError, match=r"no regular file.*pipe"):
+        disk.open(tmp_path / "pipe", writable=writable)
+
+    assert before == len(os.listdir("/proc/self/fd"))
