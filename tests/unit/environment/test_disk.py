@@ -160,9 +160,9 @@ def test_a_pipe_in_a_files_place_is_refused_by_name(
 ) -> None:
     """Nobody waits for whoever may write into it one day."""
     os.mkfifo(tmp_path / "pipe")
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
 
     with pytest.raises(OSError, match=r"no regular file.*pipe"):
         disk.open(tmp_path / "pipe", writable=writable)
 
-    assert before == len(os.listdir("/proc/self/fd"))
+    assert before == len(list(Path("/proc/self/fd").iterdir()))
