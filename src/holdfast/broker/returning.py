@@ -98,12 +98,21 @@ class Returning:
         half as fast, so that what rests comes. A clock that is set right again has not passed all
         that it was set by.
         """
+        self.look_at_the_clock()
+        return self._now // 1000
+
+    def look_at_the_clock(self) -> None:
+        """
+        Let time go on; to be called at least once a second, whether anybody knows what rests.
+
+        After the clock was put back only a second passes with each look: what rests on a queue that
+        nobody has asked for under this leader would else wait for as long once more.
+        """
         wall, now = self._sending.now_microseconds, self._now
         if wall < now:
             now += min(max(0, wall - self._wall), _LOOK_MICROSECONDS_MAX) // 2
         self._wall = wall
         self._now = max(wall, self._state.timestamp, now)
-        return self._now // 1000
 
     def due_of(self, subscription: Subscription, key: int, said: Rejection) -> int | None:
         """

@@ -187,6 +187,7 @@ class Conductor:
             self.heart_beats.begin(self.connections)
             self.departures.part(now)
             self.withheld.offer_again(now - self.settings.damaged_retry_seconds)
+            self.broker.returning.look_at_the_clock()
         is_leading = self.role.is_serving and not self.store.is_handing_over
         self.format_gate.step(is_leading=is_leading)
         self.policy_file.step(is_leading=is_leading)

@@ -73,3 +73,20 @@ def test_what_is_due_comes_in_one_turn_while_there_is_time(new_node) -> None:
     node.turn()
     assert len(comebacks.resting) == 0
     assert len(node.broker.queue("q").choice.returned) == COUNT
+
+
+def test_time_goes_on_after_the_clock_was_put_back_though_nothing_is_known_to_rest(node) -> None:
+    """
+    A leader that nobody has asked for a queue yet: what rests there waits no longer for that.
+
+    Nobody looked at the clock while no alarm stood, and a look counts for a second at most; a delay
+    of a minute took another one from when its queue was asked for.
+    """
+    node.serve()
+    node.broker.state.timestamp = ahead = node.clock.wall_microseconds() + 3_600_000_000
+    node.conductor.tick()
+    assert not node.broker.destinations.leadership.alarms
+    for _ in range(300):
+        node.clock.now += 0.4
+        node.conductor.tick()
+    assert ahead // 1000 + 59_000 <= node.broker.returning.now_ms <= ahead // 1000 + 61_000
