@@ -30,6 +30,7 @@ from holdfast.model.redelivery import (
     UNLIMITED,
     Redelivery,
 )
+from holdfast.model.unobeyed_keys import MOOT, UNBUILT
 
 PREFETCH_MAX: Final = 65_535
 _NAME_PART_BYTES_MAX: Final = 256
@@ -238,95 +239,6 @@ OPTIONS: Final = {
         ),
     )
 }
-
-MOOT: Final = frozenset(
-    [
-        "blockedProducerWarningInterval",
-        "cursorMemoryHighWaterMark",
-        "doOptimzeMessageStorage",
-        "durableTopicPendingPolicy",
-        "enableAudit",
-        "lazyDispatch",
-        "maxAuditDepth",
-        "maxBrowsePageSize",
-        "maxExpirePageSize",
-        "maxPageSize",
-        "maxProducersToAudit",
-        "maxQueueAuditDepth",
-        "minimumMessageSize",
-        "optimizeMessageStoreInFlightLimit",
-        "optimizedDispatch",
-        "pendingDurableSubscriberPolicy",
-        "pendingQueuePolicy",
-        "pendingSubscriberPolicy",
-        "persistJMSRedelivered",
-        "reduceMemoryFootprint",
-        "sendDuplicateFromStoreToDLQ",
-        "storeUsageHighWaterMark",
-        "useCache",
-        "usePrefetchExtension",
-        "useTopicSubscriptionInflightStats",
-    ]
-)
-"""ActiveMQ's keys that tune what there is none of here."""
-
-UNBUILT: Final = frozenset(
-    [
-        "advancedMessageStatisticsEnabled",
-        "advancedNetworkStatisticsEnabled",
-        "advisoryForConsumed",
-        "advisoryForDelivery",
-        "advisoryForDiscardingMessages",
-        "advisoryForDispatched",
-        "advisoryForFastProducers",
-        "advisoryForSlowConsumers",
-        "advisoryWhenFull",
-        "alwaysRetroactive",
-        "deadLetterOverflow",
-        "deliverySecondsMax",
-        "destinationPerDurableSubscriber",
-        "dispatchPolicy",
-        "durableTopicPrefetch",
-        "expiration",
-        "expireMessagesPeriod",
-        "gcInactiveDestinations",
-        "gcWithNetworkConsumers",
-        "groupRebalance",
-        "inactiveTimeoutBeforeGC",
-        "inactiveTimoutBeforeGC",
-        "includeBodyForAdvisory",
-        "maxDestinations",
-        "maxLength",
-        "maxLengthBytes",
-        "memoryLimit",
-        "messageEvictionStrategy",
-        "messageGroupBuckets",
-        "messageGroupMapFactoryType",
-        "messageInterceptorStrategy",
-        "networkBridgeFilterFactory",
-        "offlineDurableSubscriberTimeout",
-        "overflow",
-        "paused",
-        "pendingMessageLimitStrategy",
-        "prioritizedMessages",
-        "priorityWeights",
-        "processExpired",
-        "producerFlowControl",
-        "redeliveryKeepsOrder",
-        "sendAdvisoryIfNoConsumers",
-        "sendFailIfNoSpace",
-        "sendFailIfNoSpaceAfterTimeout",
-        "slowConsumerStrategy",
-        "strictOrderDispatch",
-        "subscriptionRecoveryPolicy",
-        "suspectAfter",
-        "topicPrefix",
-        "topicSuffix",
-        "ttlCeiling",
-        "zeroExpirationOverride",
-    ]
-)
-"""Keys of what is still to be built; each moves up when something obeys it."""
 
 REVISION_MAX: Final = (1 << 62) - 1
 """Of a file; a number that every language and TOML have."""

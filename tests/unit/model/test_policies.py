@@ -11,10 +11,8 @@ import pytest
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.destination import Kind
 from holdfast.model.policies import (
-    MOOT,
     NEAR_COUNT_MAX,
     OPTIONS,
-    UNBUILT,
     as_text,
     moot_notice,
     read_values,
@@ -133,12 +131,6 @@ def test_keys_that_tune_what_there_is_none_of_are_taken_with_a_notice() -> None:
     assert spoken.values == {"queuePrefetch": 7}
     assert moot_notice(spoken.moot).startswith("maxPageSize, useCache: nothing is done")
 
-
-def test_every_key_is_in_one_of_the_lists() -> None:
-    """And none in two of them; they are ActiveMQ's and those of the design."""
-    assert not (MOOT & UNBUILT or MOOT & OPTIONS.keys() or UNBUILT & OPTIONS.keys())
-    assert len(MOOT) > 20
-    assert len(UNBUILT) > 50
 
 
 def test_a_default_is_a_setting_of_the_broker_or_can_be_said() -> None:
