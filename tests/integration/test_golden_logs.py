@@ -5,8 +5,8 @@ Data directories of every level of the log's format are read for ever, by whatev
 `log-format-1` by one of long before; `log-format-2` has a message with each kind of fact, and one
 of most other records. `node-of-level-2` is the last version's before policies, with its checkpoint;
 `log-format-3` has policies of each kind. `node-of-level-3` is the last version's before returns,
-with its checkpoint; `log-format-4` has returns of each kind, `log-format-5` moves. They are never
-written again.
+with its checkpoint; `log-format-4` has returns of each kind, `log-format-5` moves,
+`log-format-6` messages in groups. They are never written again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
 from holdfast.model.facts import MessageFacts
 from holdfast.model.format_level import NEWEST_LEVEL
+from holdfast.model.groups import group_hash
 from holdfast.model.records import MessageRecord
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
@@ -46,6 +47,7 @@ CHAINS = {
     "node-of-level-3": "a75ca145a2441217877e88410c90e893",
     "log-format-4": "e4d3f2b7c44dd5116f232d93e4901174",
     "log-format-5": "ff9f0fb8706b43bacb268a8abfd7f93e",
+    "log-format-6": "7ae62ed7e02591ce011e835635390ec7",
 }
 LIVE = {
     "log-format-1": Counter({1: 12}),
@@ -56,18 +58,21 @@ LIVE = {
     "node-of-level-3": Counter({1: 2, 2: 1, 3: 1}),
     "log-format-4": Counter({1: 5, 2: 1}),
     "log-format-5": Counter({1: 3, 2: 3, 3: 1}),
+    "log-format-6": Counter({1: 2, 2: 3}),
 }
 """How many messages live on each queue, by its number."""
 
 MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
 MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3, "node-of-level-3": 5, "log-format-4": 9}
-MESSAGES |= {"log-format-5": 7}
+MESSAGES |= {"log-format-5": 7, "log-format-6": 6}
 DEAD = {"log-format-5": 0, "log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
 DEAD |= {"node-of-level-2": 1, "log-format-3": 1, "node-of-level-3": 1, "log-format-4": 0}
+DEAD |= {"log-format-6": 0}
 """Message records, and those that say why they are dead letters."""
 
 LEVEL = {"log-format-5": 5, "log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
 LEVEL |= {"node-of-level-2": 2, "log-format-3": 3, "node-of-level-3": 3, "log-format-4": 4}
+LEVEL |= {"log-format-6": 6}
 
 RETURNED = {
     "log-format-2": {(1, 11): Returned(3, 2)},
@@ -78,8 +83,20 @@ RETURNED = {
         (1, 6): Returned(1, 1),
         (2, 9): Returned(4, 2),
     },
+    "log-format-6": {(1, 3): Returned(1, 1)},
 }
 """What of the messages there came back, by queue and sequence."""
+
+GROUPS = {
+    "log-format-2": {(1, sequence): 0xCAFE for sequence in (3, 10, 11)},
+    "log-format-6": {
+        (1, 3): group_hash("größe"),
+        (2, 1): group_hash("a"),
+        (2, 2): group_hash("b"),
+        (2, 3): group_hash("größe"),
+    },
+}
+"""Those that are in groups, with the hashes of these."""
 
 POLICIES = {
     (False, "queue://orders", '{"queuePrefetch":7}'),
@@ -132,6 +149,13 @@ def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None
     }
     came_back = {place: it for place, it in came_back.items() if it != NEVER}
     assert came_back == RETURNED.get(name, {})
+    in_groups = {
+        (number, sequence): queue.index.group_hash(sequence)
+        for number, queue in state.queues.items()
+        for sequence in queue.index.sequences(1, 100)
+        if queue.index.group_hash(sequence)
+    }
+    assert in_groups == GROUPS.get(name, {})
 
 
 def test_store_verify_reads_it(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,6 +135,11 @@ class Broker:
         self.apply_entry = self.state.apply
 
     @property
+    def format_level_ahead(self) -> int:
+        """The level that the log has reached where stands what is put into it now."""
+        return max(self.state.format_level, self.receipts.format_level)
+
+    @property
     def temporaries(self) -> Temporaries:
         """The temporary destinations of this leadership."""
         return self.destinations.temporaries

@@ -36,6 +36,7 @@ from holdfast.broker.serving.transactions import (
 )
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import TransactionError
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import ProducerRecord
 
 Told = tuple[Publisher, bytes | None]
@@ -98,6 +99,7 @@ class Committing:
         body: bytes,
         *,
         persistent: bool,
+        facts: MessageFacts | None = None,
     ) -> int:
         """
         Hold a send until its transaction commits; gives what it takes of the memory for these.
@@ -108,7 +110,7 @@ class Committing:
         cost = len(headers) + len(body) + self._settings.message_memory_overhead_bytes
         self._flow.hold(cost)
         try:
-            transaction.add_send(destination, headers, body, persistent=persistent)
+            transaction.add_send(destination, headers, body, persistent=persistent, facts=facts)
         except TransactionError:
             self._flow.release(cost)
             raise
@@ -290,13 +292,13 @@ class Committing:
         """Let the non-persistent messages of a batch's transactions be seen, in short steps."""
         effort = 0
         for publications in batch.publications:
-            for destination, headers, body in publications.sends():
+            for destination, headers, body, facts in publications.sends():
                 try:
                     if isinstance(destination, Topic):
                         message = self._sending.topic_message(headers, body)
                         self._publishing.publish_later(destination, message)
                     elif not destination.is_deleted:
-                        self._sending.send_transient(destination, headers, body)
+                        self._sending.send_transient(destination, headers, body, facts)
                 except Exception as error:  # noqa: BLE001 - lasting state is applied already
                     self._routing.broken.append((destination, error))
                 effort += 1

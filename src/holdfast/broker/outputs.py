@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
+from holdfast.broker.serving.transactions import Publication
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
@@ -53,16 +54,16 @@ class Publications(NamedTuple):
 
     current: dict[Queue | Topic, Queue | Topic]
     """Where each goes now that was sent to a destination: that may have been deleted since."""
-    held: list[tuple[Queue | Topic, bytes, bytes]]
-    """Destination, headers, body."""
+    held: list[Publication]
+
     publisher: Publisher
     receipt: bytes | None
     """Who is told, if anybody, when all of it has gone out."""
 
-    def sends(self) -> Iterator[tuple[Queue | Topic, bytes, bytes]]:
+    def sends(self) -> Iterator[Publication]:
         """Give them as they are to be sent now."""
-        for destination, headers, body in self.held:
-            yield self.current[destination], headers, body
+        for destination, headers, body, facts in self.held:
+            yield self.current[destination], headers, body, facts
 
     @property
     def is_for_topics(self) -> bool:

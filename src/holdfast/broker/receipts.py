@@ -46,6 +46,7 @@ class Receipts:
         "batch",
         "closed",
         "dead_lettered_total",
+        "format_level",
         "in_flight",
         "proposed_count",
         "uncommitted_bytes",
@@ -63,6 +64,8 @@ class Receipts:
         self.acknowledged_queues: list[Queue] = []
         """Queues of which something was acknowledged since the gathering batch began."""
         self.uncommitted_bytes = 0
+        self.format_level = 0
+        """The level that the log is raised to by a record of these; 0: by none."""
         self.dead_lettered_total = 0
         """Messages stored on the dead-letter queue because they were rejected, of all
         leaderships of this process."""
@@ -74,7 +77,7 @@ class Receipts:
         self.closed.clear()
         self.in_flight.clear()
         self.acknowledged_queues.clear()
-        self.proposed_count = self.uncommitted_bytes = 0
+        self.proposed_count = self.uncommitted_bytes = self.format_level = 0
         for batch in batches:
             # Copies: its entry may be half applied, and the rest of it is taken from there.
             yield [*batch.records]

@@ -19,12 +19,13 @@ from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Replier, size_of
 from holdfast.broker.receipts import Receipts
-from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.message import TransientMessage, with_facts
 from holdfast.broker.serving.numbers_taken import Verdict
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.shelves import SHELF_SHIFT
 from holdfast.broker.serving.topic import Topic
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import MESSAGE_OVERHEAD_BYTES, MessageRecord
 
 
@@ -72,6 +73,7 @@ class Sending:
         receipt: bytes | None,
         producer_id: str | None = None,
         producer_sequence: int = 0,
+        facts: MessageFacts | None = None,
     ) -> None:
         """
         Put a persistent message on a queue; the reply waits until it is stored.
@@ -99,9 +101,13 @@ class Sending:
             queue.number, sequence, headers, body, size, producer_id, producer_sequence
         )
         record.stored_at = self.now_microseconds
+        size += MESSAGE_OVERHEAD_BYTES
+        if facts is not None:
+            record.facts = facts
+            size += facts.size
         batch.records.append(record)
-        batch.size_bytes += size + MESSAGE_OVERHEAD_BYTES
-        receipts.uncommitted_bytes += size + MESSAGE_OVERHEAD_BYTES
+        batch.size_bytes += size
+        receipts.uncommitted_bytes += size
         batch.is_urgent = True
         if receipt is not None:
             batch.replies.append((replier, receipt))
@@ -137,7 +143,9 @@ class Sending:
         numbers = self._destinations.leadership.numbers
         return producer_id is not None and numbers.has_taken(producer_id, sequence)
 
-    def send_transient(self, queue: Queue, headers: bytes, body: bytes) -> None:
+    def send_transient(
+        self, queue: Queue, headers: bytes, body: bytes, facts: MessageFacts | None = None
+    ) -> None:
         """Put a non-persistent message on a queue: kept in memory only."""
         self.serial += 1
         key = -self.serial
@@ -146,6 +154,8 @@ class Sending:
         if order <= queue.newest_before:
             order = queue.lasting.next_sequence - 1
         message = TransientMessage(key, headers, body, order, self.now_microseconds)
+        if facts is not None:
+            message = with_facts(message, facts)
         queue.transients.shelves[key >> SHELF_SHIFT][key] = message
         queue.choice.add_transient(key)
         queue.lasting.enqueued_total += 1

@@ -288,7 +288,7 @@ class Settling:
     ) -> None:
         assert record.headers is not None and record.body is not None
         headers = record.headers
-        if type(record) is TransientMessage:
+        if isinstance(record, TransientMessage):
             headers = once_volatile(headers)
         dead_letters = self._destinations.queue(target)
         send = self._sending.send

@@ -5,8 +5,8 @@ The leader takes them once, when the message is sent; whoever applies the record
 never the headers. Each is there only where it is set, and so are its bytes in the log: a message of
 which nothing is to be known has none. `store.fact_blocks` turns them into bytes and back.
 
-Today's broker sets `origin` only. The others have their place in the log, so that tools and readers
-of this version understand what a later one writes.
+Today's broker sets `origin` and, of the attributes, `group_hash`. The others have their place in
+the log, so that tools and readers of this version understand what a later one writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Attributes(NamedTuple):
     """Milliseconds since the epoch; 0: never."""
 
     group_hash: int = 0
-    """Of its group's name; 0: it is in none."""
+    """Of its group's name (`model.groups`); 0: it is in none."""
 
     priority: int = 4
     failures: int = 0

@@ -14,7 +14,7 @@ before it is applied: there an older node ends when it comes to apply it.
 Invariants:
     A level is asked for by a leader that serves, at most once in its leadership.
     It is told before the record that asks for it is sent.
-    No node writes what belongs to a level that its own state has not reached.
+    No node writes what belongs to a level but behind the record that reaches it.
 
 Owned by the loop.
 """
@@ -75,6 +75,7 @@ class FormatGate:
         if level > max(self._broker.state.format_level, self._asked):
             self._asked = level
             self._broker.receipts.record(FormatRecord(level))
+            self._broker.receipts.format_level = level
             log.info("the level of the log's format is raised: all members know it", level=level)
 
     def stop(self) -> None:

@@ -75,6 +75,7 @@ class OpenTransactions:
             target.lines,
             sending.body,
             persistent=target.persistent,
+            facts=target.facts,
         )
         if sending.receipt is not None:
             session.reply(sending.receipt)

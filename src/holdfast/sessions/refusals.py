@@ -22,7 +22,10 @@ IGNORED_OPTION: Final = "ignored-option"
 IGNORED_EXPIRY: Final = "ignored-expiry"
 """A message that is to expire later: nothing does yet."""
 
-IGNORED: Final = frozenset({IGNORED_OPTION, IGNORED_EXPIRY})
+IGNORED_GROUP: Final = "ignored-group"
+"""A message of a group, where not all nodes know groups yet."""
+
+IGNORED: Final = frozenset({IGNORED_OPTION, IGNORED_EXPIRY, IGNORED_GROUP})
 """Counted and told as the others are, but nothing was refused."""
 
 _REFUSED_BIT: Final = 1

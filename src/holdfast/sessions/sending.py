@@ -83,7 +83,14 @@ class Sending:
         if refusal is not None and not broker.has_taken(producer_id, sequence):
             raise StoreFullError(refusal)
         broker.send(
-            queue, target.lines, sending.body, session, sending.receipt, producer_id, sequence
+            queue,
+            target.lines,
+            sending.body,
+            session,
+            sending.receipt,
+            producer_id,
+            sequence,
+            target.facts,
         )
 
     def _send_transient(self, session: Holder, target: Target, sending: Outgoing) -> None:
@@ -109,7 +116,7 @@ class Sending:
                 session.effort = MUCH
                 return
         elif queue is not None:
-            broker.send_transient(queue, target.lines, sending.body)
+            broker.send_transient(queue, target.lines, sending.body, target.facts)
         if receipt is not None:
             self._confirm(session, receipt)
 

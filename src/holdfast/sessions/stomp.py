@@ -382,7 +382,7 @@ class StompSession(ClientSession):
         assert form is not None, "every subscription has its format"
         if not self.out:
             self.context.dirty.append(self)
-        if subscription.is_on_topic and type(message) is TransientMessage:
+        if subscription.is_on_topic and isinstance(message, TransientMessage):
             form.write_shared(self.out, key, message)
             if message.size >= LARGE_BYTES:
                 self.large.append(message)

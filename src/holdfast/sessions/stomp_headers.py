@@ -18,6 +18,7 @@ from holdfast.broker.serving.consumer import (
 )
 from holdfast.errors import DestinationError, NotServedError, RefusedError, UnknownDeliveryError
 from holdfast.model.destination import Kind
+from holdfast.model.groups import group_hash
 from holdfast.model.limits import CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MIN
 from holdfast.model.policies import Value, read_values
 from holdfast.model.redelivery import DELAY_MS_MAX
@@ -110,6 +111,7 @@ _BROWSER: Final = ("browser", "activemq.browser")
 _EXCLUSIVE: Final = ("activemq.exclusive", "x-single-active-consumer")
 _PRIORITIES: Final = ("activemq.priority", "consumer-priority", "x-priority")
 _SIGNED: Final = re.compile(r"[+-]?\d{1,3}", re.ASCII)
+_SIGNED_32: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 
 
 def read_claim(headers: dict[str, str], options: dict[str, str]) -> Claim:
@@ -186,6 +188,27 @@ def require_obeyable(headers: dict[str, str], now_milliseconds: int) -> bool:
         late = now_milliseconds - expires_at
         raise NotServedError(f"the message has expired {late:,} ms ago (header 'expires')")
     return expires_at > 0
+
+
+def read_group(headers: dict[str, str]) -> int:
+    """
+    Give the hash of the group that a SEND names; 0: it names none.
+
+    Raises:
+        RefusedError: Its `JMSXGroupSeq` is no number.
+    """
+    sequence = headers.get("JMSXGroupSeq")
+    if sequence is not None and not _is_group_sequence(sequence.strip()):
+        raise RefusedError(
+            f"header JMSXGroupSeq: {sequence[:40]!r} is not a number from -2^31 to 2^31-1"
+        )
+    return group_hash(headers.get("JMSXGroupID", ""))
+
+
+def _is_group_sequence(text: str) -> bool:
+    if not _SIGNED_32.fullmatch(text):
+        return False
+    return -(1 << 31) <= int(text) < 1 << 31
 
 
 def read_mode(text: str) -> AcknowledgeMode:

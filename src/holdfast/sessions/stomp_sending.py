@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from holdfast.broker.serving.queue import Queue
 from holdfast.model.destination import Destination, parse_destination
+from holdfast.model.facts import Attributes, MessageFacts
+from holdfast.model.format_level import GROUPS_LEVEL
+from holdfast.model.groups import group_hash
 from holdfast.protocols.stomp.codec import escape
 from holdfast.protocols.stomp.frames import SendFrame
 from holdfast.sessions.client_session import ClientSession
-from holdfast.sessions.refusals import IGNORED_EXPIRY
+from holdfast.sessions.refusals import IGNORED_EXPIRY, IGNORED_GROUP
 from holdfast.sessions.requirements import read_producer_id
-from holdfast.sessions.stomp_headers import require_obeyable
+from holdfast.sessions.stomp_headers import read_group, require_obeyable
 from holdfast.sessions.target import Action, Target
 
 
@@ -37,6 +40,7 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
     if written.options:
         session.context.refusals.note_ignored(session, written.read_options())
     is_to_expire = may_be_late or (not is_copy and _is_to_expire(session, headers))
+    group = group_hash(headers.get("JMSXGroupID", "")) if is_copy else read_group(headers)
     destination = holdings.target(session, written, Action.SEND)
     lines = block.lines
     reply_to = headers.get("reply-to", "").strip()
@@ -50,7 +54,15 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
     producer_id = headers.get("producer-id")
     if producer_id is not None and target.persistent and target.transaction is None:
         target.producer_id = read_producer_id(producer_id)
-    if not is_to_expire:
+    is_settled = not is_to_expire
+    if group and isinstance(destination, Queue):
+        if session.holdings.broker.format_level_ahead >= GROUPS_LEVEL:
+            target.facts = MessageFacts(attributes=Attributes(group_hash=group))
+        else:
+            text = "not all nodes know message groups yet; header 'JMSXGroupID' does nothing"
+            session.context.refusals.note(session, IGNORED_GROUP, text)
+            is_settled = False  # They will.
+    if is_settled:
         block.memo = target  # Else it is looked at anew: it may expire between two messages.
     return target
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
+from holdfast.model.facts import MessageFacts
 
 
 class Action(Enum):
@@ -26,7 +27,9 @@ class Action(Enum):
 class Target:
     """What the constant headers of a send come to: worked out once, used for every one."""
 
-    __slots__ = ("destination", "lines", "persistent", "producer_id", "queue", "transaction")
+    __slots__ = (
+        *("destination", "facts", "lines", "persistent", "producer_id", "queue", "transaction"),
+    )
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
         self.destination = destination
@@ -34,6 +37,8 @@ class Target:
         """The destination again, if it is a queue."""
         self.lines = lines
         """The headers as they are stored."""
+        self.facts: MessageFacts | None = None
+        """What the broker has to know of each such message; None if that is nothing."""
         self.persistent = persistent
         self.producer_id: str | None = None
         self.transaction: str | None = None

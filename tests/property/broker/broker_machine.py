@@ -28,8 +28,8 @@ from holdfast.broker.serving.late import served, settled_by
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.errors import DestinationError, SequenceGapError, UnknownDeliveryError
-from holdfast.model.facts import Cause
-from holdfast.model.format_level import NEWEST_LEVEL, RETURNS_LEVEL
+from holdfast.model.facts import Cause, MessageFacts
+from holdfast.model.format_level import GROUPS_LEVEL, NEWEST_LEVEL, RETURNS_LEVEL
 from holdfast.model.records import (
     CleanedRecord,
     ForgetProducerRecord,
@@ -90,6 +90,11 @@ class BrokerMachine(RuleBasedStateMachine):
         self.count += 1
         return b"message %d" % self.count
 
+    def facts_of(self, body: bytes) -> MessageFacts | None:
+        if self.broker.format_level_ahead < GROUPS_LEVEL:
+            return None
+        return self.model.facts_of(body)
+
     # Sending --------------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(NAMES), count=st.integers(1, 4))
@@ -97,13 +102,16 @@ class BrokerMachine(RuleBasedStateMachine):
         for _ in range(count):
             place = self.model.sent(name, self.body())
             receipt = self.receipt(lambda place=place: place in self.model.stored)
-            self.broker.send(self.broker.queue(name), b"h:1\n", place[1], self, receipt)
+            facts = self.facts_of(place[1])
+            queue = self.broker.queue(name)
+            self.broker.send(queue, b"h:1\n", place[1], self, receipt, facts=facts)
             self.effects.append(lambda place=place: self.model.store(place))
 
     @rule(name=st.sampled_from(NAMES))
     def send_transient(self, name: str) -> None:
         place = self.model.sent(name, self.body())
-        self.broker.send_transient(self.broker.queue(name), b"", place[1])
+        facts = self.facts_of(place[1])
+        self.broker.send_transient(self.broker.queue(name), b"", place[1], facts)
         self.model.transient.add(place)
         self.model.live.add(place)
 
@@ -330,7 +338,8 @@ class BrokerMachine(RuleBasedStateMachine):
         opened = self.transaction(number)
         body = self.body()
         queue = self.broker.queue(name)
-        self.broker.hold(opened.transaction, queue, b"", body, persistent=True)
+        facts = self.facts_of(body)
+        self.broker.hold(opened.transaction, queue, b"", body, persistent=True, facts=facts)
         opened.sends.append((name, body))
 
     @precondition(
@@ -673,8 +682,10 @@ class BrokerMachine(RuleBasedStateMachine):
                 continue
             lasting, queue = halves
             keys = list(lasting.index.sequences(1, lasting.next_sequence))
-            found = {(name, self.read(lasting.index.record_number(key)).body) for key in keys}
-            assert found == live - self.model.transient
+            bodies = [self.read(lasting.index.record_number(key)).body for key in keys]
+            assert {(name, body) for body in bodies} == live - self.model.transient
+            for key, body in zip(keys, bodies, strict=True):
+                assert lasting.index.group_hash(key) == self.model.groups.get(body or b"", 0)
             if queue is None:
                 continue
             freed = self.being_freed(queue)

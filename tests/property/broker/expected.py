@@ -4,6 +4,8 @@ What must be true of a broker's messages, kept beside the broker by its property
 
 from __future__ import annotations
 
+from holdfast.model.facts import Attributes, MessageFacts
+
 NAMES = ("a", "b")
 QUEUES = (*NAMES, "dead")
 PLACE = tuple[str, bytes]
@@ -40,6 +42,16 @@ class Model:
         self.newest_seen: dict[str, int] = {}
         self.last: dict[str, int] = {}
         """Producers: the last number stored."""
+        self.groups: dict[bytes, int] = {}
+        """By body: the group that a message is in, whatever becomes of it."""
+
+    def facts_of(self, body: bytes) -> MessageFacts | None:
+        """Let two of three messages be in one of two groups."""
+        group_hash = int(body.split()[1]) % 3
+        if not group_hash:
+            return None
+        self.groups[body] = group_hash
+        return MessageFacts(attributes=Attributes(group_hash=group_hash))
 
     def sent(self, queue: str, body: bytes) -> PLACE:
         place = (queue, body)

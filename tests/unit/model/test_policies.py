@@ -132,7 +132,6 @@ def test_keys_that_tune_what_there_is_none_of_are_taken_with_a_notice() -> None:
     assert moot_notice(spoken.moot).startswith("maxPageSize, useCache: nothing is done")
 
 
-
 def test_a_default_is_a_setting_of_the_broker_or_can_be_said() -> None:
     """What holds without a policy could be said by one."""
     settings = {each.name: each.default for each in fields(BrokerSettings)}

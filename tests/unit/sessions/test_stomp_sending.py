@@ -4,6 +4,12 @@ What the headers of a SEND come to, and when they are looked at again.
 
 from __future__ import annotations
 
+import pytest
+
+from holdfast.errors import RefusedError
+from holdfast.model.facts import Attributes, MessageFacts
+from holdfast.model.format_level import GROUPS_LEVEL
+from holdfast.model.groups import group_hash
 from holdfast.protocols.stomp.frames import HeaderBlock, SendFrame
 from holdfast.sessions.stomp_sending import resolve
 
@@ -51,3 +57,42 @@ def test_others_see_a_temporary_reply_under_its_full_name(desk) -> None:
     target = resolve(session, sent, is_copy=False)
     full = f"reply-to:/remote-temp-queue/{session.id}.r".encode()
     assert target.lines == b"a:1\n" + full + b"\n"
+
+
+def test_a_message_of_a_group_has_that_as_a_fact(desk) -> None:
+    """
+    Of a queue, where all nodes know groups: also behind the record that says so, not applied yet.
+    """
+    session = desk.connect().session
+    desk.broker.receipts.format_level = GROUPS_LEVEL
+    sent = frame(destination="/queue/q", JMSXGroupID="a")
+    target = resolve(session, sent, is_copy=False)
+    assert target.facts == MessageFacts(attributes=Attributes(group_hash=group_hash("a")))
+    assert sent.block.memo is target
+    on_topic = frame(destination="/topic/t", JMSXGroupID="a")
+    assert resolve(session, on_topic, is_copy=False).facts is None
+
+
+def test_a_group_that_not_all_nodes_know_is_left_out_until_they_do(desk) -> None:
+    """
+    As the nodes of before do; the operator is told, and the same headers are looked at again.
+    """
+    session = desk.connect().session
+    sent = frame(destination="/queue/q", JMSXGroupID="a")
+    assert resolve(session, sent, is_copy=False).facts is None
+    assert sent.block.memo is None
+    assert session.context.refusals.by_code["ignored-group"] == 1
+    desk.broker.receipts.format_level = GROUPS_LEVEL
+    assert resolve(session, sent, is_copy=False).facts is not None
+
+
+def test_a_number_in_a_group_that_is_none_refuses_its_message_before_a_queue_is_made(desk) -> None:
+    """
+    But a copy of what another broker took is no place to find fault.
+    """
+    session = desk.connect().session
+    sent = frame(destination="/queue/fresh", JMSXGroupID="a", JMSXGroupSeq="x")
+    with pytest.raises(RefusedError, match="JMSXGroupSeq"):
+        resolve(session, sent, is_copy=False)
+    assert not desk.broker.destinations.has_queue("fresh")
+    resolve(session, sent, is_copy=True)

@@ -20,12 +20,25 @@ RETURNED: Final = 2
 """How often each came back (u8), then how often it was to blame (u8)."""
 DUE: Final = 4
 """Until when each rests (u64)."""
-_KNOWN: Final = MOVES | RETURNED | DUE
+GROUPS: Final = 16
+"""The hash of the message group of each (u32)."""
+_SIZES: Final = {MOVES: 8, RETURNED: 2, DUE: 8, GROUPS: 4}
+"""How many bytes each has for a slot."""
+_KNOWN: Final = sum(_SIZES)
 
 
 def encode_columns(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
     """Give the mask of a chunk's columns, and what they say of these slots."""
-    mask, columns = _encode_moves(chunk, slots)
+    parts = (
+        _encode_moves(chunk, slots),
+        _encode_returns(chunk, slots),
+        _encode_groups(chunk, slots),
+    )
+    return sum(mask for mask, _ in parts), b"".join(columns for _, columns in parts)
+
+
+def _encode_returns(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
+    mask, columns = 0, b""
     returns = chunk.returns
     if returns is None:
         return mask, columns
@@ -33,11 +46,22 @@ def encode_columns(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
     if any(attempts) or any(failures):
         mask, columns = mask | RETURNED, columns + attempts + failures
     if returns.dues is not None:
-        known = len(returns.dues)
-        dues = [returns.dues[slot] if slot < known else 0 for slot in slots]
+        dues = _padded(returns.dues, slots)
         if any(dues):
             mask, columns = mask | DUE, columns + array("Q", dues).tobytes()
     return mask, columns
+
+
+def _encode_groups(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
+    if chunk.group_hashes is None:
+        return 0, b""
+    hashes = _padded(chunk.group_hashes, slots)
+    return (GROUPS, array("I", hashes).tobytes()) if any(hashes) else (0, b"")
+
+
+def _padded(values: array[int], slots: Sequence[int]) -> list[int]:
+    known = len(values)
+    return [values[slot] if slot < known else 0 for slot in slots]
 
 
 def _encode_moves(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
@@ -74,6 +98,10 @@ def decode_columns(
     for slot, *counts in zip(slots, attempts, failures, dues, strict=True):
         if any(counts):
             chunk.put_returned(slot, Returned(*counts))
+    if mask & GROUPS:
+        for slot, group_hash in zip(slots, array("I", take(4 * count)), strict=True):
+            if group_hash:
+                chunk.put_group_hash(slot, group_hash)
 
 
 def columns_bytes(mask: int, count: int) -> int:
@@ -84,7 +112,7 @@ def columns_bytes(mask: int, count: int) -> int:
         ValueError: There is a column that is not known.
     """
     _require_known(mask)
-    return count * (8 * bool(mask & MOVES) + 2 * bool(mask & RETURNED) + 8 * bool(mask & DUE))
+    return count * sum(size for column, size in _SIZES.items() if mask & column)
 
 
 def _require_known(mask: int) -> None:

@@ -38,8 +38,10 @@ def apply_move(state: Moved, record: MoveRecord, number: int) -> None:
     if target is not None:
         _number(state, target, record)
         before = target.index.live_count, target.index.live_bytes
-        for _, sequence, content, size in found:
+        for first, sequence, content, size in found:
+            assert source is not None, "nothing of it lives"
             target.index.put_moved(sequence, content, size, number)
+            target.index.put_group_hash(sequence, source.index.group_hash(first))
         state.added(target, before)
         if target.listener is not None:
             target.listener.arrived()

@@ -7,7 +7,8 @@ that it was sent with, and that is its record number; a fourth array, in chunks 
 says which record moved it. A chunk exists while something in it lives, so one
 old message pins one chunk, nothing more. Where there are more than a few chunks, they stand in
 groups of 512 in the same way, so the next live one is found in a few steps however far apart they
-are. What came back to the queue is counted in chunks that have such messages (`returns`).
+are. What came back to the queue is counted in chunks that have such messages (`returns`), and in
+those that have any in groups stands of which each is: 4 bytes a message up to the last of these.
 
 Invariants:
     A chunk's `count` is the number of its live sequences; a chunk with none is dropped.
@@ -35,7 +36,9 @@ _FEW: Final = 8
 class Chunk:
     """The arrays of up to 512 neighbouring sequences, from slot `start` to the last one put."""
 
-    __slots__ = ("count", "live", "moves", "record_numbers", "returns", "sizes", "start")
+    __slots__ = (
+        *("count", "group_hashes", "live", "moves", "record_numbers", "returns", "sizes", "start"),
+    )
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -47,6 +50,8 @@ class Chunk:
         self.count = 0
         self.returns: Returns | None = None
         """What came back of it; None, as of most, if nothing did that still lives."""
+        self.group_hashes: array[int] | None = None
+        """Of the message group of each, by slot, up to the last one that is in any; 0: in none."""
 
     def copy(self) -> Chunk:
         """Give one that is the same, and stays so."""
@@ -57,7 +62,18 @@ class Chunk:
         twin.moves = None if self.moves is None else self.moves[:]
         twin.count = self.count
         twin.returns = None if self.returns is None else self.returns.copy()
+        twin.group_hashes = None if self.group_hashes is None else self.group_hashes[:]
         return twin
+
+    def put_group_hash(self, slot: int, group_hash: int) -> None:
+        """Note in which group a live message is."""
+        hashes = self.group_hashes
+        if hashes is None:
+            hashes = self.group_hashes = array("I")
+        missing = slot + 1 - len(hashes)
+        if missing > 0:
+            hashes.frombytes(bytes(4 * missing))
+        hashes[slot] = group_hash
 
     def put_returned(self, slot: int, returned: Returned) -> None:
         """Note what came of a live message so far."""
@@ -203,6 +219,8 @@ class SequenceIndex:
                 chunk.put_returned(sequence & _MASK, NEVER)
             if chunk.moves is not None:
                 chunk.moves[place] = 0
+            if chunk.group_hashes is not None and sequence & _MASK < len(chunk.group_hashes):
+                chunk.group_hashes[sequence & _MASK] = 0
         self.live_count -= len(gone)
         return gone
 
@@ -235,6 +253,19 @@ class SequenceIndex:
         if is_live:
             self.chunks[sequence >> CHUNK_SHIFT].put_returned(sequence & _MASK, returned)
         return is_live
+
+    def group_hash(self, sequence: int) -> int:
+        """Give the hash of a live message's group, 0 if it is in none."""
+        chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
+        if chunk is None or chunk.group_hashes is None:
+            return 0
+        slot = sequence & _MASK
+        return chunk.group_hashes[slot] if slot < len(chunk.group_hashes) else 0
+
+    def put_group_hash(self, sequence: int, group_hash: int) -> None:
+        """Note in which group a live message is, if it is in any."""
+        if group_hash:
+            self.chunks[sequence >> CHUNK_SHIFT].put_group_hash(sequence & _MASK, group_hash)
 
     def move_number(self, sequence: int) -> int:
         """Give the number of the record that moved a live sequence here; 0: none did."""
@@ -282,6 +313,7 @@ class SequenceIndex:
                 self.size(each),
                 self.move_number(each),
                 self.returned(each),
+                self.group_hash(each),
             )
             for each in self.sequences(sequence + 1, in_border)
         ]
@@ -289,12 +321,13 @@ class SequenceIndex:
         self.live_count = self.live_bytes = 0
         for number in [number for number in chunks if number > border]:
             self._take_over(number, chunks.pop(number))
-        for each, record_number, size, move, returned in split:
+        for each, record_number, size, move, returned, group_hash in split:
             if move:
                 self.put_moved(each, record_number, size, move)
             else:
                 self.put(each, record_number, size)
             self.put_returned(each, returned)
+            self.put_group_hash(each, group_hash)
         return chunks
 
     def _take_over(self, number: int, chunk: Chunk) -> None:

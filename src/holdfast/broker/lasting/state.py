@@ -200,6 +200,7 @@ class BrokerState:
         sequence = first.sequence
         run: list[MessageRecord] = []
         sizes: list[int] = []
+        grouped: list[tuple[int, int]] = []
         newest: dict[str, MessageRecord] = {}
         record: Record | None = first
         while (
@@ -207,8 +208,11 @@ class BrokerState:
             and record.sequence == sequence
             and record.queue_number == queue_number
         ):
-            if record.facts is not None and _has_more(record):
-                break
+            if record.facts is not None:
+                if _has_more(record):
+                    break
+                if group_hash := _group_of(record):
+                    grouped.append((sequence, group_hash))
             size = record.size
             producer_id = record.producer_id
             if producer_id is not None:
@@ -220,6 +224,8 @@ class BrokerState:
             sequence += 1
             record = next(rest, None)
         queue.index.put_next(first.sequence, first_number, sizes)
+        for of_one in grouped:
+            queue.index.put_group_hash(*of_one)
         queue.next_sequence = sequence
         queue.numbered_term = self.term
         self._note_added(queue, first.sequence, run, sum(sizes))
@@ -257,6 +263,7 @@ class BrokerState:
         if queue.index.put(sequence, number, in_log):
             if record.facts is not None:
                 queue.index.put_returned(sequence, _returned_of(record))
+                queue.index.put_group_hash(sequence, _group_of(record))
             self._note_added(queue, sequence, [record], in_log)
 
     def _note_added(
@@ -437,6 +444,12 @@ def _has_more(record: MessageRecord) -> bool:
     """Whether a message stands on more than one queue, or is the copy of one that came back."""
     facts = record.facts
     return facts is not None and (bool(facts.places) or record.redelivery_count > 0)
+
+
+def _group_of(record: MessageRecord) -> int:
+    """Give the hash of the group of a message with facts; 0: it is in none."""
+    attributes = None if record.facts is None else record.facts.attributes
+    return 0 if attributes is None else attributes.group_hash
 
 
 def _returned_of(record: MessageRecord) -> Returned:

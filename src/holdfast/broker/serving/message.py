@@ -6,7 +6,7 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from holdfast.model.facts import MessageFacts
 
 
 class TransientMessage:
@@ -14,8 +14,8 @@ class TransientMessage:
 
     __slots__ = ("body", "headers", "key", "order", "size", "stored_at", "waiting_count")
 
-    facts: ClassVar[None] = None
-    """Nothing of it lasts, so nothing was noted beside its headers."""
+    facts: MessageFacts | None = None
+    """What the broker has to know of it. Of most that is nothing, so they have no place for it."""
 
     def __init__(
         self, key: int, headers: bytes, body: bytes, order: int, stored_at: int = 0
@@ -31,3 +31,16 @@ class TransientMessage:
         """When the broker took it, in microseconds since the epoch."""
         self.waiting_count = 0
         """On a topic: for how many subscriptions it waits."""
+
+
+class _WithFacts(TransientMessage):
+    """One of which the broker has to know something."""
+
+    __slots__ = ("facts",)
+
+
+def with_facts(message: TransientMessage, facts: MessageFacts) -> TransientMessage:
+    """Give the same message as one of which this is known."""
+    known = _WithFacts(message.key, message.headers, message.body, message.order, message.stored_at)
+    known.facts = facts
+    return known

@@ -19,7 +19,11 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import TransactionError
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import MessageRecord
+
+Publication = tuple[Queue | Topic, bytes, bytes, MessageFacts | None]
+"""A message that is not kept: destination, headers, body, facts."""
 
 NUMBERED_PER_STEP: Final = 512
 """A message takes about 0.1 µs."""
@@ -51,10 +55,10 @@ class Transaction:
         self.records: list[MessageRecord] = []
         """Persistent messages for queues as they came; they get their numbers at commit."""
         self.records_bytes = 0
-        """Their content."""
+        """Their content, and what is known of them."""
         self.by_queue: dict[Queue, list[MessageRecord]] = {}
-        self.publications: list[tuple[Queue | Topic, bytes, bytes]] = []
-        """All other sends: destination, headers, body."""
+        self.publications: list[Publication] = []
+        """All other sends."""
         self.targets: dict[Queue | Topic, None] = {}
         """Where those go to."""
         self.settlements: dict[Subscription, list[int]] = {}
@@ -70,7 +74,13 @@ class Transaction:
         """What it is counted for with nothing in it."""
 
     def add_send(
-        self, destination: Queue | Topic, headers: bytes, body: bytes, *, persistent: bool
+        self,
+        destination: Queue | Topic,
+        headers: bytes,
+        body: bytes,
+        *,
+        persistent: bool,
+        facts: MessageFacts | None = None,
     ) -> None:
         """
         Hold a send until commit.
@@ -83,12 +93,13 @@ class Transaction:
             self._require_place()
         self._grow(1, size)
         if not persistent or not isinstance(destination, Queue):
-            self.publications.append((destination, headers, body))
+            self.publications.append((destination, headers, body, facts))
             self.targets[destination] = None
             return
         record = MessageRecord(destination.number, 0, headers, body, size)
+        record.facts = facts
         self.records.append(record)
-        self.records_bytes += size
+        self.records_bytes += size if facts is None else size + facts.size
         of_queue = self.by_queue.get(destination)
         if of_queue is None:
             of_queue = self.by_queue[destination] = []

@@ -21,6 +21,7 @@ HIDDEN_HEADERS = frozenset(
         "ack",
         "redelivered",
         "JMSXDeliveryCount",
+        "JMSXGroupFirstForConsumer",
         "JMSXUserID",
         # These are between the producer and its server.
         "receipt",

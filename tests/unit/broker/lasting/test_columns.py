@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.lasting.columns import DUE, RETURNED, columns_bytes, decode_columns
+from holdfast.broker.lasting.columns import DUE, GROUPS, RETURNED, columns_bytes, decode_columns
 from holdfast.broker.lasting.columns import encode_columns as encode
 from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.lasting.sequence_index import Chunk
@@ -49,7 +49,29 @@ def test_what_was_only_is_not_said() -> None:
 
 def test_what_is_not_known_is_refused() -> None:
     """By whoever skips it, too: its length is not known either."""
-    with pytest.raises(ValueError, match="columns 0x0009"):
-        decode_columns(9, Chunk(0), [], bytes)
-    with pytest.raises(ValueError, match="columns 0x0010"):
-        columns_bytes(16, 3)
+    with pytest.raises(ValueError, match="columns 0x0041"):
+        decode_columns(65, Chunk(0), [], bytes)
+    with pytest.raises(ValueError, match="columns 0x0040"):
+        columns_bytes(64, 3)
+
+
+@pytest.mark.parametrize("slots", [range(2, 9), [2, 5, 8]], ids=["whole", "listed"])
+def test_groups_come_back_beside_what_else_there_is(slots) -> None:
+    """Of four bytes each, behind all others."""
+    made = chunk(slot2=Returned(1, 0, 9))
+    made.put_group_hash(5, 0xCAFE)
+    mask, columns = encode(made, slots)
+    assert (mask, len(columns)) == (RETURNED | DUE | GROUPS, columns_bytes(mask, len(slots)))
+    back = Chunk(0)
+    parts = iter(columns)
+    decode_columns(mask, back, slots, lambda count: bytes(next(parts) for _ in range(count)))
+    assert back.group_hashes is not None
+    assert list(back.group_hashes) == [0, 0, 0, 0, 0, 0xCAFE]
+
+
+def test_a_group_that_is_gone_is_not_said() -> None:
+    """Equal states have equal bytes: the column is there only where something lives in a group."""
+    made = chunk()
+    made.put_group_hash(5, 7)
+    made.put_group_hash(5, 0)
+    assert encode(made, range(10)) == (0, b"")

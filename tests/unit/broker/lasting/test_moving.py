@@ -11,7 +11,7 @@ from holdfast.broker.lasting.record_steps import record_steps
 from holdfast.broker.lasting.snapshot import Snapshot, digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.model.facts import Cause
+from holdfast.model.facts import Attributes, Cause, MessageFacts
 from holdfast.model.records import (
     AcknowledgeRecord,
     MessageRecord,
@@ -176,3 +176,22 @@ def test_a_purge_keeps_what_stands_behind_with_its_way(state) -> None:
         (3, 5, 7),
         (4, 6, 7),
     ]
+
+
+@pytest.mark.parametrize("is_copy", [False, True], ids=["moved", "copied"])
+def test_a_message_stays_in_its_group(state, is_copy) -> None:
+    """
+    Wherever it goes; what was settled before leaves its number without one.
+    """
+    grouped = [message(sequence) for sequence in (5, 6)]
+    for record in grouped:
+        record.facts = MessageFacts(attributes=Attributes(group_hash=0xCAFE))
+    move = moved((4, 1, 3))
+    move.is_copy = is_copy
+    state.apply(7, [*grouped, AcknowledgeRecord(1, [6]), move], 8)
+    one, two = state.queues[1].index, state.queues[2].index
+    assert [two.group_hash(sequence) for sequence in (1, 2, 3)] == [0, 0xCAFE, 0]
+    assert one.group_hash(5) == (0xCAFE if is_copy else 0)
+    again = decode_state(b"".join(encode_state(state)), BrokerSettings())
+    assert digest_of(again) == digest_of(state)
+    assert again.queues[2].index.group_hash(2) == 0xCAFE

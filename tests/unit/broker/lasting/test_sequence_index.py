@@ -181,3 +181,36 @@ def test_chunks_beyond_a_purge_are_handed_over_whole() -> None:
     assert index.live_count == index.live_bytes == 17 * CHUNK_SIZE - 7
     assert index.first() == 3 * CHUNK_SIZE + 8
     assert index.last() == 20 * CHUNK_SIZE
+
+
+def test_groups_stay_with_what_lives() -> None:
+    """
+    A settled message's slot is zero, a purge keeps those of what it leaves, a copy has its own.
+    """
+    index = SequenceIndex()
+    index.put_next(510, 1, [1] * 4)
+    for sequence in (510, 512, 513):
+        index.put_group_hash(sequence, sequence)
+    index.put_group_hash(511, 0)
+    assert [index.group_hash(each) for each in range(509, 515)] == [0, 510, 0, 512, 513, 0]
+    copied = index.chunks[1].copy()
+    index.remove([512])
+    assert copied.group_hashes is not None
+    assert list(copied.group_hashes) == [512, 513]
+    assert index.group_hash(512) == 0
+    index.detach_through(512)
+    assert [index.group_hash(each) for each in range(509, 515)] == [0, 0, 0, 0, 513, 0]
+    index.put(513, 99, 1)  # Written again by the cleaner.
+    assert index.group_hash(513) == 513
+
+
+def test_who_is_in_no_group_pays_nothing_for_it() -> None:
+    """
+    A plain queue has no column, and one with a few in groups none behind the last of them.
+    """
+    index = SequenceIndex()
+    index.put_next(1, 1, [1] * 900)
+    assert index.chunks[0].group_hashes is None
+    index.put_group_hash(3, 7)
+    assert index.chunks[0].group_hashes is not None
+    assert (len(index.chunks[0].group_hashes), index.chunks[1].group_hashes) == (4, None)

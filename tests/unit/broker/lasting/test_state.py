@@ -141,8 +141,8 @@ def test_a_level_above_the_known_one_is_refused(state) -> None:
     """
     What it may be followed by would not be understood, or worse, be taken for something else.
     """
-    with pytest.raises(FormatLevelError, match=r"reached level 6 .* above 5"):
-        state.apply(1, [FormatRecord(6)], 7)
+    with pytest.raises(FormatLevelError, match=r"reached level 7 .* above 6"):
+        state.apply(1, [FormatRecord(7)], 7)
 
 
 def test_a_purge_and_an_acknowledgement_of_nothing_change_nothing(state) -> None:
