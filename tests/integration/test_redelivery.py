@@ -4,6 +4,8 @@ What comes again, over the death of leaders: counted and delayed by the log, who
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -95,6 +97,38 @@ def test_counts_and_delays_survive_the_death_of_each_leader(start_cluster: Any) 
         late = client.read_message()
         assert (late.body, late.headers["JMSXDeliveryCount"]) == (b"late", "2")
         assert time.time() >= began + REST_SECONDS
+
+
+def test_what_takes_too_long_is_counted_under_each_leader(start_cluster: Any) -> None:
+    """
+    A consumer that is alive and never done keeps a message for a second, under one leader after
+    the other; the leaders' own ends count for nothing. After the last time it is dead, and what its
+    consumer says then is fine and changes nothing.
+    """
+    cluster = start_cluster("three", is_patient=True)
+    wait_newest(cluster)
+    said = ["deliverySecondsMax=1", "maximumRedeliveries=2"]
+    said += ["initialRedeliveryDelay=0", "redeliveryDelay=0"]
+    leader = cluster.leader()
+    command = [sys.executable, "-m", "holdfast", "queues", "set", "queue://orders", *said]
+    proof = ["--admin", leader.admin, "--secret-file", str(cluster.secret_path)]
+    subprocess.run([*command, *proof], check=True)
+    with connected(cluster) as sender:
+        assert sender.publish(QUEUE, b"endless").command == "RECEIPT"
+    counts: list[str | None] = []
+    for is_last in (False, True):
+        with consumer(cluster, **ALONE) as stuck, consumer(cluster, **ALONE) as next_one:
+            first = stuck.read_message()
+            second = next_one.read_message()
+            counts += [message.headers.get("JMSXDeliveryCount") for message in (first, second)]
+            if is_last:
+                next_one.send("SUBSCRIBE", {"destination": DEAD, "id": "d", "ack": "auto"})
+                dead = next_one.read_message()
+                assert dead.body == b"endless"
+                assert stuck.ask("ACK", {"id": first.headers["ack"]}).command == "RECEIPT"
+            else:
+                kill_the_leader(cluster)
+    assert counts == [None, "2", "2", "3"]
 
 
 def test_a_poison_that_kills_its_consumers_ends_and_its_neighbours_do_not(

@@ -22,6 +22,7 @@ from trials.safeguards import (
     returns,
     sole_consumers,
     strangers,
+    time_limits,
 )
 from trials.safeguards.ablation import Ablation
 
@@ -43,4 +44,5 @@ ABLATIONS: list[Ablation] = [
     *returns.ABLATIONS,
     *sole_consumers.ABLATIONS,
     *strangers.ABLATIONS,
+    *time_limits.ABLATIONS,
 ]

@@ -23,6 +23,7 @@ from holdfast.broker.receipts import Receipts
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
 from holdfast.broker.serving import late
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
@@ -109,10 +110,12 @@ class Returning:
         nobody has asked for under this leader would else wait for as long once more.
         """
         wall, now = self._sending.now_microseconds, self._now
+        passed = min(max(0, wall - (self._wall or wall)), _LOOK_MICROSECONDS_MAX)
         if wall < now:
-            now += min(max(0, wall - self._wall), _LOOK_MICROSECONDS_MAX) // 2
+            now += passed // 2
         self._wall = wall
         self._now = max(wall, self._state.timestamp, now)
+        self._destinations.leadership.look(self._now // 1000, passed)
 
     def due_of(self, subscription: Subscription, key: int, said: Rejection) -> int | None:
         """
@@ -167,12 +170,13 @@ class Returning:
         due_ms: int,
         replier: Replier,
         receipt: bytes | None,
+        cause: ReturnCause = ReturnCause.REJECTED,
     ) -> None:
         """Let a rejected delivery come again, when the log says so, and not before it is due."""
         queue = subscription.queue
         assert queue is not None, "only queues keep messages"
         del subscription.unacknowledged[key]
-        queue.send_back([key], ReturnCause.REJECTED, subscription.client, due_ms=due_ms)
+        queue.send_back([key], cause, subscription.client, due_ms=due_ms)
         queue.touch()
         if receipt is not None:
             self._receipts.reply_after_pending(replier, receipt)
@@ -192,11 +196,19 @@ class Returning:
         failures = queue.returned_so_far(key).failures + 1
         return key if rule is not None and rule.is_exhausted(failures) else None
 
+    def _take_back(self, consumer: Consumer, keys: list[int]) -> None:
+        """Take from a consumer what it had for too long."""
+        for key in keys:
+            consumer.lapse(key)
+        consumer.receiver.overdue(consumer, keys)
+
     def wake(self, is_spent: IsSpent = lambda: False) -> bool:
         """Let what rested until now be dispatched, as the time goes; whether more of it is due."""
         leadership, now_ms = self._destinations.leadership, self.now_ms
         while 0 < leadership.alarms.soonest <= now_ms:
             leadership.wake(now_ms, self._settings.step_count_max)
+            while leadership.overdue:
+                self._take_back(*leadership.overdue.popleft())
             if is_spent():
                 return 0 < leadership.alarms.soonest <= now_ms
         return False

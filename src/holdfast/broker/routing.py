@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
+from functools import partial
 
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands
@@ -22,6 +23,7 @@ from holdfast.broker.serving.publishing import Broken, Publishing
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.router.router import join
 from holdfast.broker.serving.subscription import Subscriber, Subscription
+from holdfast.broker.serving.time_limits import TimeLimits
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import ReturnCause
@@ -79,10 +81,16 @@ class Routing:
             destination.add_subscription(subscription)
             self._destinations.idle_topics.remove(destination)
             return
-        sharing = self._policies.of(destination).sharing
+        policy = self._policies.of(destination)
+        sharing = policy.sharing
         subscription.queue = destination
         subscription.claim = sharing.counted(subscription.claim)
         destination.subscriptions[subscription] = None
+        subscription.delivery_ms_max = policy.delivery_ms_max
+        if policy.delivery_ms_max and destination.time_limits is None:
+            leadership = self._destinations.leadership
+            rouse = partial(leadership.rouse, destination)
+            destination.time_limits = TimeLimits(leadership, rouse)
         join(destination, subscription, sharing)
         destination.choice.make_ready(subscription)
         destination.touch()

@@ -35,6 +35,7 @@ from holdfast.model.unobeyed_keys import MOOT, UNBUILT
 PREFETCH_MAX: Final = 65_535
 _NAME_PART_BYTES_MAX: Final = 256
 AWAITED_MAX: Final = 10_000
+DELIVERY_SECONDS_MAX: Final = 7 * 24 * 3600
 
 Value = str | int | float
 
@@ -208,6 +209,13 @@ OPTIONS: Final = {
             allowed=Allowed(0, 1),
             default=_REDELIVERY.scatter,
             is_decimal=True,
+        ),
+        PolicyOption(
+            name="deliverySecondsMax",
+            kind=Kind.QUEUE,
+            meaning="after so many seconds in delivery a message counts as rejected; 0: never",
+            allowed=Allowed(0, DELIVERY_SECONDS_MAX),
+            default=0,
         ),
         PolicyOption(
             name="useConsumerPriority",

@@ -53,7 +53,6 @@ UNBUILT: Final = frozenset(
         "advisoryWhenFull",
         "alwaysRetroactive",
         "deadLetterOverflow",
-        "deliverySecondsMax",
         "destinationPerDurableSubscriber",
         "dispatchPolicy",
         "durableTopicPrefetch",

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.sessions.client_ids import let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
@@ -59,6 +60,11 @@ class ClientSession(Holder):
     def recount_room(self) -> None:
         if not self.out:
             self.context.dirty.append(self)
+
+    def overdue(self, subscription: Consumer, keys: list[int]) -> None:
+        found = self.subscriptions.get(subscription.id)
+        if found is subscription:
+            self.holdings.take_overdue(self, found, keys)
 
     def disconnected(self) -> None:
         let_go(self, self.context)

@@ -265,6 +265,8 @@ class Holdings:
         key: int,
         receipt: bytes | None,
         said: Rejection = SILENT,
+        *,
+        why: ReturnCause = ReturnCause.REJECTED,
     ) -> None:
         """
         Let a delivery come again, now or later, or send it to the dead-letter queue.
@@ -274,13 +276,29 @@ class Holdings:
         """
         due_ms = self.broker.returning.due_of(subscription, key, said)
         if due_ms is not None:
-            self.broker.give_back(subscription, key, due_ms, session, receipt)
+            self.broker.give_back(subscription, key, due_ms, session, receipt, why)
             return
         has_come_again = said.requeue is None and subscription.queue is not None
         if has_come_again and self.broker.returning.rule_of(subscription) is not None:
             self._bury(session, subscription, key, receipt, Cause.EXHAUSTED)
         else:
             self._bury(session, subscription, key, receipt, Cause.REJECTED)
+
+    def has_lost(self, subscription: Subscription, key: int) -> bool:
+        """Note that a client says something of a delivery; whether that was taken from it."""
+        is_lost = subscription.answered(key)
+        if is_lost:
+            self.broker.refill(subscription)
+        return is_lost
+
+    def take_overdue(self, session: Holder, subscription: Subscription, keys: list[int]) -> None:
+        """Reject in a consumer's stead what it had for too long; it comes again if that fails."""
+        for key in keys:
+            try:
+                self.reject(session, subscription, key, None, why=ReturnCause.TIMEOUT)
+            except RefusedError:
+                if key in subscription.unacknowledged:
+                    self.broker.put_back(subscription, key)
 
     def _bury(
         self,

@@ -189,6 +189,11 @@ class Session(ABC):
     ) -> None:
         """Write one delivery to the client."""
 
+    def overdue(  # noqa: B027 - a session that holds nothing is asked for nothing
+        self, subscription: Consumer, keys: list[int]
+    ) -> None:
+        """Let be taken back what its client had for too long, as if it had rejected it."""
+
     @abstractmethod
     def reply(self, receipt: bytes) -> None:
         """Tell the client that a request is complete and, where it must last, stored."""

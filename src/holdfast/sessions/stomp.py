@@ -47,7 +47,7 @@ from holdfast.sessions.credentials import Answer
 from holdfast.sessions.holdings import ReadMessage
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.session import LARGE_BYTES
-from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
+from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle, settle_overdue
 from holdfast.sessions.stomp_connecting import Login, connected, read_credential
 from holdfast.sessions.stomp_headers import ZERO, negative_key, unknown_name
 from holdfast.sessions.stomp_sending import resolve
@@ -242,7 +242,10 @@ class StompSession(ClientSession):
             key = int(digits) if digits.isdigit() and digits[0] != ZERO else negative_key(digits)
         except ValueError:
             raise unknown_name(name) from None
-        if frame.block is None and not frame.negative:
+        if subscription.overdue:
+            self.effort = MUCH
+            settle_overdue(self, frame, subscription, key)
+        elif frame.block is None and not frame.negative:
             self.effort = self.holdings.acknowledge(subscription, key, self, frame.receipt)
         else:
             self.effort = MUCH

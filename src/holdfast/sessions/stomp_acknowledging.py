@@ -7,6 +7,10 @@ delivery up. The plain ACK, of which there are a hundred thousand per second, st
 
 from __future__ import annotations
 
+from itertools import takewhile
+
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.late import not_in_delivery
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import AcknowledgeFrame
@@ -49,6 +53,47 @@ def settle(
         )
 
 
+def settle_overdue(
+    session: ClientSession, frame: AcknowledgeFrame, subscription: Subscription, key: int
+) -> None:
+    """
+    Settle a delivery of a consumer from which others were taken that it had for too long.
+
+    What was taken is acknowledged late, and with mode `client` so is what was taken before it, or
+    before what is still in delivery: as far as nobody else has it meanwhile.
+
+    Raises:
+        RefusedError: It is not in delivery and cannot be settled late, or not in this way.
+    """
+    assert subscription.overdue is not None, "something was taken"
+    is_taken = key in subscription.overdue
+    taken = [key] if is_taken else []
+    if not frame.negative and subscription.mode is AcknowledgeMode.CLIENT:
+        before = [*takewhile(key.__ne__, subscription.overdue)]
+        taken = before + taken
+    if not is_taken:
+        settle(session, frame, subscription, key)
+    for each in taken:
+        session.holdings.has_lost(subscription, each)
+    headers = frame.block.headers if frame.block is not None else {}
+    if is_taken:
+        _require_named(headers, subscription)
+        if frame.negative:
+            raise not_in_delivery(key)
+    transaction = None
+    if "transaction" in headers:
+        transaction = session.holdings.transactions.get(headers["transaction"])
+    number = subscription.queue_number
+    for each in taken[-session.holdings.broker.settings.step_count_max :]:
+        is_named = each == key
+        try:
+            receipt = frame.receipt if is_named else None
+            session.holdings.acknowledge_late(session, number, each, receipt, transaction)
+        except UnknownDeliveryError:
+            if is_named:
+                raise
+
+
 def acknowledge_identity(
     session: ClientSession, frame: AcknowledgeFrame, *, is_late_only: bool
 ) -> None:
@@ -74,6 +119,8 @@ def acknowledge_identity(
     is_gone = key < 0 and term < context.term
     if not is_gone:
         for subscription in session.subscriptions.values():
+            if number == subscription.queue_number:
+                holdings.has_lost(subscription, key)
             if (
                 key in subscription.unacknowledged
                 and number == subscription.queue_number

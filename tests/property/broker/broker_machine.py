@@ -257,7 +257,9 @@ class BrokerMachine(RuleBasedStateMachine):
     def reject(self, number: int) -> None:
         holders = [consumer for consumer in self.consumers if consumer.held]
         consumer = holders[number % len(holders)]
-        key, place = next(iter(consumer.held.items()))
+        self.rejects(consumer, *next(iter(consumer.held.items())))
+
+    def rejects(self, consumer: Consumer, key: int, place: PLACE) -> None:
         queue = consumer.subscription.queue
         assert queue is not None
         record: MessageRecord | TransientMessage | None = queue.transients.get(key)

@@ -74,6 +74,9 @@ class Receiver(Protocol):
     def recount_room(self) -> None:
         """Note that something was given room and will not be delivered."""
 
+    def overdue(self, subscription: Consumer, keys: list[int]) -> None:
+        """Take from its client what it had for too long, as if it had rejected it."""
+
 
 class DeliveryForm(Protocol):
     """How a subscription's deliveries are written, in its protocol."""
@@ -114,6 +117,7 @@ class Consumer:
         "claim",
         "client",
         "cost_bytes",
+        "delivery_ms_max",
         "destination",
         "id",
         "form",
@@ -122,6 +126,7 @@ class Consumer:
         "is_ready",
         "mode",
         "ordinal",
+        "overdue",
         "pending",
         "pending_bytes",
         "prefetch",
@@ -171,6 +176,11 @@ class Consumer:
         """What it says itself of the redelivery of what it rejects, by the policies' keys."""
         self.claim = NO_CLAIM
         """What it claims before others, on a queue."""
+        self.delivery_ms_max = 0
+        """How long it may have a message of a queue; 0: for as long as it likes."""
+        self.overdue: dict[int, bool] | None = None
+        """What was taken from it after that, and it has said nothing of since; whether that takes
+        up room."""
         self.reserved_count = 0
         """So many of what it was given open transactions have acknowledged."""
         self.ordinal = 0
@@ -182,6 +192,28 @@ class Consumer:
     def effort(self) -> int:
         """What handing it a message takes at most, counted in deliveries."""
         return 1 if self.selector is None else 1 + self.selector.effort
+
+    def lapse(self, key: int) -> None:
+        """
+        Note that it had a message for too long: it is taken from it.
+
+        Until it says something of it that goes on taking up room, so that whoever has stopped
+        working is not given one message after the other.
+        """
+        if self.overdue is None:
+            self.overdue = {}
+        # A window to which a transaction gave back may hold more than that.
+        self.overdue[key] = has_room = self.prefetch > 0
+        self.prefetch -= has_room
+
+    def answered(self, key: int) -> bool:
+        """Note that it has said something of a message; whether that was taken from it."""
+        if self.overdue is None or key not in self.overdue:
+            return False
+        takes_room = self.overdue.pop(key)
+        if not self.is_closed and self.prefetch >= 0:
+            self.prefetch += takes_room
+        return True
 
     def has_room(self) -> bool:
         """Whether one more message may be delivered now."""

@@ -39,6 +39,8 @@ def dispatch(
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             broken.append((queue, error))
             is_over = True
+        if step and queue.time_limits is not None:
+            queue.time_limits.begin(step)
         if step or not is_over:
             yield step
 

@@ -61,6 +61,8 @@ class Effective(NamedTuple):
     """How a queue's consumers share its messages."""
     keeps_volatile: bool = False
     """Whether non-persistent ones that are rejected go there, too."""
+    delivery_ms_max: int = 0
+    """How long who subscribes now may have a message; 0: for as long as he likes."""
 
 
 def sharing_of(values: Mapping[str, Value]) -> Sharing:

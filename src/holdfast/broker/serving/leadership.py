@@ -22,6 +22,7 @@ from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.serving.choice import Choice
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.deadlines import Deadlines
 from holdfast.broker.serving.numbers_taken import NumbersTaken
 from holdfast.broker.serving.queue import NO_ALARM, Queue
@@ -37,6 +38,7 @@ class Leadership:
     __slots__ = (
         "_alarm_count",
         "_make_choice",
+        "_passed",
         "_say",
         "alarms",
         "browsing",
@@ -46,7 +48,9 @@ class Leadership:
         "leaving",
         "names_to_come",
         "numbering",
+        "now_ms",
         "numbers",
+        "overdue",
         "plans",
         "settings",
         "touched",
@@ -71,6 +75,11 @@ class Leadership:
         self._alarm_count = 0
         self.alarms: Deadlines[tuple[int, int, Queue]] = Deadlines()
         """Queues on which something is due later, by when the first of it is."""
+        self.now_ms = self._passed = 0
+        """The time at the last look, and how long was seen to pass since the leadership began, in
+        microseconds, whatever the clock was set to."""
+        self.overdue: deque[tuple[Consumer, list[int]]] = deque()
+        """What is to be taken from consumers that have had it for too long."""
         self.numbering = numbering
         """Where each queue's numbers begin under this leader."""
         self.numbers = NumbersTaken(producers)
@@ -142,6 +151,16 @@ class Leadership:
         if self.is_over or queue.is_deleted:
             return False
         return self._say(ReturnedRecord(queue.number, cause, sorted(keys), due_ms))
+
+    def look(self, now_ms: int, passed: int) -> None:
+        """Note what time it is, and how many microseconds have passed since the last look."""
+        self.now_ms = now_ms
+        self._passed += passed
+
+    @property
+    def passed_ms(self) -> int:
+        """How long this leadership has seen time pass."""
+        return self._passed // 1000
 
     def rests(self, queue: Queue) -> None:
         """Note that the first of a queue's messages that rest is due earlier than it was."""

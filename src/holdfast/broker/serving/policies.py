@@ -99,6 +99,7 @@ class PolicyBook:
             browser_prefetch=browser_prefetch,
             sharing=sharing_of(values),
             keeps_volatile=values["processNonPersistent"] == TRUE,
+            delivery_ms_max=1000 * int(values["deliverySecondsMax"]),
         )
 
     def _dead_letter_queue(self, name: str, values: dict[str, Value]) -> str:

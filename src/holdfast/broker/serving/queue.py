@@ -28,6 +28,7 @@ from holdfast.broker.serving.custody import Custody
 from holdfast.broker.serving.effective import Effective
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.shelves import Shelves
+from holdfast.broker.serving.time_limits import TimeLimits
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, ReturnCause
@@ -90,6 +91,7 @@ class Queue:
         "purging_through",
         "redelivered_total",
         "subscriptions",
+        "time_limits",
         "transient_bytes",
         "transients",
     )
@@ -128,6 +130,8 @@ class Queue:
         """Contents of stored messages, as many as are held in memory."""
         self.transients: Shelves[TransientMessage] = Shelves()
         self.transient_bytes = 0
+        self.time_limits: TimeLimits | None = None
+        """What is in delivery for how long; None where nobody who came had a limit."""
         self._custody: Custody | None = None
         self._choice: Choice | None = None
         lasting.listener = self
@@ -228,7 +232,7 @@ class Queue:
             self.lasting.listener = None
         self.leadership.flow.discards.add_contents(self.cache)
         yield self.transients
-        for half in (self._choice, self._custody):
+        for half in (self._choice, self._custody, self.time_limits):
             if half is not None:
                 yield from half.empty()
 
@@ -285,6 +289,10 @@ class Queue:
     def wake(self, now_ms: int, count_max: int) -> tuple[int, int]:
         """Let so many of what is due be dispatched; gives how many, and when the next is, or 0."""
         count, soonest = self._let_rested_go(now_ms, count_max)
+        if self.time_limits is not None:
+            more, due_ms = self.time_limits.wake(max(1, count_max - count))
+            count += more
+            soonest = min(filter(None, (soonest, due_ms)), default=0)
         if self._choice is not None:
             more, due_ms = self._choice.wake(now_ms, max(1, count_max - count))
             count += more

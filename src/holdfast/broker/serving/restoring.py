@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Generator
 from itertools import chain, islice
 from typing import Final
@@ -35,6 +36,7 @@ def restore(
         if queue is not None:
             queue.custody.unreserve(keys)
         subscription.unacknowledged = dict.fromkeys([*keys, *window])
+        _limit(subscription, keys)
         return len(keys)
     prefetch, subscription.prefetch = subscription.prefetch, _WITHOUT_ROOM
     later = list(window)
@@ -43,6 +45,7 @@ def restore(
         if queue is not None:
             queue.custody.unreserve(some)
         window.update(dict.fromkeys(some))
+        _limit(subscription, some)
         yield
         if subscription.is_closed:
             return start + len(some)
@@ -59,3 +62,10 @@ def restore(
     if subscription.prefetch == _WITHOUT_ROOM:
         subscription.prefetch = prefetch
     return len(keys)
+
+
+def _limit(subscription: Subscription, keys: list[int]) -> None:
+    """Let what is in delivery again be so for as long as anything may, from now on."""
+    queue = subscription.queue
+    if subscription.delivery_ms_max and queue is not None and queue.time_limits is not None:
+        queue.time_limits.give(subscription, array("q", keys))

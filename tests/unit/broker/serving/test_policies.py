@@ -52,6 +52,7 @@ def test_without_policies_the_settings_hold() -> None:
         "maximumRedeliveryDelay": (-1, ""),
         "useCollisionAvoidance": ("false", ""),
         "collisionAvoidanceFactor": (0.15, ""),
+        "deliverySecondsMax": (0, ""),
         "useConsumerPriority": ("true", ""),
         "allConsumersExclusiveByDefault": ("false", ""),
         "consumersBeforeDispatchStarts": (0, ""),
