@@ -8,7 +8,8 @@ it must look like by itself: one record per producer sequence, transactions whol
 Invariants (each violation is raised with its name):
     S9: the sequence numbers of a producer stand in the log without gap or double, and so does what
         it numbers, unless its number was forgotten and it could not know.
-    S14: what one transaction sent stands in one entry, all of it.
+    S14: what one transaction sent stands in one entry, all of it; and what one SEND sent to
+        several queues.
 """
 
 from __future__ import annotations
@@ -107,6 +108,10 @@ class CommittedLog:
         """How far those were that began again so: what follows the first is stored twice too."""
         self._twice = ""
         """Stored again by a transaction whose producer is not known yet; or nothing."""
+        self._first_on: dict[tuple[str, int], int] = {}
+        """By token and queue: in which entry one that was sent to several was put there."""
+        self._several: dict[str, list[str]] = {}
+        """By token: on which queues the present entry puts what was sent to several."""
 
     def feed(self, entry: Entry) -> None:
         """Take the next committed entry."""
@@ -131,6 +136,7 @@ class CommittedLog:
                 if take is not None:
                     take(self, record)
         self._end_unit(None)
+        self._check_several(entry.index)
         for unit, count in sent.items():
             expected = self._history.transactions[unit]
             if count != expected:
@@ -138,18 +144,36 @@ class CommittedLog:
                     "S14", f"entry {entry.index} has {count} of {expected} sends of {unit}"
                 )
 
+    def _check_several(self, index: int) -> None:
+        """S14: all that one SEND sent to several queues stands in one entry."""
+        for token, names in self._several.items():
+            note = self._history.sent[token]
+            if sorted(names) != sorted((note.queue, *note.others)):
+                raise ViolationError("S14", f"entry {index} has {token} on {names} only")
+        self._several.clear()
+
     def _message(self, record: MessageRecord, index: int, sent: dict[str, int]) -> None:
-        place = (record.queue_number, record.sequence)
         assert record.body is not None
         token = token_of(record.body)
         if record.rewritten:
-            if self.tokens.get(place) != token:
-                raise ViolationError("S18", f"{token} was written again as another message")
-            if place not in self.live:
-                raise ViolationError("S18", f"{token} was written again after it had ended")
-            self.live[place] = index
-            self._check_counts(record, place)
+            for place in record.places:
+                self._written_again(record, place, token, index)
             return
+        for place in record.places:
+            self._put(record, place, token, index)
+        self._judge_sender(record, token, sent)
+
+    def _written_again(
+        self, record: MessageRecord, place: tuple[int, int], token: str, index: int
+    ) -> None:
+        if self.tokens.get(place) != token:
+            raise ViolationError("S18", f"{token} was written again as another message")
+        if place not in self.live:
+            raise ViolationError("S18", f"{token} was written again after it had ended")
+        self.live[place] = index
+        self._check_counts(record, place)
+
+    def _put(self, record: MessageRecord, place: tuple[int, int], token: str, index: int) -> None:
         if place in self.tokens:
             raise ViolationError("S9", f"{token} has the place {place} of {self.tokens[place]}")
         note = self._history.sent.get(token)
@@ -159,9 +183,15 @@ class CommittedLog:
         self.tokens[place] = token
         self.live[place] = index
         places = self.identities.setdefault(token, [])
-        if self._is_twice(token, record.queue_number):
+        if self._is_twice(token, place[0]):
             self._twice = token
         places.append(place)
+        name = self.names.get(place[0], "")
+        if note.others and name != DEAD_LETTERS:
+            self._several.setdefault(token, []).append(name)
+
+    def _judge_sender(self, record: MessageRecord, token: str, sent: dict[str, int]) -> None:
+        note = self._history.sent[token]
         if record.producer_id is not None:
             self._end_unit(record)
             self._count(record.producer_id, record.producer_sequence)
@@ -191,6 +221,10 @@ class CommittedLog:
             return False
         if self.names.get(queue_number) == DEAD_LETTERS:
             return False  # Whatever stood twice before was judged when it was stored.
+        if self._history.sent[token].others:
+            # Each of its queues has it once, unless an operator put it there beside its own.
+            own = self._first_on.setdefault((token, queue_number), len(self.entries))
+            return own != len(self.entries)
         return any(self.names.get(it) != DEAD_LETTERS for it, _ in self.identities[token])
 
     def _end_unit(self, record: Record | None) -> None:

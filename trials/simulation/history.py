@@ -29,10 +29,14 @@ class ViolationError(AssertionError):
 class Sent:
     """One message as its producer sent it, once or more often."""
 
-    __slots__ = ("body", "is_aborted", "queue", "unit")
+    __slots__ = ("body", "is_aborted", "others", "queue", "unit")
 
-    def __init__(self, queue: str, body: bytes, unit: str = "") -> None:
+    def __init__(
+        self, queue: str, body: bytes, unit: str = "", others: tuple[str, ...] = ()
+    ) -> None:
         self.queue = queue
+        self.others = others
+        """Further queues that it is sent to with the same SEND."""
         self.body = body
         self.unit = unit
         """The transaction it belongs to; empty for none."""
@@ -95,9 +99,11 @@ class History:
 
     # Producers ------------------------------------------------------------------------------------
 
-    def send(self, token: str, queue: str, body: bytes, unit: str = "") -> None:
+    def send(
+        self, token: str, queue: str, body: bytes, unit: str = "", others: tuple[str, ...] = ()
+    ) -> None:
         """Note that a message is about to be sent for the first time."""
-        self.sent[token] = Sent(queue, body, unit)
+        self.sent[token] = Sent(queue, body, unit, others)
         if unit:
             self.transactions[unit] = self.transactions.get(unit, 0) + 1
 

@@ -128,6 +128,8 @@ class Broker:
         self.put_back, self.withhold = self.settling.put_back, self.settling.withhold
         self.give_back, self.wake = self.returning.give_back, self.returning.wake
         self.begin, self.hold = self.committing.begin, self.committing.hold
+        self.hold_for_all = self.committing.hold_for_all
+        self.send_to_all = self.committing.send_to_all
         self.commit, self.abort = self.committing.commit, self.committing.abort
         self.publish_after_commit = self.committing.publish_after_commit
         self.keep_log = self.operating.keep_log

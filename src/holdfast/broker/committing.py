@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from holdfast.broker.destinations import Destinations
@@ -37,7 +37,8 @@ from holdfast.broker.serving.transactions import (
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import TransactionError
 from holdfast.model.facts import MessageFacts
-from holdfast.model.records import ProducerRecord
+from holdfast.model.format_level import FACTS_LEVEL
+from holdfast.model.records import PLACE_BYTES, ProducerRecord
 
 Told = tuple[Publisher, bytes | None]
 """Who is told, if anybody, that it is committed, and by what receipt."""
@@ -116,6 +117,96 @@ class Committing:
             raise
         return cost
 
+    def hold_for_all(
+        self,
+        transaction: Transaction,
+        destinations: Sequence[Queue | Topic],
+        headers: bytes,
+        body: bytes,
+        *,
+        persistent: bool,
+        facts: MessageFacts | None = None,
+    ) -> int:
+        """
+        Hold one message for several destinations; gives what it takes of the memory for these.
+
+        Raises:
+            TransactionError: This transaction, or all of them together, grew over the limits.
+        """
+        size = len(headers) + len(body) + self._settings.message_memory_overhead_bytes
+        known = 0 if facts is None else facts.size
+        cost_max = len(destinations) * (size + known + PLACE_BYTES)
+        self._flow.hold(cost_max)
+        before = transaction.held_bytes
+        try:
+            self._add_for_all(
+                transaction, destinations, headers, body, persistent=persistent, facts=facts
+            )
+        finally:
+            cost = transaction.held_bytes - before
+            self._flow.release(cost_max - cost)
+        return cost
+
+    def _add_for_all(
+        self,
+        transaction: Transaction,
+        destinations: Sequence[Queue | Topic],
+        headers: bytes,
+        body: bytes,
+        *,
+        persistent: bool,
+        facts: MessageFacts | None,
+    ) -> None:
+        stored_once = self._destinations.format_level >= FACTS_LEVEL
+        transaction.add_sends(
+            destinations,
+            headers,
+            body,
+            persistent=persistent,
+            stored_once=stored_once,
+            facts=facts,
+        )
+
+    def send_to_all(
+        self,
+        destinations: Sequence[Queue | Topic],
+        headers: bytes,
+        body: bytes,
+        told: Told,
+        producer_id: str | None,
+        producer_sequence: int,
+        *,
+        persistent: bool,
+        facts: MessageFacts | None = None,
+    ) -> bool:
+        """
+        Put one message on several destinations: on all of them, or nowhere.
+
+        It takes one number of its producer, if that has an id: then some of it is stored.
+
+        Returns:
+            Whether some of it is to be out before its sender is told: that is not stored.
+
+        Raises:
+            SequenceGapError: The producer skipped a number; nothing was done.
+            DestinationError: There are too many queues.
+        """
+        transaction = Transaction("of one message", self._settings)
+        self._add_for_all(
+            transaction, destinations, headers, body, persistent=persistent, facts=facts
+        )
+        if producer_id is not None:
+            # The message says itself who sent it, so no record beside it has to.
+            transaction.records[0].producer_id = producer_id
+            transaction.records[0].producer_sequence = producer_sequence
+        replier, receipt = told
+        is_to_be_out_first = self._take(
+            transaction, told, producer_id, producer_sequence, is_told_apart=False
+        )
+        if receipt is not None and not is_to_be_out_first:
+            self._receipts.reply_after_pending(replier, receipt)
+        return is_to_be_out_first
+
     def abort(self, transaction: Transaction) -> Iterator[None]:
         """
         Undo a transaction in steps: what it acknowledged is in delivery again, or on its queue.
@@ -151,6 +242,23 @@ class Committing:
             DestinationError: A queue was deleted meanwhile and there are too many to declare it
                 again; nothing was done.
         """
+        told = (replier, receipt)
+        is_to_be_out_first = self._take(transaction, told, producer_id, producer_sequence)
+        self._settle(transaction)
+        if receipt is not None and not is_to_be_out_first:
+            # Also of a repetition: what it acknowledges was not in the first.
+            self._receipts.reply_after_pending(replier, receipt)
+
+    def _take(
+        self,
+        transaction: Transaction,
+        told: Told,
+        producer_id: str | None,
+        producer_sequence: int,
+        *,
+        is_told_apart: bool = True,
+    ) -> bool:
+        """Take what a transaction sends, if it is new; whether some of it has to be out first."""
         missing = transaction.missing_queues(self._destinations.has_queue)
         self._destinations.require_queues(missing)
         is_new = producer_id is None or (
@@ -158,14 +266,13 @@ class Committing:
             is Verdict.NEW
         )
         if is_new:
-            self._put(transaction, (replier, receipt), producer_id, producer_sequence)
+            self._put(
+                transaction, told, producer_id, producer_sequence, is_told_apart=is_told_apart
+            )
         else:
             count = len(transaction.records) + len(transaction.publications)
             self._sending.duplicates_total += count
-        self._settle(transaction)
-        if receipt is not None and not (is_new and transaction.publications):
-            # Also of a repetition: what it acknowledges was not in the first.
-            self._receipts.reply_after_pending(replier, receipt)
+        return is_new and bool(transaction.publications)
 
     def _put(
         self,
@@ -173,6 +280,8 @@ class Committing:
         told: Told,
         producer_id: str | None,
         producer_sequence: int,
+        *,
+        is_told_apart: bool,
     ) -> None:
         receipts = self._receipts
         if not receipts.batch.has_room(transaction.size_bytes, self._settings.batch_bytes_max):
@@ -181,7 +290,7 @@ class Committing:
             runs: list[Run] = []
             try:
                 self._put_sends(transaction, told, runs)
-                if producer_id is not None:
+                if producer_id is not None and is_told_apart:
                     receipts.record(ProducerRecord(producer_id, producer_sequence))
             except Exception:
                 for run in runs:

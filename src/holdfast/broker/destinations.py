@@ -97,6 +97,11 @@ class Destinations:
         self._receipts.record(record)
         return True
 
+    @property
+    def format_level(self) -> int:
+        """Which records the log may hold by now, see `model.format_level`."""
+        return self._state.format_level
+
     def _temporary(self, name: str) -> Queue:
         queue = Queue(LastingQueue(0, name), self.leadership, name)
         queue.mark_step = 0  # Nothing of it is in the log.

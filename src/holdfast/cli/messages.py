@@ -30,6 +30,12 @@ EXIT_SHORT = 1
 EXIT_INTERRUPTED = 130
 
 Destination = Annotated[str, typer.Argument(help="/queue/NAME, /topic/NAME, or a queue's name.")]
+Destinations = Annotated[
+    str,
+    typer.Argument(
+        help="/queue/NAME, /topic/NAME, or a queue's name; or several, with commas between."
+    ),
+]
 Uri = Annotated[
     str,
     typer.Option("--uri", envvar="HOLDFAST_URI", help="stomp://, stomp+ssl:// or failover:(...)"),
@@ -109,7 +115,7 @@ def register(app: typer.Typer) -> None:
 
 
 def send(
-    destination: Destination,
+    destination: Destinations,
     body: Annotated[str | None, typer.Argument(help="Otherwise --file or standard input.")] = None,
     uri: Uri = URI_DEFAULT,
     login: Login = None,

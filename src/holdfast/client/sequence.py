@@ -16,17 +16,17 @@ from collections.abc import Callable
 
 from holdfast.client.wire import producer_line
 from holdfast.errors import DestinationError, ProducerForgottenError, SequenceGapError
-from holdfast.model.destination import Kind, parse_destination
+from holdfast.model.destination import Kind, parse_destinations
 
 
 def is_lasting(destination: str) -> bool:
     """
-    Whether a destination keeps persistent messages: only those are numbered.
+    Whether a destination, or one of several, keeps persistent messages: only those are numbered.
 
     The broker counts what it stores. A number on anything else would be a gap before the next.
     """
     try:
-        return parse_destination(destination).kind is Kind.QUEUE
+        return any(each.kind is Kind.QUEUE for each in parse_destinations(destination))
     except DestinationError:
         # The broker will say what is wrong with it; nothing is stored, so nothing is counted.
         return False

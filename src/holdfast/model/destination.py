@@ -4,8 +4,11 @@ What a destination's written name means.
 `/queue/a` and `/topic/a` name a queue and a topic; `/temp-queue/a` and `/temp-topic/a` belong to
 the connection that uses them; `/remote-temp-queue/ID` is how another connection sees the first
 one's temporary queue. A bare name is a queue, prefix and all, as ActiveMQ reads it. Spaces around
-a name, and options behind a question mark, are no part of it. Pure values; nothing here knows
-whether a destination exists.
+a name, and options behind a question mark, are no part of it.
+
+A composite destination names several, with commas between: `/queue/a,/topic/b`. Within one, JMS'
+own prefixes are read as well (`queue://a`), and a part without a prefix is of the first one's
+kind, as in ActiveMQ. Pure values; nothing here knows whether a destination exists.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from holdfast.errors import DestinationError
-from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
+from holdfast.model.limits import COMPOSITE_COUNT_MAX, QUEUE_NAME_BYTES_MAX
 
 
 class Kind(Enum):
@@ -31,7 +34,9 @@ class Kind(Enum):
 
 
 _PREFIXES = {f"/{kind.value}/": kind for kind in Kind}
+_JMS_PREFIXES: Final = {f"{kind.value}://": kind for kind in Kind if "remote" not in kind.value}
 _OPTIONS_COUNT_MAX: Final = 64
+_SHOWN_MAX: Final = 200
 _SPACES: Final = " \t\r\n\v\f"
 
 
@@ -67,13 +72,60 @@ class Destination:
 
 def parse_destination(text: str) -> Destination:
     """
-    Read a destination as a client writes it.
+    Read one destination as a client writes it.
 
     Raises:
-        DestinationError: The name is empty, too long, or of a form that is not served:
-            composite names (`a,b`) and wildcards.
+        DestinationError: The name is empty, too long, or of a form that is not served here:
+            several destinations (`a,b`) and wildcards.
     """
     written, _, options = text.partition("?")
+    if "," in written:
+        raise DestinationError(
+            f"destination {_shown(text)}: several at once, with commas between, may only be sent to"
+        )
+    return _single(written, options, text)
+
+
+def parse_destinations(text: str) -> tuple[Destination, ...]:
+    """
+    Read where a client sends to: one destination, or several with commas between.
+
+    Each is given once, in the order they are written; parts that are empty are passed over. What
+    stands behind a question mark is said of all of them.
+
+    Raises:
+        DestinationError: A name is empty, too long, or a wildcard, or there are too many.
+    """
+    written, _, options = text.partition("?")
+    if "," not in written:
+        return (_single(written, options, text),)
+    found: dict[Destination, None] = {}
+    for part in written.split(","):
+        name = part.strip(_SPACES)
+        if not name:
+            continue
+        destination = _part(name, next(iter(found)).kind if found else Kind.QUEUE, options, text)
+        found[destination] = None
+        if len(found) > COMPOSITE_COUNT_MAX:
+            raise DestinationError(
+                f"destination {_shown(text)}: more than {COMPOSITE_COUNT_MAX} destinations at once"
+            )
+    if not found:
+        raise DestinationError(f"destination {_shown(text)} is nothing but commas")
+    return tuple(found)
+
+
+def _part(name: str, kind: Kind, options: str, text: str) -> Destination:
+    """Read one of several, which is of this kind if it does not say."""
+    for prefix, named in _JMS_PREFIXES.items():
+        if name.startswith(prefix):
+            return Destination(named, _checked(name[len(prefix) :].strip(_SPACES), text), options)
+    if name.startswith(tuple(_PREFIXES)):
+        return _single(name, options, text)
+    return Destination(kind, _checked(name, text), options)
+
+
+def _single(written: str, options: str, text: str) -> Destination:
     written = written.strip(_SPACES)
     for prefix, kind in _PREFIXES.items():
         if written.startswith(prefix):
@@ -82,15 +134,19 @@ def parse_destination(text: str) -> Destination:
     return Destination(Kind.QUEUE, _checked(written, text), options)
 
 
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
+
+
 def _checked(name: str, text: str) -> str:
     if not name:
-        raise DestinationError(f"destination {text!r} has no name; write for example /queue/orders")
+        raise DestinationError(
+            f"destination {_shown(text)} has no name; write for example /queue/orders"
+        )
     if len(name.encode()) > QUEUE_NAME_BYTES_MAX:
         raise DestinationError(
             f"destination name of {len(name.encode()):,} bytes; at most {QUEUE_NAME_BYTES_MAX:,}"
         )
-    if "," in name:
-        raise DestinationError(f"destination {text!r}: composite names are not served")
     if name.endswith(">") or "*" in name.split("."):
-        raise DestinationError(f"destination {text!r}: wildcards are not served")
+        raise DestinationError(f"destination {_shown(text)}: wildcards are not served")
     return name

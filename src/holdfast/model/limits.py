@@ -22,6 +22,9 @@ MESSAGE_BODY_BYTES_MAX: Final = 64 * MiB
 QUEUE_NAME_BYTES_MAX: Final = 1024
 """The longest name of a destination, in UTF-8 bytes."""
 
+COMPOSITE_COUNT_MAX: Final = 64
+"""To so many destinations at once a message may be sent."""
+
 CLIENT_NAME_BYTES_MAX: Final = 1024
 """The longest id of a subscription and name of a transaction, in UTF-8 bytes."""
 

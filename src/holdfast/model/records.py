@@ -29,6 +29,10 @@ MESSAGE_OVERHEAD_BYTES: Final = 36
 """What a message costs in the log beside its headers and body."""
 
 
+PLACE_BYTES: Final = 16
+"""What each place costs there, at most, that a message has beside its first."""
+
+
 class MessageRecord:
     """A message put on a queue. `headers` and `body` are None where only the index is wanted."""
 

@@ -13,7 +13,7 @@ Owned by its session, which each call brings along (`holder` says why).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from holdfast.broker.broker import Broker
@@ -127,6 +127,25 @@ class Holdings:
         if kind is Kind.TEMPORARY_TOPIC:
             return broker.temporaries.topic(f"{session.id}.{name}", owner=session)
         return broker.temporaries.topic(name)
+
+    def targets(
+        self, session: Holder, written: Sequence[Destination], action: Action
+    ) -> list[Queue | Topic]:
+        """
+        Give the destinations that names mean for this client: all may be used, or none is declared.
+
+        Raises:
+            DestinationError: One may not be used so, or cannot be, or there are too many.
+        """
+        for each in written:
+            self.require_allowed(each, action)
+            require_served_name(each)
+        if len(written) > 1:
+            names = [each.name for each in written if each.kind is Kind.QUEUE]
+            destinations = self.broker.destinations
+            new = sum(not destinations.has_queue(name) for name in names)
+            destinations.require_queues(new)
+        return [self.target(session, each, action) for each in written]
 
     def require_place(
         self,

@@ -69,14 +69,25 @@ class OpenTransactions:
             RefusedError: Its transaction has not begun, or there is no room in it.
         """
         assert target.transaction is not None, "a part of one"
-        self.bytes += self._broker.hold(
-            self.get(target.transaction),
-            target.destination,
-            target.lines,
-            sending.body,
-            persistent=target.persistent,
-            facts=target.facts,
-        )
+        transaction = self.get(target.transaction)
+        if target.destinations is None:
+            self.bytes += self._broker.hold(
+                transaction,
+                target.destination,
+                target.lines,
+                sending.body,
+                persistent=target.persistent,
+                facts=target.facts,
+            )
+        else:
+            self.bytes += self._broker.hold_for_all(
+                transaction,
+                target.destinations,
+                target.lines,
+                sending.body,
+                persistent=target.persistent,
+                facts=target.facts,
+            )
         if sending.receipt is not None:
             session.reply(sending.receipt)
 

@@ -58,6 +58,9 @@ class Sending:
         if target.transaction is not None:
             self._transactions.hold(session, target, sending)
             return
+        if target.destinations is not None:
+            self._send_to_all(session, target, target.destinations, sending)
+            return
         if not target.persistent:
             self._send_transient(session, target, sending)
             return
@@ -74,7 +77,7 @@ class Sending:
         ):
             # Behind what was sent there, or has an earlier number.
             if waiting.has_place:
-                waiting.add(sending, queue, producer_id)
+                waiting.add(sending, queue, producer_id=producer_id)
                 return
             refusal = "too much waits for room before this message; send it again later"
         sequence = 0
@@ -92,6 +95,57 @@ class Sending:
             sequence,
             target.facts,
         )
+
+    def _send_to_all(
+        self,
+        session: Holder,
+        target: Target,
+        destinations: tuple[Queue | Topic, ...],
+        sending: Outgoing,
+    ) -> None:
+        """Send to several at once; see `send`. Where one has no room all of it waits."""
+        waiting = self.waiting
+        broker = self._broker
+        producer_id = target.producer_id
+        sequence = 0
+        if producer_id is not None:
+            sequence = read_number(sending.producer_sequence, "producer-sequence")
+        is_behind = bool(waiting.bytes) and not self._is_next
+        if target.persistent:
+            is_behind = is_behind and (
+                any(map(waiting.holds, destinations)) or waiting.holds_producer(producer_id)
+            )
+        full = self._without_room(target)
+        if is_behind or full is not None:
+            if not (waiting.is_allowed if full is not None else waiting.has_place):
+                raise StoreFullError(no_room(full or destinations[0]))
+            waiting.add(sending, *destinations, producer_id=producer_id)
+            self._context.waiting[session] = None
+            return
+        refusal = self._context.refusal
+        if target.persistent and refusal and not broker.has_taken(producer_id, sequence):
+            raise StoreFullError(refusal)
+        waiting.is_refusing = False
+        is_to_be_out_first = broker.send_to_all(
+            destinations,
+            target.lines,
+            sending.body,
+            (session, sending.receipt),
+            producer_id,
+            sequence,
+            persistent=target.persistent,
+            facts=target.facts,
+        )
+        if is_to_be_out_first and sending.receipt is not None:
+            session.unconfirmed_count += 1
+
+    def _without_room(self, target: Target) -> Queue | Topic | None:
+        """Give a destination that would keep a message in memory only, and has no room now."""
+        for each in target.destinations or (target.destination,):
+            is_kept = target.persistent and isinstance(each, Queue) and not each.is_temporary
+            if not (is_kept or self._broker.has_room(each)):
+                return each
+        return None
 
     def _send_transient(self, session: Holder, target: Target, sending: Outgoing) -> None:
         waiting = self.waiting
@@ -177,10 +231,12 @@ class Sending:
         waiting = self.waiting
         self._is_next = True
         try:
-            if not self._has_room(session, first):
+            target = session.target_of(first)
+            full = self._without_room(target)
+            if full is not None:
                 waiting.is_refusing = True
-                raise StoreFullError(no_room(session.target_of(first).destination))
-            self.send(session, session.target_of(first), first)
+                raise StoreFullError(no_room(full))
+            self.send(session, target, first)
         except RefusedError as error:
             session.refuse(error, first)
         finally:
@@ -192,7 +248,7 @@ class Sending:
             target = session.target_of(sending)
         except RefusedError:
             return True  # It is refused in its turn.
-        return target.persistent or self._broker.has_room(target.destination)
+        return self._without_room(target) is None
 
     def stop(self, session: Holder) -> None:
         """Forget what waits: the connection is gone."""

@@ -10,7 +10,7 @@ Called by its session.
 from __future__ import annotations
 
 from holdfast.broker.serving.queue import Queue
-from holdfast.model.destination import Destination, parse_destination
+from holdfast.model.destination import Destination, parse_destination, parse_destinations
 from holdfast.model.facts import Attributes, MessageFacts
 from holdfast.model.format_level import GROUPS_LEVEL
 from holdfast.model.groups import group_hash
@@ -36,34 +36,37 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
     block, holdings = frame.block, session.holdings
     headers = block.headers
     may_be_late = holdings.sending.has_taken(headers.get("producer-id"), frame.producer_sequence)
-    written = parse_destination(headers["destination"])
-    if written.options:
-        session.context.refusals.note_ignored(session, written.read_options())
+    written = parse_destinations(headers["destination"])
+    if written[0].options:
+        session.context.refusals.note_ignored(session, written[0].read_options())
     is_to_expire = may_be_late or (not is_copy and _is_to_expire(session, headers))
     group = group_hash(headers.get("JMSXGroupID", "")) if is_copy else read_group(headers)
-    destination = holdings.target(session, written, Action.SEND)
+    destinations = tuple(dict.fromkeys(holdings.targets(session, written, Action.SEND)))
     lines = block.lines
     reply_to = headers.get("reply-to", "").strip()
     if reply_to.startswith(("/temp-queue/", "/temp-topic/")):
         lines = _with_remote_reply(session, lines, parse_destination(reply_to))
     persistent = headers.get("persistent")
     wanted = session.context.default_persistent if persistent is None else persistent == "true"
-    lasting = isinstance(destination, Queue) and not destination.is_temporary
-    target = Target(destination, lines, persistent=wanted and lasting)
+    lasting = any(isinstance(each, Queue) and not each.is_temporary for each in destinations)
+    target = Target(destinations[0], lines, persistent=wanted and lasting)
+    if len(destinations) > 1:
+        target.destinations = destinations
     target.transaction = headers.get("transaction")
     producer_id = headers.get("producer-id")
     if producer_id is not None and target.persistent and target.transaction is None:
         target.producer_id = read_producer_id(producer_id)
     is_settled = not is_to_expire
-    if group and isinstance(destination, Queue):
+    if group and any(isinstance(each, Queue) for each in destinations):
         if session.holdings.broker.format_level_ahead >= GROUPS_LEVEL:
             target.facts = MessageFacts(attributes=Attributes(group_hash=group))
         else:
             text = "not all nodes know message groups yet; header 'JMSXGroupID' does nothing"
             session.context.refusals.note(session, IGNORED_GROUP, text)
             is_settled = False  # They will.
-    if is_settled:
-        block.memo = target  # Else it is looked at anew: it may expire between two messages.
+    if is_settled and target.destinations is None:
+        # Else it is looked at anew: it may expire between two messages, one of many be deleted.
+        block.memo = target
     return target
 
 

@@ -28,13 +28,16 @@ class Target:
     """What the constant headers of a send come to: worked out once, used for every one."""
 
     __slots__ = (
-        *("destination", "facts", "lines", "persistent", "producer_id", "queue", "transaction"),
+        *("destination", "destinations", "facts", "lines", "persistent", "producer_id", "queue"),
+        "transaction",
     )
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
         self.destination = destination
         self.queue = destination if isinstance(destination, Queue) else None
         """The destination again, if it is a queue."""
+        self.destinations: tuple[Queue | Topic, ...] | None = None
+        """All that it goes to; None where that is one."""
         self.lines = lines
         """The headers as they are stored."""
         self.facts: MessageFacts | None = None

@@ -79,7 +79,7 @@ class WaitingSends:
     def add(
         self,
         frame: Outgoing | Goodbye,
-        destination: Queue | Topic | None = None,
+        *destinations: Queue | Topic,
         producer_id: str | None = None,
     ) -> None:
         """Set a frame aside; what is sent there later, or by this producer, goes behind it."""
@@ -88,8 +88,7 @@ class WaitingSends:
         if not isinstance(frame, Goodbye):
             size += self._share_block(frame.block, 1)
         self._grow(size)
-        if destination is not None:
-            self._places.add(_place(destination))
+        self._places.update(map(_place, destinations))
         if producer_id is not None:
             self._places.add(producer_id)
 

@@ -10,26 +10,24 @@ or as the old leader elected again. What a batch will change in the model travel
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import homeless, live_copies, on_the_way
 from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.lasting.snapshot import Snapshot, digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.outputs import Batch
 from holdfast.broker.returning import SILENT, Rejection
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.late import served, settled_by
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
-from holdfast.errors import DestinationError, SequenceGapError, UnknownDeliveryError
-from holdfast.model.facts import Cause, MessageFacts
-from holdfast.model.format_level import GROUPS_LEVEL, NEWEST_LEVEL, RETURNS_LEVEL
+from holdfast.errors import DestinationError, UnknownDeliveryError
+from holdfast.model.facts import Cause
+from holdfast.model.format_level import NEWEST_LEVEL, RETURNS_LEVEL
 from holdfast.model.records import (
     CleanedRecord,
     ForgetProducerRecord,
@@ -42,98 +40,12 @@ from holdfast.model.records import (
 from holdfast.server.moved_contents import MovedContents
 from holdfast.store.record_codec import decode_records, encode_records
 from tests.property.broker.clients import SETTINGS, Consumer, OpenTransaction
-from tests.property.broker.expected import NAMES, PLACE, QUEUES, Model
+from tests.property.broker.expected import NAMES, PLACE, QUEUES, SEVERAL
+from tests.property.broker.sending_machine import Effect, SendingMachine
 
-Effect = Callable[[], None]
 
-
-class BrokerMachine(RuleBasedStateMachine):
+class BrokerMachine(SendingMachine):
     """A leader, its log, its clients, and the model beside it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = Model()
-        self.broker = Broker(SETTINGS)
-        self.broker.lead()
-        self.log: dict[int, tuple[int, int, bytes]] = {}
-        """Index to first record, timestamp, body of the entries that are kept."""
-        self.records: dict[int, Record] = {}
-        self.snapshot: Snapshot | None = None
-        """A checkpoint that is being written down."""
-        self.expected = b""
-        """The digest of the state that it is of."""
-        self.next_index = 1
-        self.next_record = 1
-        self.effects: list[Effect] = []
-        self.under_way: deque[tuple[int, Batch, list[Effect]]] = deque()
-        self.applied_index = 0
-        self.cleaning_through = 0
-        self.finishing: tuple[int, int, MovedContents] | None = None
-        """A part of the log that was gone through, and may not go yet."""
-        self.consumers: list[Consumer] = []
-        self.transactions: list[OpenTransaction] = []
-        self.assigned: dict[str, int] = {}
-        self.checks: dict[bytes, Callable[[], bool]] = {}
-        self.count = 0
-
-    # Replies --------------------------------------------------------------------------------------
-
-    def reply(self, receipt: bytes) -> None:
-        assert self.checks.pop(receipt)(), f"{receipt!r} was confirmed too early"
-
-    def receipt(self, check: Callable[[], bool]) -> bytes:
-        self.count += 1
-        self.checks[b"%d" % self.count] = check
-        return b"%d" % self.count
-
-    def body(self) -> bytes:
-        self.count += 1
-        return b"message %d" % self.count
-
-    def facts_of(self, body: bytes) -> MessageFacts | None:
-        if self.broker.format_level_ahead < GROUPS_LEVEL:
-            return None
-        return self.model.facts_of(body)
-
-    # Sending --------------------------------------------------------------------------------------
-
-    @rule(name=st.sampled_from(NAMES), count=st.integers(1, 4))
-    def send(self, name: str, count: int) -> None:
-        for _ in range(count):
-            place = self.model.sent(name, self.body())
-            receipt = self.receipt(lambda place=place: place in self.model.stored)
-            facts = self.facts_of(place[1])
-            queue = self.broker.queue(name)
-            self.broker.send(queue, b"h:1\n", place[1], self, receipt, facts=facts)
-            self.effects.append(lambda place=place: self.model.store(place))
-
-    @rule(name=st.sampled_from(NAMES))
-    def send_transient(self, name: str) -> None:
-        place = self.model.sent(name, self.body())
-        facts = self.facts_of(place[1])
-        self.broker.send_transient(self.broker.queue(name), b"", place[1], facts)
-        self.model.transient.add(place)
-        self.model.live.add(place)
-
-    @rule(name=st.sampled_from(NAMES), producer=st.sampled_from("pq"), step=st.integers(-2, 2))
-    def send_numbered(self, name: str, producer: str, step: int) -> None:
-        last = self.assigned.get(producer, self.model.last.get(producer, 0))
-        number = last + step
-        if number < 1:
-            return
-        place = (name, self.body())
-        queue = self.broker.queue(name)
-        if step == 2:
-            with pytest.raises(SequenceGapError):
-                self.broker.send(queue, b"", place[1], self, b"gap", producer, number)
-            return
-        receipt = self.receipt(lambda: self.model.last.get(producer, 0) >= number)
-        self.broker.send(queue, b"", place[1], self, receipt, producer, number)
-        if step == 1:
-            self.assigned[producer] = number
-            self.model.sent(*place)
-            self.effects.append(lambda: self.model.store(place))
-            self.effects.append(lambda: self.model.last.update({producer: number}))
 
     # Consuming ------------------------------------------------------------------------------------
 
@@ -257,7 +169,9 @@ class BrokerMachine(RuleBasedStateMachine):
     def reject(self, number: int) -> None:
         holders = [consumer for consumer in self.consumers if consumer.held]
         consumer = holders[number % len(holders)]
-        self.rejects(consumer, *next(iter(consumer.held.items())))
+        key, place = next(iter(consumer.held.items()))
+        if place[0] == "dead" or not self.is_one_of_several_at("dead", place):
+            self.rejects(consumer, key, place)
 
     def rejects(self, consumer: Consumer, key: int, place: PLACE) -> None:
         queue = consumer.subscription.queue
@@ -277,6 +191,10 @@ class BrokerMachine(RuleBasedStateMachine):
             dead = self.model.sent("dead", place[1])
             self.arrives(dead)
         self.broker.reject(consumer.subscription, key, record, self, receipt)
+
+    def is_one_of_several_at(self, name: str, place: PLACE) -> bool:
+        """Whether another place of the same message is, or was, on a queue."""
+        return place[1] in self.several and (name, place[1]) in self.model.order
 
     def goes_back_where_it_is_dead(self, consumer: Consumer, key: int, place: PLACE) -> None:
         """There is no other queue for it: it comes again, and is never lost."""
@@ -343,6 +261,18 @@ class BrokerMachine(RuleBasedStateMachine):
         facts = self.facts_of(body)
         self.broker.hold(opened.transaction, queue, b"", body, persistent=True, facts=facts)
         opened.sends.append((name, body))
+
+    @precondition(lambda self: self.transactions)
+    @rule(number=st.integers(0, 99), names=st.sampled_from(SEVERAL))
+    def send_to_all_in_transaction(self, number: int, names: tuple[str, ...]) -> None:
+        opened = self.transaction(number)
+        body = self.body()
+        self.several.add(body)
+        queues = [self.broker.queue(name) for name in names]
+        before = opened.transaction.held_bytes
+        cost = self.broker.hold_for_all(opened.transaction, queues, b"", body, persistent=True)
+        assert cost == opened.transaction.held_bytes - before
+        opened.sends += [(name, body) for name in names]
 
     @precondition(
         lambda self: self.transactions and any(consumer.held for consumer in self.consumers)
@@ -434,9 +364,11 @@ class BrokerMachine(RuleBasedStateMachine):
         keys = [keys[pick] for pick in sorted({pick for pick in picks if pick < len(keys)})]
         keys = [key for key in keys if moving.is_at_hand(queue, key)]
         keys = [key for key in keys if not moving.is_closed(queue, key)]
+        found = {key: self.place_of(queue, key) for key in keys}
+        keys = [key for key, it in found.items() if it and not self.is_one_of_several_at(to, it)]
         if not keys:
             return
-        places = [self.place_of(queue, key) for key in keys]
+        places = [found[key] for key in keys]
         receipt = self.gone(self.leaves([place for place in places if place is not None]))
         self.model.returned.difference_update(places)
         self.model.overtaken.update(place for place in places if place is not None)
@@ -574,7 +506,10 @@ class BrokerMachine(RuleBasedStateMachine):
             for number, record in enumerate(decode_records(body), start=first):
                 last_record = number
                 if isinstance(record, MessageRecord):
-                    under_way = on_the_way(self.broker, {record.queue_number: {record.sequence}})
+                    wanted: dict[int, set[int]] = {}
+                    for queue_number, sequence in record.places:
+                        wanted.setdefault(queue_number, set()).add(sequence)
+                    under_way = on_the_way(self.broker, wanted)
                     copies += live_copies(self.broker, record, number, timestamp, under_way)
         self.broker.receipts.add_records(copies)
         moved = MovedContents(self.broker, self, last_record)  # type: ignore[arg-type]
@@ -727,9 +662,10 @@ class BrokerMachine(RuleBasedStateMachine):
             self.broker.receipts.uncommitted_bytes
             == under_way + self.broker.receipts.batch.size_bytes
         )
-        sends = [body for each in self.transactions for _, body in each.sends]
-        held = sum(len(body) + flow.overhead for body in sends)
+        held = sum(each.transaction.held_bytes for each in self.transactions)
         assert self.broker.flow.held_bytes == held
+        sends = [body for each in self.transactions for _, body in each.sends]
+        assert held >= len(sends) * flow.overhead
 
     @invariant()
     def sums_are_over_all_queues(self) -> None:

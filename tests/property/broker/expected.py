@@ -8,6 +8,7 @@ from holdfast.model.facts import Attributes, MessageFacts
 
 NAMES = ("a", "b")
 QUEUES = (*NAMES, "dead")
+SEVERAL = (("a", "b"), ("b", "a"), ("b", "dead", "a"))
 PLACE = tuple[str, bytes]
 """A message: its queue's name and its body, which is sent to a queue only once."""
 

@@ -249,13 +249,23 @@ async def test_only_what_is_stored_is_numbered() -> None:
         for n in range(6):
             await producer.send(str(n), persistent=n % 2 == 0)
         await producer.flush()
-        for destination in ("/topic/t", "/queue/a", "/temp-queue/x", "a,b"):
+        for destination in ("/topic/t", "/queue/a", "/temp-queue/x", "/topic/a,/topic/b", "a.*"):
             await connection.send(destination, b"x")
         await connection.send("/queue/a", b"x", persistent=False)
         assert sorted(broker.store.producers.values()) == [1, 3]
         unnumbered = [frame for frame in broker.sends if frame.producer_sequence is None]
-        assert len(unnumbered) == 7
+        assert len(unnumbered) == 8
         assert all("producer-id" not in frame.block.headers for frame in unnumbered)
+
+
+async def test_what_a_queue_among_several_destinations_stores_is_numbered() -> None:
+    """A message for several destinations takes one number, whatever else it goes to."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/topic/t, queue://a,b")
+        for n in range(2):
+            await producer.send(str(n))
+        await producer.flush()
+        assert numbers(broker) == [1, 2]
 
 
 async def test_a_refused_message_without_a_number_disturbs_no_numbers() -> None:

@@ -92,7 +92,7 @@ def test_what_is_said_of_redelivery_counts_before_what_holds() -> None:
         ("deadLetterStrategy", "nowhere", "is not one of them; allowed: shared, individual, disc"),
         ("deadLetterStrategy", 1, "1 is no text"),
         ("deadLetterQueue", "", "is no such name; allowed: 1 to 1,024 bytes"),
-        ("deadLetterQueue", "a,b", "composite names are not served"),
+        ("deadLetterQueue", "a,b", "several at once"),
         ("deadLetterQueue", "a.>", "wildcards are not served"),
         ("deadLetterQueue", " a", "no queue can be called so"),
         ("deadLetterQueue", "/queue/a", "write the name alone"),

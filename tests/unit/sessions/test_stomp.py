@@ -241,23 +241,6 @@ def test_bytes_are_parsed_whatever_their_pieces(desk) -> None:
     assert client.bodies() == ["000", "001", "002", "003", "004"]
 
 
-@pytest.mark.parametrize(
-    "destination",
-    ["/queue/", "/queue/a,b", "a,/topic/b", "/queue/a.>", "/topic/*.a", "/queue/" + "x" * 1025],
-)
-@pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE"])
-def test_destinations_that_are_not_served_are_refused(desk, command, destination) -> None:
-    """
-    Composite names, wildcards and bad names get a clear ERROR, and the connection lives.
-    """
-    client = desk.connect()
-    error = client.refusal(command, destination=destination, id="1", receipt="r1")
-    assert error.headers["code"] == "destination"
-    assert error.headers["receipt-id"] == "r1"
-    assert not client.session.is_closing
-    assert client.ask("SEND", destination="/queue/a", receipt="r2")[0].command == "RECEIPT"
-
-
 def test_a_bare_name_is_a_queue_prefix_and_all(desk) -> None:
     """
     As ActiveMQ reads it: only the known prefixes are cut off.

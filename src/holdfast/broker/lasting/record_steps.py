@@ -53,7 +53,8 @@ def record_steps(
 
 def _sequence_count(record: Record) -> int:
     if type(record) is MessageRecord:
-        return 0
+        facts = record.facts
+        return 0 if facts is None else len(facts.places) * SEQUENCES_PER_MOVED
     if isinstance(record, ReturnedRecord):
         return _WEIGHT * len(record.sequences)
     if isinstance(record, (AcknowledgeRecord, DeadLetterRecord)):

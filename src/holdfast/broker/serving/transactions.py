@@ -10,7 +10,8 @@ COMMIT only keeps numbers for the records free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from holdfast.broker.serving.queue import Queue
@@ -19,7 +20,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import TransactionError
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import MessageFacts, Place
 from holdfast.model.records import MessageRecord
 
 Publication = tuple[Queue | Topic, bytes, bytes, MessageFacts | None]
@@ -27,6 +28,41 @@ Publication = tuple[Queue | Topic, bytes, bytes, MessageFacts | None]
 
 NUMBERED_PER_STEP: Final = 512
 """A message takes about 0.1 µs."""
+
+
+class FurtherPlace:
+    """A place of a message beside its first, which takes its number as messages do."""
+
+    __slots__ = ("_ordinal", "_record", "queue_number", "stored_at")
+
+    def __init__(self, record: MessageRecord, ordinal: int) -> None:
+        self._record = record
+        self._ordinal = ordinal
+        self.queue_number = 0
+        self.stored_at = 0
+        """The message's own, which each of its places is told again."""
+
+    @property
+    def sequence(self) -> int:
+        """Its number there, from 1; 0 as long as it has none."""
+        return self._places[self._ordinal].sequence
+
+    @sequence.setter
+    def sequence(self, number: int) -> None:
+        """Give it a number, from 1; where a commit is tried again it replaces the one before."""
+        places = list(self._places)
+        places[self._ordinal] = Place(self.queue_number, number)
+        assert self._record.facts is not None, "it has places"
+        self._record.facts = replace(self._record.facts, places=tuple(places))
+
+    @property
+    def _places(self) -> tuple[Place, ...]:
+        assert self._record.facts is not None, "it has places"
+        return self._record.facts.places
+
+
+Numbered = MessageRecord | FurtherPlace
+"""What takes a number of a queue."""
 
 
 class Transaction:
@@ -56,7 +92,7 @@ class Transaction:
         """Persistent messages for queues as they came; they get their numbers at commit."""
         self.records_bytes = 0
         """Their content, and what is known of them."""
-        self.by_queue: dict[Queue, list[MessageRecord]] = {}
+        self.by_queue: dict[Queue, list[Numbered]] = {}
         self.publications: list[Publication] = []
         """All other sends."""
         self.targets: dict[Queue | Topic, None] = {}
@@ -89,10 +125,10 @@ class Transaction:
             TransactionError: The transaction grew over its limits.
         """
         size = len(headers) + len(body)
-        if destination not in self.by_queue and destination not in self.targets:
+        if not self._sends_to(destination):
             self._require_place()
         self._grow(1, size)
-        if not persistent or not isinstance(destination, Queue):
+        if not persistent or not isinstance(destination, Queue) or destination.is_temporary:
             self.publications.append((destination, headers, body, facts))
             self.targets[destination] = None
             return
@@ -100,10 +136,57 @@ class Transaction:
         record.facts = facts
         self.records.append(record)
         self.records_bytes += size if facts is None else size + facts.size
-        of_queue = self.by_queue.get(destination)
+        self._number_on(destination, record)
+
+    def add_sends(
+        self,
+        destinations: Sequence[Queue | Topic],
+        headers: bytes,
+        body: bytes,
+        *,
+        persistent: bool,
+        stored_once: bool,
+        facts: MessageFacts | None = None,
+    ) -> None:
+        """
+        Hold one message for several destinations until commit.
+
+        Where it is kept it is stored once, with a place on each of the queues; or, if not
+        `stored_once`, on each for itself, as older members of the cluster know it.
+
+        Raises:
+            TransactionError: The transaction grew over its limits.
+        """
+        lasting = (each for each in destinations if isinstance(each, Queue))
+        queues = [each for each in lasting if persistent and not each.is_temporary]
+        shared = queues if stored_once and len(queues) > 1 else []
+        alone = [each for each in destinations if each not in shared]
+        size = len(headers) + len(body)
+        placed = replace(facts or MessageFacts(), places=(Place(0, 0),) * (len(shared) - 1))
+        overhead = self.settings.message_memory_overhead_bytes * (len(shared) - 1)
+        once = size + placed.size + overhead if shared else 0
+        self._require_room(len(destinations), once + len(alone) * size)
+        self._require_place([each for each in destinations if not self._sends_to(each)])
+        if shared:
+            self._grow(len(shared), once)
+            record = MessageRecord(shared[0].number, 0, headers, body, size)
+            record.facts = placed
+            self.records.append(record)
+            self.records_bytes += size + placed.size
+            self._number_on(shared[0], record)
+            for ordinal, queue in enumerate(shared[1:]):
+                self._number_on(queue, FurtherPlace(record, ordinal))
+        for destination in alone:
+            self.add_send(destination, headers, body, persistent=persistent, facts=facts)
+
+    def _sends_to(self, destination: Queue | Topic) -> bool:
+        return destination in self.by_queue or destination in self.targets
+
+    def _number_on(self, queue: Queue, numbered: Numbered) -> None:
+        of_queue = self.by_queue.get(queue)
         if of_queue is None:
-            of_queue = self.by_queue[destination] = []
-        of_queue.append(record)
+            of_queue = self.by_queue[queue] = []
+        of_queue.append(numbered)
 
     def add_settlement(self, subscription: Subscription, keys: list[int]) -> None:
         """
@@ -207,17 +290,22 @@ class Transaction:
             yield from queue.release(object(), keys, step_count)
             yield queue
 
-    def _require_place(self) -> None:
-        """Refuse one more queue, topic or subscription where COMMIT would have too many to see."""
+    def _require_place(self, more: Sequence[object] = (None,)) -> None:
+        """Refuse more queues, topics or subscriptions where COMMIT would have too many to see."""
         count_max = self.settings.transaction_destination_count_max
         count = len(self.by_queue) + len(self.targets) + len(self.settlements) + len(self.late)
-        if count >= count_max:
+        if count + len(more) > count_max:
             raise TransactionError(
                 f"transaction {self.name!r} has more than {count_max:,} destinations and"
                 f" subscriptions; commit more often"
             )
 
     def _grow(self, count: int, size: int) -> None:
+        self._require_room(count, size)
+        self.operation_count += count
+        self.size_bytes += size
+
+    def _require_room(self, count: int, size: int) -> None:
         settings = self.settings
         if self.operation_count + count > settings.transaction_operation_count_max:
             raise TransactionError(
@@ -229,8 +317,6 @@ class Transaction:
                 f"transaction {self.name!r} has more than"
                 f" {settings.transaction_bytes_max:,} bytes; commit more often"
             )
-        self.operation_count += count
-        self.size_bytes += size
 
 
 class Run(NamedTuple):
@@ -238,7 +324,7 @@ class Run(NamedTuple):
 
     queue: Queue
     first: int
-    records: list[MessageRecord]
+    records: list[Numbered]
 
 
 def number_messages(runs: list[Run], now_microseconds: int) -> Iterator[None]:
