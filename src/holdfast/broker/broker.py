@@ -115,6 +115,7 @@ class Broker:
     def _bind(self) -> None:
         """Give what its parts do the names by which it is asked for."""
         self.queue, self.topic = self.destinations.queue, self.destinations.topic
+        self.consumers_of = self.destinations.consumers_of
         self.drop_temporary = self.destinations.drop_temporary
         self.send, self.send_transient = self.sending.send, self.sending.send_transient
         self.publish, self.has_room = self.sending.publish, self.sending.has_room

@@ -182,7 +182,7 @@ class Committing:
         """
         Put one message on several destinations: on all of them, or nowhere.
 
-        It takes one number of its producer, if that has an id: then some of it is stored.
+        It takes one number of its producer, if that has an id, also where nothing of it is stored.
 
         Returns:
             Whether some of it is to be out before its sender is told: that is not stored.
@@ -195,13 +195,14 @@ class Committing:
         self._add_for_all(
             transaction, destinations, headers, body, persistent=persistent, facts=facts
         )
-        if producer_id is not None:
+        is_stored = bool(transaction.records)
+        if producer_id is not None and is_stored:
             # The message says itself who sent it, so no record beside it has to.
             transaction.records[0].producer_id = producer_id
             transaction.records[0].producer_sequence = producer_sequence
         replier, receipt = told
         is_to_be_out_first = self._take(
-            transaction, told, producer_id, producer_sequence, is_told_apart=False
+            transaction, told, producer_id, producer_sequence, is_told_apart=not is_stored
         )
         if receipt is not None and not is_to_be_out_first:
             self._receipts.reply_after_pending(replier, receipt)
@@ -322,7 +323,7 @@ class Committing:
             queue.assigned_sequence += len(records)
         # Many get the numbers that are kept for them only as they are sealed.
         steps = number_messages(runs, self._sending.now_microseconds)
-        if len(transaction.records) > NUMBERED_PER_STEP:
+        if transaction.numbered_count > NUMBERED_PER_STEP:
             receipts.batch.unnumbered.append(steps)
             return
         for _ in steps:

@@ -25,11 +25,14 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.shelves import LOOKED_AT, NO_SHELF, SHELF_SHIFT
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.serving.topic import IdleTopics, Topic
+from holdfast.broker.serving.virtual_consumers import VirtualConsumers
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
 from holdfast.model.format_level import RETURNS_LEVEL
+from holdfast.model.limits import VIRTUAL_CONSUMERS_MAX
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import DispatchMarkRecord, QueueRecord, ReturnedRecord
+from holdfast.model.virtual_topics import virtual_topic_of
 
 
 class Destinations:
@@ -41,6 +44,7 @@ class Destinations:
         "_receipts",
         "_settings",
         "_state",
+        "_virtual",
         "idle_topics",
         "leadership",
         "next_queue_number",
@@ -77,6 +81,8 @@ class Destinations:
             say=self._say_returned,
         )
         self._state.planning = self.leadership
+        self._virtual: VirtualConsumers | None = None
+        """None until somebody asks: to look through all names takes a while."""
         self.temporaries = Temporaries(self._settings.temporary_count_max, self._temporary)
         self.topics = {}
         self.idle_topics.clear()
@@ -137,6 +143,7 @@ class Destinations:
 
     def _declared(self, name: str) -> Queue:
         require_room(self.queue_count, self._settings.queue_count_max, "queues")
+        self._require_virtual_room(name)
         leadership = self.leadership
         number = self.next_queue_number
         queue = Queue(LastingQueue(number, name), leadership, name)
@@ -147,7 +154,26 @@ class Destinations:
         self._receipts.record(record)
         leadership.by_name[name] = leadership.plans[number] = queue
         leadership.names_to_come += 1
+        if self._virtual is not None:
+            self._virtual.add(name)
         return queue
+
+    def _require_virtual_room(self, name: str) -> None:
+        topic = virtual_topic_of(name)
+        if topic is not None and not self._virtual_consumers.has_room_for(name):
+            raise DestinationError(
+                f"at most {VIRTUAL_CONSUMERS_MAX:,} queues may consume topic {topic!r}"
+            )
+
+    @property
+    def _virtual_consumers(self) -> VirtualConsumers:
+        if self._virtual is None:
+            self._virtual = VirtualConsumers(self.queue_names())
+        return self._virtual
+
+    def consumers_of(self, topic: str) -> list[Queue]:
+        """Give the queues that consume a topic, if it is a virtual one."""
+        return [self.queue(name) for name in self._virtual_consumers.of(topic)]
 
     @property
     def queue_count(self) -> int:
@@ -202,6 +228,8 @@ class Destinations:
         del self.leadership.by_name[queue.name]
         self.leadership.leaving[queue.number] = queue
         self.leadership.names_to_come -= 1
+        if self._virtual is not None:
+            self._virtual.remove(queue.name)
 
     def empty(self, queue: Queue) -> None:
         """Take away what the leader alone has of a queue's messages; it is let go of in steps."""

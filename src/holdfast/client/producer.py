@@ -24,7 +24,7 @@ from holdfast.client.failures import Failure
 from holdfast.client.outstanding import Operation, doubtful
 from holdfast.client.refusal import anew
 from holdfast.client.requests import fail, succeed
-from holdfast.client.sequence import ProducerSequence, is_lasting
+from holdfast.client.sequence import ProducerSequence, is_counted
 from holdfast.client.session import ClientSession
 from holdfast.client.waiters import Waiters
 from holdfast.client.wire import (
@@ -78,7 +78,7 @@ class Producer:
         self._ended_by: HoldfastError | None = None
         self._refused_number = 0
         self._refused_code = ""
-        self._is_lasting = is_lasting(destination)
+        self._is_counted = is_counted(destination)
         self._is_renewal_due = False
         self._prefixes: dict[tuple[bool, bool], bytes] = {}
         self._headers = _NONE
@@ -117,7 +117,7 @@ class Producer:
             or session.outstanding.bytes >= session.settings.unconfirmed_bytes_max
         ):
             await self._wait_place()
-        is_numbered = persistent and self._is_lasting and session.is_holdfast
+        is_numbered = persistent and self._is_counted and session.is_holdfast
         prefix = self._prefix(headers, persistent, is_numbered)
         session.check_open()
         if self._ended_by is not None:
@@ -409,7 +409,7 @@ async def send_single(
     lines = encode_lines(headers)
     await session.wait_room()
     sequence = None
-    if persistent and session.is_holdfast and is_lasting(destination):
+    if persistent and session.is_holdfast and is_counted(destination):
         sequence = await session.loans.take()
     # Nothing is awaited from here to the request, so a cancelled caller has borrowed nothing.
     receipt = session.next_receipt()

@@ -16,17 +16,31 @@ from collections.abc import Callable
 
 from holdfast.client.wire import producer_line
 from holdfast.errors import DestinationError, ProducerForgottenError, SequenceGapError
-from holdfast.model.destination import Kind, parse_destinations
+from holdfast.model.destination import Destination, Kind, parse_destinations
+from holdfast.model.virtual_topics import is_virtual
 
 
 def is_lasting(destination: str) -> bool:
-    """
-    Whether a destination, or one of several, keeps persistent messages: only those are numbered.
+    """Whether what comes from a destination is settled for good: a queue keeps it until then."""
+    return _is_any(destination, lambda each: each.kind is Kind.QUEUE)
 
-    The broker counts what it stores. A number on anything else would be a gap before the next.
+
+def is_counted(destination: str) -> bool:
     """
+    Whether persistent messages for a destination, or for one of several, are numbered.
+
+    The broker counts what it stores, or would store if somebody consumed a virtual topic. A number
+    on anything else would be a gap before the next.
+    """
+    return _is_any(
+        destination,
+        lambda each: each.kind is Kind.QUEUE or (each.kind is Kind.TOPIC and is_virtual(each.name)),
+    )
+
+
+def _is_any(destination: str, is_it: Callable[[Destination], bool]) -> bool:
     try:
-        return any(each.kind is Kind.QUEUE for each in parse_destinations(destination))
+        return any(map(is_it, parse_destinations(destination)))
     except DestinationError:
         # The broker will say what is wrong with it; nothing is stored, so nothing is counted.
         return False

@@ -25,6 +25,9 @@ QUEUE_NAME_BYTES_MAX: Final = 1024
 COMPOSITE_COUNT_MAX: Final = 64
 """To so many destinations at once a message may be sent."""
 
+VIRTUAL_CONSUMERS_MAX: Final = 1000
+"""So many queues may consume one virtual topic."""
+
 CLIENT_NAME_BYTES_MAX: Final = 1024
 """The longest id of a subscription and name of a transaction, in UTF-8 bytes."""
 

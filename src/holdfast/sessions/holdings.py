@@ -38,6 +38,7 @@ from holdfast.model.destination import Destination, Kind
 from holdfast.model.facts import Cause
 from holdfast.model.policies import Value
 from holdfast.model.records import MessageRecord, ReturnCause
+from holdfast.model.virtual_topics import is_virtual
 from holdfast.sessions.client_ids import forget_shown, let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
@@ -130,9 +131,10 @@ class Holdings:
 
     def targets(
         self, session: Holder, written: Sequence[Destination], action: Action
-    ) -> list[Queue | Topic]:
+    ) -> tuple[Queue | Topic, ...]:
         """
-        Give the destinations that names mean for this client: all may be used, or none is declared.
+        Give the destinations that names mean for this client, each once: all may be used, or none
+        is declared. With a virtual topic go the queues that consume it.
 
         Raises:
             DestinationError: One may not be used so, or cannot be, or there are too many.
@@ -145,7 +147,11 @@ class Holdings:
             destinations = self.broker.destinations
             new = sum(not destinations.has_queue(name) for name in names)
             destinations.require_queues(new)
-        return [self.target(session, each, action) for each in written]
+        found = dict.fromkeys(self.target(session, each, action) for each in written)
+        for each in written:
+            if each.kind is Kind.TOPIC and is_virtual(each.name):
+                found |= dict.fromkeys(self.broker.consumers_of(each.name))
+        return tuple(found)
 
     def require_place(
         self,

@@ -123,7 +123,8 @@ class Sending:
             self._context.waiting[session] = None
             return
         refusal = self._context.refusal
-        if target.persistent and refusal and not broker.has_taken(producer_id, sequence):
+        is_kept = target.persistent or producer_id is not None
+        if is_kept and refusal and not broker.has_taken(producer_id, sequence):
             raise StoreFullError(refusal)
         waiting.is_refusing = False
         is_to_be_out_first = broker.send_to_all(

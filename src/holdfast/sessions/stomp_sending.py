@@ -10,10 +10,11 @@ Called by its session.
 from __future__ import annotations
 
 from holdfast.broker.serving.queue import Queue
-from holdfast.model.destination import Destination, parse_destination, parse_destinations
+from holdfast.model.destination import Destination, Kind, parse_destination, parse_destinations
 from holdfast.model.facts import Attributes, MessageFacts
 from holdfast.model.format_level import GROUPS_LEVEL
 from holdfast.model.groups import group_hash
+from holdfast.model.virtual_topics import is_virtual
 from holdfast.protocols.stomp.codec import escape
 from holdfast.protocols.stomp.frames import SendFrame
 from holdfast.sessions.client_session import ClientSession
@@ -41,7 +42,7 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
         session.context.refusals.note_ignored(session, written[0].read_options())
     is_to_expire = may_be_late or (not is_copy and _is_to_expire(session, headers))
     group = group_hash(headers.get("JMSXGroupID", "")) if is_copy else read_group(headers)
-    destinations = tuple(dict.fromkeys(holdings.targets(session, written, Action.SEND)))
+    destinations = holdings.targets(session, written, Action.SEND)
     lines = block.lines
     reply_to = headers.get("reply-to", "").strip()
     if reply_to.startswith(("/temp-queue/", "/temp-topic/")):
@@ -50,11 +51,13 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
     wanted = session.context.default_persistent if persistent is None else persistent == "true"
     lasting = any(isinstance(each, Queue) and not each.is_temporary for each in destinations)
     target = Target(destinations[0], lines, persistent=wanted and lasting)
-    if len(destinations) > 1:
+    is_for_consumers = any(each.kind is Kind.TOPIC and is_virtual(each.name) for each in written)
+    if len(destinations) > 1 or is_for_consumers:
         target.destinations = destinations
     target.transaction = headers.get("transaction")
     producer_id = headers.get("producer-id")
-    if producer_id is not None and target.persistent and target.transaction is None:
+    is_counted = wanted and (lasting or is_for_consumers)
+    if producer_id is not None and is_counted and target.transaction is None:
         target.producer_id = read_producer_id(producer_id)
     is_settled = not is_to_expire
     if group and any(isinstance(each, Queue) for each in destinations):
@@ -65,7 +68,8 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
             session.context.refusals.note(session, IGNORED_GROUP, text)
             is_settled = False  # They will.
     if is_settled and target.destinations is None:
-        # Else it is looked at anew: it may expire between two messages, one of many be deleted.
+        # Else it is looked at anew: it may expire between two messages, one of many be deleted, or
+        # one more queue consume its topic.
         block.memo = target
     return target
 

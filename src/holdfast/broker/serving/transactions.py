@@ -29,6 +29,9 @@ Publication = tuple[Queue | Topic, bytes, bytes, MessageFacts | None]
 NUMBERED_PER_STEP: Final = 512
 """A message takes about 0.1 µs."""
 
+PLACES_MAX: Final = 64
+"""On so many queues one record puts its message: to apply one is a step that is not cut."""
+
 
 class FurtherPlace:
     """A place of a message beside its first, which takes its number as messages do."""
@@ -151,8 +154,8 @@ class Transaction:
         """
         Hold one message for several destinations until commit.
 
-        Where it is kept it is stored once, with a place on each of the queues; or, if not
-        `stored_once`, on each for itself, as older members of the cluster know it.
+        Where it is kept it is stored once for so many queues, with a place on each of them; or, if
+        not `stored_once`, on each for itself, as older members of the cluster know it.
 
         Raises:
             TransactionError: The transaction grew over its limits.
@@ -161,20 +164,21 @@ class Transaction:
         queues = [each for each in lasting if persistent and not each.is_temporary]
         shared = queues if stored_once and len(queues) > 1 else []
         alone = [each for each in destinations if each not in shared]
+        parts = [shared[at : at + PLACES_MAX] for at in range(0, len(shared), PLACES_MAX)]
+        placed = [_with_places(facts, len(part) - 1) for part in parts]
         size = len(headers) + len(body)
-        placed = replace(facts or MessageFacts(), places=(Place(0, 0),) * (len(shared) - 1))
-        overhead = self.settings.message_memory_overhead_bytes * (len(shared) - 1)
-        once = size + placed.size + overhead if shared else 0
+        overhead = self.settings.message_memory_overhead_bytes * (len(shared) - len(parts))
+        once = sum(size + each.size for each in placed) + overhead
         self._require_room(len(destinations), once + len(alone) * size)
         self._require_place([each for each in destinations if not self._sends_to(each)])
-        if shared:
-            self._grow(len(shared), once)
-            record = MessageRecord(shared[0].number, 0, headers, body, size)
-            record.facts = placed
+        self._grow(len(shared), once)
+        for part, known in zip(parts, placed, strict=True):
+            record = MessageRecord(part[0].number, 0, headers, body, size)
+            record.facts = known
             self.records.append(record)
-            self.records_bytes += size + placed.size
-            self._number_on(shared[0], record)
-            for ordinal, queue in enumerate(shared[1:]):
+            self.records_bytes += size + known.size
+            self._number_on(part[0], record)
+            for ordinal, queue in enumerate(part[1:]):
                 self._number_on(queue, FurtherPlace(record, ordinal))
         for destination in alone:
             self.add_send(destination, headers, body, persistent=persistent, facts=facts)
@@ -250,6 +254,13 @@ class Transaction:
         """Where it sends to."""
         return (*self.by_queue, *self.targets)
 
+    @property
+    def numbered_count(self) -> int:
+        """How many numbers of queues it needs."""
+        if len(self.records) > NUMBERED_PER_STEP:
+            return len(self.records)
+        return sum(map(len, self.by_queue.values()))
+
     def missing_queues(self, is_known: Callable[[str], bool]) -> int:
         """Count the queues it sends to that were deleted since, and whose names mean nothing."""
         return len(
@@ -317,6 +328,11 @@ class Transaction:
                 f"transaction {self.name!r} has more than"
                 f" {settings.transaction_bytes_max:,} bytes; commit more often"
             )
+
+
+def _with_places(facts: MessageFacts | None, count: int) -> MessageFacts:
+    """Give facts with so many places more, of which none has its number yet."""
+    return replace(facts or MessageFacts(), places=(Place(0, 0),) * count)
 
 
 class Run(NamedTuple):
