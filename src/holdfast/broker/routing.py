@@ -21,7 +21,7 @@ from holdfast.broker.serving.dispatch import Settle, dispatch
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.publishing import Broken, Publishing
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.router.router import join
+from holdfast.broker.serving.router.router import group, has_groups, join
 from holdfast.broker.serving.subscription import Subscriber, Subscription
 from holdfast.broker.serving.time_limits import TimeLimits
 from holdfast.broker.serving.topic import Topic
@@ -221,6 +221,8 @@ class Routing:
                 if not looked_at % step_count:
                     yield []
                 continue
+            if queue.grouping is None and has_groups(queue):
+                group(queue, self._policies.of(queue).sharing)
             try:
                 yield from dispatch(queue, settle, step_count, self.broken)
             except GeneratorExit:

@@ -156,6 +156,7 @@ class Sending:
         message = TransientMessage(key, headers, body, order, self.now_microseconds)
         if facts is not None:
             message = with_facts(message, facts)
+            queue.has_volatile_groups |= message.group_hash != 0
         queue.transients.shelves[key >> SHELF_SHIFT][key] = message
         queue.choice.add_transient(key)
         queue.lasting.enqueued_total += 1

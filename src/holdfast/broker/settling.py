@@ -113,7 +113,8 @@ class Settling:
                 self._committing.settle_all(queue, keys)
         if receipt is not None:
             self._receipts.reply_after_pending(replier, receipt)
-        if not subscription.is_ready:
+        # Who owns groups may have had no room while it stood in its ring.
+        if not subscription.is_ready or subscription.groups is not None:
             self._routing.refill(subscription)
         return count
 
@@ -321,4 +322,6 @@ class Settling:
         if key in queue.acknowledged:
             queue.acknowledged.remove(key)  # Settled as it was dispatched, to one that never does.
         queue.custody.spoil(key)
+        if queue.grouping is not None:
+            queue.grouping.forget([key])  # Its group need not wait until it can be read.
         self._routing.refill(subscription)

@@ -7,9 +7,16 @@ into its headers again. Two names may have the same: their messages then go to o
 
 from __future__ import annotations
 
+from typing import Final
+
 from google_crc32c import value as crc32c
 
-_INSTEAD_OF_NONE = 1
+BUCKETS: Final = 4096
+"""Groups are in so many, by their checksums, where no policy says otherwise."""
+
+BUCKETS_MAX: Final = 65_536
+
+_INSTEAD_OF_NONE: Final = 1
 """0 says that a message is in no group."""
 
 

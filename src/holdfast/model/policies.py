@@ -21,6 +21,7 @@ from typing import Any, Final
 from holdfast.errors import DestinationError
 from holdfast.model.allowed import Allowed
 from holdfast.model.destination import Kind, parse_destination
+from holdfast.model.groups import BUCKETS, BUCKETS_MAX
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
 from holdfast.model.redelivery import (
     DELAY_MS_MAX,
@@ -244,6 +245,27 @@ OPTIONS: Final = {
             meaning="but no longer than so many milliseconds after the first one came",
             allowed=Allowed(0, DELAY_MS_MAX),
             default=0,
+        ),
+        PolicyOption(
+            name="messageGroupBuckets",
+            kind=Kind.QUEUE,
+            meaning="message groups are in so many buckets, each of which one consumer has",
+            allowed=Allowed(1, BUCKETS_MAX),
+            default=BUCKETS,
+        ),
+        PolicyOption(
+            name="groupRebalance",
+            kind=Kind.QUEUE,
+            meaning="whether a consumer that comes gets message groups of others",
+            choices=(FALSE, TRUE),
+            default=TRUE,
+        ),
+        PolicyOption(
+            name="redeliveryKeepsOrder",
+            kind=Kind.QUEUE,
+            meaning="whether the rest of a message group waits for one that is to come again later",
+            choices=(FALSE, TRUE),
+            default=TRUE,
         ),
     )
 }

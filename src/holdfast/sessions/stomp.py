@@ -389,8 +389,11 @@ class StompSession(ClientSession):
             form.write_shared(self.out, key, message)
             if message.size >= LARGE_BYTES:
                 self.large.append(message)
-        else:
+        elif message.facts is None:
             form.write(self.out, key, message, redelivered=redelivered)
+        else:
+            groups = subscription.groups
+            form.write(self.out, key, message, redelivered=redelivered, groups=groups)
 
     def _refuse(self, error: RefusedError | IncompleteFrameError, event: Event) -> None:
         """Say that a request is refused; a transaction it was part of cannot commit any more."""

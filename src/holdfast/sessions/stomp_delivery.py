@@ -16,12 +16,14 @@ from typing import Final
 
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.dead_letters import with_origin
+from holdfast.broker.serving.groups_seen import GroupsSeen
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_lines, escape
 from holdfast.protocols.stomp.frames import PlainLines
+from holdfast.protocols.stomp.mapping import lookup
 from holdfast.protocols.stomp.states import Version
 from holdfast.sessions.shared_frames import SharedFrames
 
@@ -29,6 +31,8 @@ _TRANSIENT = b"t%d.%d"
 _EXPIRES = b"expires:0\n"
 _PRIORITY = b"priority:4\n"
 _MAY_SAY_MORE = re.compile(rb"^(?:timestamp|priority|expires|reply-to):", re.MULTILINE).search
+_CLOSES = re.compile(r"\s*-0*[1-9]\d*\s*", re.ASCII).fullmatch
+"""A number in a group that is below zero says that the group is over."""
 _SHARED_BYTES_MAX: Final = 16 * KiB
 """A topic message is written once for subscribers that want the same bytes, up to this size."""
 
@@ -104,14 +108,18 @@ class DeliveryFormat:
         message: MessageRecord | TransientMessage,
         *,
         redelivered: int,
+        groups: GroupsSeen | None = None,
     ) -> None:
-        """Append the frame of one delivery to `out`."""
+        """
+        Append the frame of one delivery to `out`.
+
+        Args:
+            groups: The message groups of which its consumer got something.
+        """
         lines = message.headers
         body = message.body
         assert lines is not None and body is not None
         facts = message.facts
-        if facts is not None and facts.origin is not None:
-            lines = with_origin(lines, facts.origin)
         digits = b"%d" % key if key > 0 else _TRANSIENT % (self.term, -key)
         acknowledge = self.acknowledge
         if len(acknowledge) > 1:
@@ -120,6 +128,11 @@ class DeliveryFormat:
             # Whoever does not count says True, which means: at least the second.
             count = max(2, redelivered)
             acknowledge += b"redelivered:true\nJMSXDeliveryCount:%d\n" % count
+        if facts is not None:
+            if groups is not None and facts.attributes is not None:
+                acknowledge += _greeting(groups, facts.attributes.group_hash, lines)
+            if facts.origin is not None:
+                lines = with_origin(lines, facts.origin)
         milliseconds = message.stored_at // 1000
         if milliseconds != self.milliseconds:
             self.milliseconds = milliseconds
@@ -191,6 +204,16 @@ class DeliveryFormat:
             frame = b"".join(parts)
             self.shared.keep(message, key, frame)
         out.append(frame)
+
+
+def _greeting(groups: GroupsSeen, group_hash: int, lines: bytes) -> bytes:
+    """Give the line that says that a message is the first of its group for its consumer, if so."""
+    if not group_hash:
+        return b""
+    name = lookup(lines, "JMSXGroupID") or ""
+    closes = _CLOSES(lookup(lines, "JMSXGroupSeq") or "") is not None
+    is_first = groups.is_first(group_hash, name, closes=closes)
+    return b"JMSXGroupFirstForConsumer:true\n" if is_first else b""
 
 
 def read_identity(message_id: bytes, cluster: str) -> tuple[int, int, int] | None:

@@ -25,6 +25,7 @@ from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.late import served, settled_by
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError, UnknownDeliveryError
 from holdfast.model.facts import Cause
 from holdfast.model.format_level import NEWEST_LEVEL, RETURNS_LEVEL
@@ -258,7 +259,7 @@ class BrokerMachine(SendingMachine):
         opened = self.transaction(number)
         body = self.body()
         queue = self.broker.queue(name)
-        facts = self.facts_of(body)
+        facts = self.model.facts_of(body)
         self.broker.hold(opened.transaction, queue, b"", body, persistent=True, facts=facts)
         opened.sends.append((name, body))
 
@@ -461,22 +462,29 @@ class BrokerMachine(SendingMachine):
             if key > 0 and returned.attempts:
                 assert flagged == max(2, returned.attempts + 1), "it is told as it is counted"
             assert returned.due_ms <= self.broker.returning.now_ms, f"{place} rests"
-            order = self.model.order[place]
             if place in self.model.coming:
                 assert flagged, f"{place} comes again and does not say so"
                 assert place not in self.model.uncounted, f"{place} came before the log said so"
                 assert self.broker.returning.now_ms >= self.model.coming[place], "it rests"
-            elif place in self.model.returned:
-                assert order > given_back[queue.name], "given back, and out of order"
-                given_back[queue.name] = order
             else:
-                assert not any(name == queue.name for name, _ in self.model.returned), "overtaken"
+                self.check_order(subscription, place, given_back)
             self.model.delivered(place, flagged=flagged > 0)
             if subscription.mode is AcknowledgeMode.AUTO:
                 self.leaves([place])
             else:
                 consumer.held[key] = place
                 assert len(subscription.unacknowledged) <= subscription.prefetch
+
+    def check_order(
+        self, subscription: Subscription, place: PLACE, given_back: dict[str, int]
+    ) -> None:
+        """What was given back goes first, in its old order."""
+        name, order = place[0], self.model.order[place]
+        if place in self.model.returned:
+            assert order > given_back[name], "given back, and out of order"
+            given_back[name] = order
+        else:
+            assert not any(each == name for each, _ in self.model.returned), "overtaken"
 
     def read(self, record_number: int) -> MessageRecord:
         record = self.records[record_number]

@@ -116,7 +116,7 @@ class ClaimMachine(BrokerMachine):
                     if subscription.browser is not None:
                         self.looks[subscription].shown.append(delivery[1])
                         continue
-                    self.check_turn(subscription)
+                    self.check_turn(subscription, delivery[1])
                     taken.append(delivery)
                 yield taken
 
@@ -138,14 +138,15 @@ class ClaimMachine(BrokerMachine):
             self.broker.browse(subscription, queue)
             self.looks[subscription] = Look(queue)
 
-    def check_turn(self, subscription: Subscription) -> None:
-        """Whether it was this one's turn."""
+    def check_turn(self, subscription: Subscription, key: int) -> None:
+        """Whether it was this one's turn to get a message."""
         queue = subscription.queue
         assert queue is not None
         others = [each for each in self.of(queue) if each is not subscription]
         sole = self.sole(queue)
         if sole is None:
             higher = [it for it in others if it.claim.priority > subscription.claim.priority]
+            higher = [each for each in higher if self.could_have(each, key)]
             assert not any(each.has_room() for each in higher), "a higher one had room"
             return
         assert subscription.claim.is_exclusive, "somebody else is the only one"
@@ -155,6 +156,10 @@ class ClaimMachine(BrokerMachine):
         assert not any(each.unacknowledged for each in others), "two hold messages at once"
         if queue not in self.taken_over:
             assert not any(each.reserved_count for each in others), "a transaction holds some"
+
+    def could_have(self, subscription: Subscription, key: int) -> bool:
+        """Whether somebody wants a message."""
+        return True
 
     def abort_transaction(self, number: int) -> None:
         """What a consumer cannot have back, as another one took over, is the queue's again."""
@@ -175,7 +180,7 @@ class ClaimMachine(BrokerMachine):
             back = queue.custody.comebacks
             if queue.is_withheld(key) or (back and key in back.under_way):  # It is yet to come.
                 self.model.coming[place] = queue.returned_so_far(key).due_ms
-            elif key in (choice.order if isinstance(choice, Router) else choice).returned:
+            elif choice.is_at_hand(key) and place in self.model.seen:
                 self.gives_back([place])
 
     def come_to_rest(self) -> None:
@@ -191,11 +196,11 @@ class ClaimMachine(BrokerMachine):
                 )
                 if sole.claim.priority == CLAIMS[-1].priority:
                     consumers = []  # Which of those it is the model does not know.
-            if not any(each.has_room() for each in consumers):
-                continue
+            consumers = [each for each in consumers if each.has_room()]
             last = queue.lasting.next_sequence
             left = [key for key in queue.index.sequences(1, last) if queue.choice.is_at_hand(key)]
             left = [key for key in left if not queue.is_withheld(key)]
+            left = [key for key in left if any(self.could_have(it, key) for it in consumers)]
             assert not left, f"{left} are there, and somebody has room"
 
     def is_held_by_closed(self, queue: Queue) -> bool:

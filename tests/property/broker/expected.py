@@ -4,7 +4,7 @@ What must be true of a broker's messages, kept beside the broker by its property
 
 from __future__ import annotations
 
-from holdfast.model.facts import Attributes, MessageFacts
+from holdfast.model.facts import MessageFacts
 
 NAMES = ("a", "b")
 QUEUES = (*NAMES, "dead")
@@ -47,12 +47,8 @@ class Model:
         """By body: the group that a message is in, whatever becomes of it."""
 
     def facts_of(self, body: bytes) -> MessageFacts | None:
-        """Let two of three messages be in one of two groups."""
-        group_hash = int(body.split()[1]) % 3
-        if not group_hash:
-            return None
-        self.groups[body] = group_hash
-        return MessageFacts(attributes=Attributes(group_hash=group_hash))
+        """Give what a message is beside its body; see `group_machine`."""
+        return None
 
     def sent(self, queue: str, body: bytes) -> PLACE:
         place = (queue, body)
@@ -87,13 +83,17 @@ class Model:
         elif place in self.claimed:
             assert flagged or place in self.transient, f"{place} was claimed and says nothing"
         else:
-            order, newest = self.order[place], self.newest_seen.get(place[0], 0)
-            assert order > newest or place in self.overtaken, f"{place} is out of order"
-            self.newest_seen[place[0]] = max(order, newest)
+            self.seen_first(place)
             assert not (flagged and place in self.fresh), f"{place} is new and says it is not"
         self.seen.add(place)
         self.returned.discard(place)
         self.coming.pop(place, None)
+
+    def seen_first(self, place: PLACE) -> None:
+        """Nothing new is delivered after what was sent later."""
+        order, newest = self.order[place], self.newest_seen.get(place[0], 0)
+        assert order > newest or place in self.overtaken, f"{place} is out of order"
+        self.newest_seen[place[0]] = max(order, newest)
 
     def changes_leader(self) -> None:
         self.live -= self.transient

@@ -15,8 +15,6 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.snapshot import Snapshot
 from holdfast.broker.outputs import Batch
 from holdfast.errors import SequenceGapError
-from holdfast.model.facts import MessageFacts
-from holdfast.model.format_level import GROUPS_LEVEL
 from holdfast.model.records import Record
 from holdfast.server.moved_contents import MovedContents
 from tests.property.broker.clients import SETTINGS, Consumer, OpenTransaction
@@ -71,11 +69,6 @@ class SendingMachine(RuleBasedStateMachine):
         self.count += 1
         return b"message %d" % self.count
 
-    def facts_of(self, body: bytes) -> MessageFacts | None:
-        if self.broker.format_level_ahead < GROUPS_LEVEL:
-            return None
-        return self.model.facts_of(body)
-
     # Sending --------------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(NAMES), count=st.integers(1, 4))
@@ -83,7 +76,7 @@ class SendingMachine(RuleBasedStateMachine):
         for _ in range(count):
             place = self.model.sent(name, self.body())
             receipt = self.receipt(lambda place=place: place in self.model.stored)
-            facts = self.facts_of(place[1])
+            facts = self.model.facts_of(place[1])
             queue = self.broker.queue(name)
             self.broker.send(queue, b"h:1\n", place[1], self, receipt, facts=facts)
             self.effects.append(lambda place=place: self.model.store(place))
@@ -91,7 +84,7 @@ class SendingMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def send_transient(self, name: str) -> None:
         place = self.model.sent(name, self.body())
-        facts = self.facts_of(place[1])
+        facts = self.model.facts_of(place[1])
         self.broker.send_transient(self.broker.queue(name), b"", place[1], facts)
         self.model.transient.add(place)
         self.model.live.add(place)
@@ -129,7 +122,10 @@ class SendingMachine(RuleBasedStateMachine):
 
         def send(receipt: bytes) -> None:
             told = (self, receipt)
-            self.broker.send_to_all(queues, b"", body, told, identity, number, persistent=True)
+            facts = self.model.facts_of(body)
+            self.broker.send_to_all(
+                queues, b"", body, told, identity, number, persistent=True, facts=facts
+            )
 
         if identity is not None and step == 2:
             with pytest.raises(SequenceGapError):

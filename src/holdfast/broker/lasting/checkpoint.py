@@ -316,6 +316,8 @@ class _Decoder:
         if not chunk.count:
             raise ValueError(f"nothing in chunk {number} lives")
         decode_columns(mask, chunk, slots, self._bytes)
+        if chunk.group_hashes is not None:
+            index.has_message_groups = True
         index.live_count += chunk.count
         index.live_bytes += sum(chunk.sizes)
 

@@ -108,7 +108,9 @@ class Chunk:
 class SequenceIndex:
     """The live messages of one queue by sequence."""
 
-    __slots__ = ("chunks", "group_numbers", "groups", "live_bytes", "live_count")
+    __slots__ = (
+        *("chunks", "group_numbers", "groups", "has_message_groups", "live_bytes", "live_count"),
+    )
 
     def __init__(self) -> None:
         self.chunks: dict[int, Chunk] = {}
@@ -118,6 +120,8 @@ class SequenceIndex:
         """The keys of `groups`, sorted."""
         self.live_count = 0
         self.live_bytes = 0
+        self.has_message_groups = False
+        """Whether a message that came here was in a group."""
 
     def put(self, sequence: int, record_number: int, size: int) -> bool:
         """
@@ -265,6 +269,7 @@ class SequenceIndex:
     def put_group_hash(self, sequence: int, group_hash: int) -> None:
         """Note in which group a live message is, if it is in any."""
         if group_hash:
+            self.has_message_groups = True
             self.chunks[sequence >> CHUNK_SHIFT].put_group_hash(sequence & _MASK, group_hash)
 
     def move_number(self, sequence: int) -> int:

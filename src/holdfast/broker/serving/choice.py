@@ -19,7 +19,7 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from holdfast.broker.serving.consumer import Consumer
@@ -78,3 +78,13 @@ class Choice(Protocol):
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget single keys; gives what was long, to be let go of. Consumers stay."""
+
+
+class KeepsGroups(Protocol):
+    """Whoever knows which messages of groups are out, as the queue sees it."""
+
+    def forget(self, keys: Iterable[int]) -> None:
+        """Note what is gone for good, or cannot be read."""
+
+    def set_aside(self, keys: Iterable[int]) -> None:
+        """Note that messages come again, later."""

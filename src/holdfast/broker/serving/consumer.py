@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from holdfast.broker.serving.groups_seen import GroupsSeen
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.policies import Value
 from holdfast.model.records import MessageRecord
@@ -88,8 +89,14 @@ class DeliveryForm(Protocol):
         message: MessageRecord | TransientMessage,
         *,
         redelivered: int,
+        groups: GroupsSeen | None = None,
     ) -> None:
-        """Append one delivery to what is to be sent."""
+        """
+        Append one delivery to what is to be sent.
+
+        Args:
+            groups: The message groups of which the consumer got something, where it has any.
+        """
 
     def write_shared(self, out: list[bytes], serial: int, message: TransientMessage) -> None:
         """Append a topic message, of which all who want the same bytes may share them."""
@@ -121,6 +128,7 @@ class Consumer:
         "destination",
         "id",
         "form",
+        "groups",
         "is_closed",
         "is_on_topic",
         "is_ready",
@@ -181,6 +189,8 @@ class Consumer:
         self.overdue: dict[int, bool] | None = None
         """What was taken from it after that, and it has said nothing of since; whether that takes
         up room."""
+        self.groups: GroupsSeen | None = None
+        """Of which message groups it got something; None before it owns any."""
         self.reserved_count = 0
         """So many of what it was given open transactions have acknowledged."""
         self.ordinal = 0

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from holdfast.broker.serving.consumer import NO_CLAIM, Claim
+from holdfast.model.groups import BUCKETS
 from holdfast.model.policies import TRUE, Value
 from holdfast.model.redelivery import Redelivery
 
@@ -26,6 +27,12 @@ class Sharing(NamedTuple):
     """Nothing is dispatched before so many are there; 0: their number does not matter."""
     start_ms: int = 0
     """But so long after the first of them came it is in any case; 0: as long as is usual."""
+    bucket_count: int = BUCKETS
+    """Message groups are in so many buckets, each of which has one owner."""
+    rebalances_groups: bool = True
+    """Whether who has come gets some of what others own."""
+    redelivery_keeps_order: bool = True
+    """Whether what is behind a message of its group waits while that rests."""
 
     def counted(self, claim: Claim) -> Claim:
         """Give what counts of a claim."""
@@ -72,5 +79,8 @@ def sharing_of(values: Mapping[str, Value]) -> Sharing:
         is_exclusive=values["allConsumersExclusiveByDefault"] == TRUE,
         consumers_awaited=int(values["consumersBeforeDispatchStarts"]),
         start_ms=int(values["timeBeforeDispatchStarts"]),
+        bucket_count=int(values["messageGroupBuckets"]),
+        rebalances_groups=values["groupRebalance"] == TRUE,
+        redelivery_keeps_order=values["redeliveryKeepsOrder"] == TRUE,
     )
     return EQUAL if sharing == EQUAL else sharing  # One for all: there may be many queues.

@@ -32,6 +32,12 @@ class TransientMessage:
         self.waiting_count = 0
         """On a topic: for how many subscriptions it waits."""
 
+    @property
+    def group_hash(self) -> int:
+        """The hash of its group; 0: it is in none."""
+        attributes = None if self.facts is None else self.facts.attributes
+        return 0 if attributes is None else attributes.group_hash
+
 
 class _WithFacts(TransientMessage):
     """One of which the broker has to know something."""

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.returns import NEVER, Returned
-from holdfast.broker.serving.choice import Choice
+from holdfast.broker.serving.choice import Choice, KeepsGroups
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.custody import Custody
 from holdfast.broker.serving.effective import Effective
@@ -76,6 +76,8 @@ class Queue:
         "assigned_sequence",
         "cache",
         "flag_through",
+        "grouping",
+        "has_volatile_groups",
         "index",
         "is_deleted",
         "is_temporary",
@@ -132,6 +134,10 @@ class Queue:
         self.transient_bytes = 0
         self.time_limits: TimeLimits | None = None
         """What is in delivery for how long; None where nobody who came had a limit."""
+        self.has_volatile_groups = False
+        """Whether messages of groups came here that are in memory only."""
+        self.grouping: KeepsGroups | None = None
+        """Who has each group; None where nobody asked for any yet."""
         self._custody: Custody | None = None
         self._choice: Choice | None = None
         lasting.listener = self
@@ -178,6 +184,8 @@ class Queue:
             self.leadership.flow.forget(self.cache, sequences)
         if self._custody is not None:
             self._custody.forget(sequences)
+        if self.grouping is not None:
+            self.grouping.forget(sequences)
 
     def purged(self) -> None:
         """
@@ -258,6 +266,8 @@ class Queue:
         if stored and self.leadership.say_returned(self, cause, stored, due_ms):
             comebacks = self.custody.made_comebacks()
             comebacks.begin(stored, client or "", is_awaited=is_awaited)
+            if self.grouping is not None:
+                self.grouping.set_aside(stored)
             keys = [key for key in keys if key < 0]
         self.give_back(keys, redelivered=True, client=client)
         for key in keys:
@@ -265,6 +275,8 @@ class Queue:
                 comebacks = self.custody.made_comebacks()
                 comebacks.volatile_again(key, failed=cause.is_failure)
                 self.rest(key, due_ms)
+                if due_ms and self.grouping is not None:
+                    self.grouping.set_aside([key])
 
     def returned(self, sequences: list[int], due_ms: int) -> None:
         """Give back, or let rest, what the log says came back, and is known to be on its way."""
@@ -378,6 +390,8 @@ class Queue:
         """Forget what is known of messages that are settled; they are in memory no more."""
         if self._custody is not None:
             self._custody.forget(keys)
+        if self.grouping is not None:
+            self.grouping.forget(keys)
 
     def has_ended(self, sequence: int) -> bool:
         """Whether a stored message is gone, or a purge on its way to the log takes it along."""
@@ -455,7 +469,7 @@ class Queue:
         custody.withheld.update([key for key in leaving if not self.has_ended(key)])
         for key in stored:
             self.reserve(key)
-        self._choice = None
+        self._choice = self.grouping = None
 
     @property
     def is_held(self) -> bool:

@@ -57,6 +57,9 @@ def test_without_policies_the_settings_hold() -> None:
         "allConsumersExclusiveByDefault": ("false", ""),
         "consumersBeforeDispatchStarts": (0, ""),
         "timeBeforeDispatchStarts": (0, ""),
+        "messageGroupBuckets": (4096, ""),
+        "groupRebalance": ("true", ""),
+        "redeliveryKeepsOrder": ("true", ""),
     }
     assert told(broker, "a", Kind.TOPIC) == {"topicPrefetch": (65_535, "")}
     assert broker.policies.of(broker.queue("a"))[1:3] == (77, "dead")

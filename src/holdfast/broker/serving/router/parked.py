@@ -235,6 +235,16 @@ class Parked:
         self.take(key)
         self.put(bucket, key, order, rank)
 
+    def ask_again(self, bucket: Hashable) -> None:
+        """Ask anew who takes from a bucket: it has changed."""
+        lane = self._lanes.get(bucket)
+        head = None if lane is None else lane.head()
+        if lane is None or head is None:
+            return
+        for each in lane.takers:
+            each.forget(lane)
+        lane.takers = [each for each in self._takers(bucket) if each.note(lane, head)]
+
     def pour(self, bucket: Hashable, count_max: int) -> list[int]:
         """Take so many out of a bucket, the first ones in order."""
         keys: list[int] = []

@@ -27,6 +27,7 @@ from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.ring import Ring
 from holdfast.broker.serving.router.gate import Gate
+from holdfast.broker.serving.router.grouping import Grouping
 from holdfast.broker.serving.router.ranks import Ranks
 from holdfast.broker.serving.router.sole import AT_ONCE, Sole
 from holdfast.model.limits import CONSUMER_PRIORITY_MAX
@@ -35,7 +36,9 @@ from holdfast.model.limits import CONSUMER_PRIORITY_MAX
 class Router:
     """Decides whose turn it is."""
 
-    __slots__ = ("_claim_count", "_gate", "_queue", "_ranks", "_roll", "_sole", "order")
+    __slots__ = (
+        *("_claim_count", "_gate", "_grouping", "_queue", "_ranks", "_roll", "_sole", "order"),
+    )
 
     def __init__(self, queue: Queue, order: Plain) -> None:
         """Begin with the consumers that are there, who claim nothing, and to whom all is open."""
@@ -47,6 +50,8 @@ class Router:
         self._ranks = Ranks()
         self._claim_count = 0
         """Open consumers that claim something."""
+        self._grouping: Grouping | None = None
+        """The order, where messages are in groups."""
         self._roll: deque[Consumer] = deque()
         """Who is still to be put into a ring, as all get messages again."""
 
@@ -57,12 +62,27 @@ class Router:
             self._ranks.add_equal(count - 1, self.order)
         if count == 1:
             self._gate = Gate(sharing)
+        if has_groups(self._queue):
+            self._begin_to_group(sharing)
         self._claim_count += consumer.claim != NO_CLAIM
         self._ranks.add(consumer)
         if self._gate.came(count):
             self._queue.leadership.rouse(self._queue, AT_ONCE)
+        if self._grouping is not None:
+            self._grouping.came(consumer)
         if consumer.claim.is_exclusive and self._goes_before(consumer):
             self._succeed(consumer)
+
+    def group(self, sharing: Sharing) -> None:
+        """Let messages be in groups from now on: the first such has come."""
+        if self._ranks.are_none:
+            self._ranks.add_equal(len(self._queue.subscriptions), self.order)
+        self._begin_to_group(sharing)
+
+    def _begin_to_group(self, sharing: Sharing) -> None:
+        if self._grouping is None:
+            self.order = self._grouping = Grouping(self._queue, self.order, sharing)
+            self._queue.grouping = self._grouping
 
     def _goes_before(self, newcomer: Consumer) -> bool:
         """Whether somebody new is to be the only one, instead of who is or is to be."""
@@ -79,6 +99,9 @@ class Router:
         sole.left(consumer)
         self._claim_count -= consumer.claim != NO_CLAIM
         self._ranks.discard(consumer)
+        if self._grouping is not None:
+            self._grouping.left(consumer)
+            self._queue.touch()
         if was_incumbent:
             self._succeed(self._ranks.best())
         self._gate.left(len(self._queue.subscriptions))
@@ -96,6 +119,8 @@ class Router:
 
     def _end_if_it_may(self) -> None:
         """Let the plain choice go on alone, if nobody claims anything."""
+        if self._grouping is not None:
+            return
         if self._queue.subscriptions:
             if self._claim_count or self._roll or not self._gate.is_open:
                 return
@@ -113,9 +138,13 @@ class Router:
         sole = self._sole
         if sole.is_draining:
             return True
-        if sole.is_in_force:
-            return consumer is sole.active and sole.ring.make_ready(consumer)
-        return not consumer.is_closed and self._ranks.ring_of(consumer).make_ready(consumer)
+        if consumer.is_closed or (sole.is_in_force and consumer is not sole.active):
+            return False
+        ring = sole.ring if sole.is_in_force else self._ranks.ring_of(consumer)
+        is_new = ring.make_ready(consumer)
+        # There may be something for him also where he stands in his ring, and had no room.
+        grouping = self._grouping
+        return is_new if grouping is None else grouping.has_room(consumer) or is_new
 
     @property
     def is_draining(self) -> bool:
@@ -153,6 +182,8 @@ class Router:
         ring = self._ring
         if ring is None:
             return True
+        if self._grouping is not None:
+            self._grouping.let_only(self._sole.active)
         is_over = self.order.assign(settle, step, count_max, ring)
         # Those of a lower priority have their turn where nobody here had room.
         return is_over and (bool(ring.ready) or self._ring is None)
@@ -205,10 +236,25 @@ def join(queue: Queue, consumer: Consumer, sharing: Sharing) -> None:
     """Let a consumer that is among the queue's have its turns as it claims, and as is shared."""
     choice = queue.choice
     if not isinstance(choice, Router):
-        is_first = len(queue.subscriptions) == 1
-        if consumer.claim == NO_CLAIM and not (is_first and sharing.has_gate):
+        is_gated = sharing.has_gate and len(queue.subscriptions) == 1
+        if consumer.claim == NO_CLAIM and not (is_gated or has_groups(queue)):
             return
         assert isinstance(choice, Plain), "there are no others"
         choice = Router(queue, choice)
         queue.choose(choice)
     choice.join(consumer, sharing)
+
+
+def has_groups(queue: Queue) -> bool:
+    """Whether messages of groups came to a queue."""
+    return queue.index.has_message_groups or queue.has_volatile_groups
+
+
+def group(queue: Queue, sharing: Sharing) -> None:
+    """Let messages of a queue with consumers be in groups: the first such has come."""
+    choice = queue.choice
+    if not isinstance(choice, Router):
+        assert isinstance(choice, Plain), "there are no others"
+        choice = Router(queue, choice)
+        queue.choose(choice)
+    choice.group(sharing)
