@@ -16,7 +16,9 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable
+from typing import Final, cast
 
 from holdfast.broker.serving.choice import Settle
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
@@ -28,14 +30,19 @@ from holdfast.broker.serving.ring import Ring
 from holdfast.broker.serving.router.owners import Owners
 from holdfast.broker.serving.router.parked import Heads, Parked
 
-_LOOKED_AT_SHIFT = 3
-"""To look at so many consumers, as a power of two, takes as long as a delivery."""
+_LOOKED_AT_SHIFT: Final = 3
+"""To look at so many consumers or buckets, as a power of two, takes as long as a delivery."""
+
+_LOOKED_AT_AT_ONCE: Final = 64
+"""So many buckets are looked at before anything else is done."""
 
 
 class Grouping(Plain):
     """Gives each message to the owner of its group."""
 
-    __slots__ = ("_heads", "_hungry", "_left", "_ownerless", "_parked", "owners")
+    __slots__ = (
+        *("_heads", "_hungry", "_left", "_newcomers", "_ownerless", "_parked", "_stale", "owners"),
+    )
 
     def __init__(self, queue: Queue, before: Plain, sharing: Sharing) -> None:
         """Go on where a plain order has come to: nothing of a group is out yet."""
@@ -53,6 +60,10 @@ class Grouping(Plain):
         """Those for whom something may be parked, and who may have room."""
         self._ownerless: dict[int, None] = {}
         """Buckets that are to be had, in which something may be parked."""
+        self._stale: deque[int] = deque()
+        """Buckets that others may take from than before."""
+        self._newcomers: deque[tuple[Consumer, list[int]]] = deque()
+        """Who has come, and the buckets of which it is to be found out whether they prefer him."""
         self._left = 0
         """So much more may be done in this step."""
 
@@ -67,8 +78,9 @@ class Grouping(Plain):
 
     def came(self, consumer: Consumer) -> None:
         """Note a consumer that has come: buckets that prefer it move, each when it may."""
-        for bucket in self.owners.came(consumer, len(self._queue.subscriptions)):
-            self._changed(bucket)
+        buckets = self.owners.buckets
+        if buckets:
+            self._newcomers.append((consumer, buckets))
 
     def left(self, consumer: Consumer) -> None:
         """Note that a consumer is closed: its buckets are to be had once nothing is out."""
@@ -76,8 +88,7 @@ class Grouping(Plain):
         if heads is not None:
             heads.is_over = True
         self._hungry.pop(consumer, None)
-        for bucket in self.owners.left(consumer):
-            self._changed(bucket)
+        self._stale.extend(self.owners.left(consumer))
 
     def has_room(self, consumer: Consumer) -> bool:
         """Note that a consumer may have room again; whether something may be parked for it."""
@@ -98,9 +109,23 @@ class Grouping(Plain):
         for heads in self._heads.values():
             heads.is_over = True
         self._heads, self._hungry, self._ownerless = {}, {}, {}
-        for bucket in [*self._parked.buckets]:
-            assert isinstance(bucket, int), "as it was put"
-            self._changed(bucket)
+        self._stale.extend(cast("Iterable[int]", self._parked.buckets))
+
+    def _note_changes(self) -> None:
+        """Find out, of some buckets that may be others' now, who takes from them."""
+        self._left -= _LOOKED_AT_AT_ONCE >> _LOOKED_AT_SHIFT
+        if self._stale:
+            for _ in range(min(_LOOKED_AT_AT_ONCE, len(self._stale))):
+                self._changed(self._stale.popleft())
+            return
+        newcomer, buckets = self._newcomers[0]
+        some = buckets[-_LOOKED_AT_AT_ONCE:]
+        del buckets[-_LOOKED_AT_AT_ONCE:]
+        if newcomer.is_closed or not buckets:
+            self._newcomers.popleft()
+        if not newcomer.is_closed:
+            count = len(self._queue.subscriptions)
+            self._stale.extend(self.owners.came(newcomer, count, some))
 
     def _changed(self, bucket: int) -> None:
         """Note that others may take from a bucket than before, or that it is to be had."""
@@ -137,6 +162,9 @@ class Grouping(Plain):
             key = self._next_returned()
             if key:
                 return self._place(key, settle, step, ring)
+        if self._stale or self._newcomers:
+            self._note_changes()
+            return None
         if self._hungry:
             return self._feed(next(iter(self._hungry)), settle, step)
         if self._ownerless:
@@ -216,8 +244,12 @@ class Grouping(Plain):
             del self._hungry[consumer]
             return None
         key = place.key
-        bucket = self._parked.take(key)
+        bucket = self._parked.bucket_of(key)
         assert isinstance(bucket, int), "it stands there"
+        if self.owners.taker(bucket) is not consumer:
+            self._changed(bucket)  # It was the consumer's until just now.
+            return None
+        self._parked.take(key)
         if key in self._custody.withheld or not self._is_there(key):
             return None  # It comes back, or is gone.
         self.owners.went_out(key, bucket)

@@ -149,9 +149,14 @@ class Owners:
         else:
             del self._counts[consumer]
 
-    def came(self, newcomer: Consumer, consumer_count: int) -> list[int]:
+    @property
+    def buckets(self) -> list[int]:
+        """Those that somebody owns."""
+        return [*self._owners]
+
+    def came(self, newcomer: Consumer, consumer_count: int, among: Iterable[int]) -> list[int]:
         """
-        Let somebody who has come have the buckets that prefer him, each as soon as may be.
+        Let somebody who has come have those of some buckets that prefer him, as soon as may be.
 
         Gives those of which something changed: he has it, or nobody gets anything of it for now.
         """
@@ -159,12 +164,13 @@ class Owners:
             return []
         if newcomer.groups is None:
             newcomer.groups = self._seen(newcomer)
-        count_max = _UNEVEN * len(self._owners) / consumer_count
+        count_max = _UNEVEN * len(self._owners) / consumer_count - self._counts.get(newcomer, 0)
         changed: list[int] = []
-        for bucket, owner in self._owners.items():
+        for bucket in among:
             if len(changed) >= count_max:
                 break
-            if newcomer.claim.priority < owner.claim.priority:
+            owner = self._owners.get(bucket)
+            if owner is None or newcomer.claim.priority < owner.claim.priority:
                 continue
             # Who is to have it already has been found to be better.
             rival = self._moving.get(bucket, owner)

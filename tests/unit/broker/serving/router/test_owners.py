@@ -82,7 +82,7 @@ def test_who_comes_gets_what_prefers_it_and_nothing_else_moves(three) -> None:
     owners = filled(three)
     before = [owners.taker(bucket) for bucket in range(4096)]
     new = consumer("d")
-    changed = set(owners.came(new, 4))
+    changed = set(owners.came(new, 4, range(4096)))
     assert 4096 / 5 < len(changed) < 4096 / 3
     for bucket in range(4096):
         assert owners.taker(bucket) is (new if bucket in changed else before[bucket])
@@ -90,19 +90,19 @@ def test_who_comes_gets_what_prefers_it_and_nothing_else_moves(three) -> None:
 
 def test_who_comes_gets_nothing_where_a_policy_says_so(three) -> None:
     """As ActiveMQ has it; nor before somebody of a higher priority."""
-    assert not filled(three, rebalances_groups=False).came(consumer("d"), 4)
-    assert not filled(three).came(consumer("d", priority=-1), 4)
+    assert not filled(three, rebalances_groups=False).came(consumer("d"), 4, range(4096))
+    assert not filled(three).came(consumer("d", priority=-1), 4, range(4096))
 
 
 def test_a_bucket_moves_when_nothing_of_it_is_out(three) -> None:
     """Until then nothing of it goes to anybody."""
     owners = filled(three)
     new = consumer("d")
-    bucket = filled(three).came(consumer("d"), 4)[0]
+    bucket = filled(three).came(consumer("d"), 4, range(4096))[0]
     owner = owners.taker(bucket)
     owners.went_out(7, bucket)
     owners.went_out(8, bucket)
-    assert bucket in owners.came(new, 4)
+    assert bucket in owners.came(new, 4, range(4096))
     assert owners.taker(bucket) is None
     assert not owners.is_free(bucket)
     assert owners.came_in(7) is None
@@ -115,14 +115,14 @@ def test_a_move_ends_with_who_was_to_have_it(three) -> None:
     """Whose it is has it on; and what its owner leaves behind is nobody's."""
     owners = filled(three)
     new = consumer("d")
-    moving = filled(three).came(consumer("d"), 4)
+    moving = filled(three).came(consumer("d"), 4, range(4096))
     for bucket in moving:
         owners.went_out(bucket + 1, bucket)
     before = {bucket: owners.taker(bucket) for bucket in moving}
-    owners.came(new, 4)
+    owners.came(new, 4, range(4096))
     assert set(owners.left(new)) == set(moving)
     assert {bucket: owners.taker(bucket) for bucket in moving} == before
-    owners.came(consumer("d"), 4)
+    owners.came(consumer("d"), 4, range(4096))
     gone = before[moving[0]]
     assert gone is not None
     assert moving[0] in owners.left(gone)
@@ -154,7 +154,7 @@ def test_the_only_one_has_all_but_what_transactions_of_others_hold(three) -> Non
     owners.went_out(1, 10)
     owners.begin_alone(three[2])
     assert (owners.taker(10), owners.taker(11)) == (None, three[2])
-    assert not owners.came(consumer("d"), 4)
+    assert not owners.came(consumer("d"), 4, range(4096))
     owners.went_out(2, 11)
     assert owners.came_in(1) == 10
     assert owners.taker(10) is three[2]
@@ -182,7 +182,7 @@ def test_consumers_without_names_share_groups_too() -> None:
     counts = Counter(owners.taker(bucket) for bucket in range(4096))
     assert min(counts.values()) > 4096 / 4
     new = consumer("")
-    assert 4096 / 5 < len(owners.came(new, 4)) < 4096 / 3
+    assert 4096 / 5 < len(owners.came(new, 4, range(4096))) < 4096 / 3
     for each in (*same, new):
         owners.left(each)
     assert not len(owners)
