@@ -389,11 +389,10 @@ class StompSession(ClientSession):
             form.write_shared(self.out, key, message)
             if message.size >= LARGE_BYTES:
                 self.large.append(message)
-        elif message.facts is None:
-            form.write(self.out, key, message, redelivered=redelivered)
         else:
-            groups = subscription.groups
-            form.write(self.out, key, message, redelivered=redelivered, groups=groups)
+            if message.facts is not None:
+                form.groups = subscription.groups
+            form.write(self.out, key, message, redelivered=redelivered)
 
     def _refuse(self, error: RefusedError | IncompleteFrameError, event: Event) -> None:
         """Say that a request is refused; a transaction it was part of cannot commit any more."""

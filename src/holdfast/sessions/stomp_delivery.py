@@ -51,6 +51,7 @@ class DeliveryFormat:
     __slots__ = (
         "acknowledge",
         "added",
+        "groups",
         "is_plain",
         "known_plain",
         "milliseconds",
@@ -82,6 +83,7 @@ class DeliveryFormat:
         head.append(b"destination:%b\n" % escape(subscription.destination, version).encode())
         head.append(b"message-id:" + identity)
         self.prefix = b"".join(head)
+        self.groups: GroupsSeen | None = None
         self.milliseconds = -1
         self.added = b""
         """What a MESSAGE has from us, with `milliseconds`, which neighbours mostly share."""
@@ -108,14 +110,8 @@ class DeliveryFormat:
         message: MessageRecord | TransientMessage,
         *,
         redelivered: int,
-        groups: GroupsSeen | None = None,
     ) -> None:
-        """
-        Append the frame of one delivery to `out`.
-
-        Args:
-            groups: The message groups of which its consumer got something.
-        """
+        """Append the frame of one delivery to `out`."""
         lines = message.headers
         body = message.body
         assert lines is not None and body is not None
@@ -129,8 +125,8 @@ class DeliveryFormat:
             count = max(2, redelivered)
             acknowledge += b"redelivered:true\nJMSXDeliveryCount:%d\n" % count
         if facts is not None:
-            if groups is not None and facts.attributes is not None:
-                acknowledge += _greeting(groups, facts.attributes.group_hash, lines)
+            if self.groups is not None and facts.attributes is not None:
+                acknowledge += _greeting(self.groups, facts.attributes.group_hash, lines)
             if facts.origin is not None:
                 lines = with_origin(lines, facts.origin)
         milliseconds = message.stored_at // 1000

@@ -82,6 +82,9 @@ class Receiver(Protocol):
 class DeliveryForm(Protocol):
     """How a subscription's deliveries are written, in its protocol."""
 
+    groups: GroupsSeen | None
+    """Of which message groups its consumer got something; told before a message of any."""
+
     def write(
         self,
         out: list[bytes],
@@ -89,14 +92,8 @@ class DeliveryForm(Protocol):
         message: MessageRecord | TransientMessage,
         *,
         redelivered: int,
-        groups: GroupsSeen | None = None,
     ) -> None:
-        """
-        Append one delivery to what is to be sent.
-
-        Args:
-            groups: The message groups of which the consumer got something, where it has any.
-        """
+        """Append one delivery to what is to be sent."""
 
     def write_shared(self, out: list[bytes], serial: int, message: TransientMessage) -> None:
         """Append a topic message, of which all who want the same bytes may share them."""
