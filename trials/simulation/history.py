@@ -89,6 +89,12 @@ class History:
         """Queues that somebody consumes without acknowledging."""
         self._newest: dict[tuple[str, bytes], int] = {}
         """By consumer and queue: the place of the newest first delivery."""
+        self.grouped_queues: set[str] = set()
+        """Queues on which the order is that of each group; see `group_clients`."""
+        self.newest_of_groups: dict[tuple[bytes, bytes], tuple[int, float]] = {}
+        """By queue and group: the place of the newest first delivery, and when it was sent."""
+        self.group_owners: dict[bytes, str] = {}
+        """By group: who got something of it last."""
         self.is_order_known = True
         """False where damage makes messages come later than their turn."""
         self.delivery_count = self.duplicate_count = self.confirm_count = 0
@@ -156,7 +162,7 @@ class History:
                 raise ViolationError("S11", f"{token} came to {consumer} again and did not say so")
             if sent_at < first_at:
                 self.delivered[message_id] = (sent_at, flagged, token)
-        if not flagged and self.is_order_known:
+        if not flagged and self.is_order_known and not self._is_grouped(token):
             queue = (consumer, message_id.rpartition(b"-")[0])
             sequence = sequence_of(message_id)
             if sequence <= self._newest.get(queue, 0):
@@ -164,6 +170,10 @@ class History:
             self._newest[queue] = sequence
         self.received.add(token)
         return token
+
+    def _is_grouped(self, token: str) -> bool:
+        """Whether a message's order is that of its group (`group_clients`)."""
+        return self.sent[token].queue in self.grouped_queues
 
     def settle(self, queue: str, message_id: bytes) -> None:
         """Note that a client is about to acknowledge or reject."""
