@@ -56,7 +56,7 @@ Selector = Annotated[
     typer.Option(
         "--selector",
         metavar="CONDITION",
-        help="Only a topic's messages that are so: \"price > 2 AND region = 'north'\".",
+        help="Only messages that are so: \"price > 2 AND region = 'north'\".",
     ),
 ]
 Exclusive = Annotated[

@@ -251,8 +251,7 @@ class Connection:
                 before it; "auto": by asking for the next one.
             prefetch: Most messages delivered and not acknowledged; None takes the setting.
             selector: A condition on headers, in SQL-92's way: `price > 2 AND region = 'north'`.
-                Holdfast serves it on topics; entering a subscription raises SelectorError, with
-                the column, if it cannot be read.
+                Entering a subscription raises SelectorError, with the column, if it cannot be read.
             exclusive: Be the only one that gets messages of the queue, or wait to be the next.
             priority: -128 to 127: those of a higher one get messages of the queue first.
             browse: Only look through what is on the queue now, taking nothing; it ends by itself.

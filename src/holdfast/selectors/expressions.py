@@ -57,7 +57,10 @@ class Kind(Enum):
 class Expression:
     """A part of a selector, ready to be evaluated."""
 
-    __slots__ = ("column", "depth", "evaluate", "is_literal", "kind", "name", "search_count")
+    __slots__ = (
+        *("column", "demand", "depth", "evaluate", "is_literal", "kind", "name"),
+        "search_count",
+    )
 
     def __init__(
         self,
@@ -78,6 +81,8 @@ class Expression:
         self.is_literal = is_literal
         self.name = name
         """What is asked for, if it is nothing but a name."""
+        self.demand: tuple[str, str] | None = None
+        """A name and the only text under it of which this can be true; None: there is none."""
         self.search_count: int = search_count + sum(each.search_count for each in within)
         """How often a text is looked through, for all that is in this one."""
         if self.depth > DEPTH_MAX:
@@ -155,7 +160,9 @@ def _joined(parts: list[Expression], decisive: bool) -> Expression:
 
 def conjunction(parts: list[Expression]) -> Expression:
     """AND."""
-    return _joined(parts, decisive=False)
+    found = _joined(parts, decisive=False)
+    found.demand = next((each.demand for each in parts if each.demand is not None), None)
+    return found
 
 
 def disjunction(parts: list[Expression]) -> Expression:
@@ -167,10 +174,14 @@ def equality(left: Expression, right: Expression, *, is_equal: bool) -> Expressi
     """`=` and `<>`."""
     first, second = left.evaluate, right.evaluate
     evaluate: Evaluate = lambda values: equals(first(values), second(values))  # noqa: E731 - two forms
+    demand = None
     if left.name is not None and right.is_literal and right.kind is Kind.TEXT:
         # Most selectors are made of these.
-        evaluate = _is_text(first, second({}))
+        text = second({})
+        evaluate = _is_text(first, text)
+        demand = (left.name, str(text))
     found = Expression(evaluate, Kind.CONDITION, left.column, within=(left, right))
+    found.demand = demand
     return found if is_equal else _negated(found, left.column)
 
 

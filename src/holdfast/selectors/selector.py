@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from lark import Token
+
 from holdfast.errors import SelectorError
 from holdfast.selectors.expressions import Values
 from holdfast.selectors.grammar import parse
@@ -20,6 +22,11 @@ _CHARACTER_COST_BYTES: Final = 64
 _WORD_COST_BYTES: Final = 250
 """What they become in memory, a character of a list or a pattern too: more than was measured."""
 
+_WITH_VALUES: Final = frozenset(
+    {"EQUALITY", "FACTOR", "LIST", "NAME", "NUMBER", "ORDER", "QUOTED", "SIGN", "TEXT"}
+)
+"""Words of which it matters how they were written, not only what they are."""
+
 _HYPHENATED: Final = "hyphenated_props:"
 _PREFIXES: Final = ("convert_string_expressions:", _HYPHENATED)
 
@@ -27,7 +34,10 @@ _PREFIXES: Final = ("convert_string_expressions:", _HYPHENATED)
 class Selector:
     """A condition on what messages say."""
 
-    __slots__ = ("_evaluate", "cost_bytes", "effort", "text", "__weakref__")
+    __slots__ = (
+        *("_evaluate", "condition", "cost_bytes", "demand", "effort", "text"),
+        "__weakref__",
+    )
 
     def __init__(self, text: str) -> None:
         """
@@ -46,6 +56,10 @@ class Selector:
         words = read_words(_source(text))
         whole = parse(words, text)
         self._evaluate = whole.evaluate
+        self.demand = whole.demand
+        """A name and the only text under it that it can be true of; None: there is none."""
+        self.condition = _condition(words)
+        """The same text for all that differ in blanks, comments and the case of keywords only."""
         self.effort = 1 + len(words) // 16 + 8 * whole.search_count
         """What asking it takes at most, in steps of about five microseconds."""
         self.cost_bytes = _CHARACTER_COST_BYTES * size + _WORD_COST_BYTES * len(words)
@@ -54,6 +68,16 @@ class Selector:
     def matches(self, values: Values) -> bool:
         """Whether the condition is true of a message; where it is unknown it is not."""
         return self._evaluate(values) is True
+
+
+def _condition(words: list[Token]) -> str:
+    written = []
+    for word in words:
+        value = word.value
+        if isinstance(value, frozenset):
+            value = sorted(value)
+        written.append(f"{word.type}:{value!r}" if word.type in _WITH_VALUES else word.type)
+    return " ".join(written)
 
 
 def _source(text: str) -> Source:

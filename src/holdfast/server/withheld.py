@@ -20,8 +20,10 @@ from typing import NamedTuple
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.moved import read_as_it_stands
+from holdfast.broker.serving.browser import is_wanted
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.router.examiner import Examiner
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.environment.clock import Clock
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
@@ -65,11 +67,22 @@ class WithheldMessages:
         return len(self._messages)
 
     def read(self, consumer: Consumer, key: int, record_number: int) -> MessageRecord | None:
-        """Read a message that is being delivered; None if it is damaged, and withheld now."""
+        """
+        Read a message that is being delivered; None if nobody gets it.
+
+        Then it is damaged, and withheld now, or it is only looked at, who wants it.
+        """
         try:
-            return self._read(consumer, key, record_number)
+            message = self._read(consumer, key, record_number)
+            if type(consumer) is Examiner:
+                consumer.examine(key, message)
+                return None
+            if consumer.selector is None or self._is_shown(consumer, key, message):
+                return message
+            self._pass_over(consumer, key, 0)
+            consumer.receiver.recount_room()
+            return None
         except (CorruptEntryError, RecordNotFoundError) as error:
-            assert isinstance(consumer, Subscription), "every consumer is one"
             index = error.index if isinstance(error, CorruptEntryError) else 0
             self._pass_over(consumer, key, index)
             consumer.receiver.recount_room()
@@ -79,9 +92,20 @@ class WithheldMessages:
                 self._on_damage(error)
             return None
 
-    def _pass_over(self, subscription: Subscription, key: int, index: int) -> None:
+    @staticmethod
+    def _is_shown(consumer: Consumer, key: int, message: MessageRecord) -> bool:
+        """Whether who only looks through a queue wants a message; others were asked before."""
+        assert isinstance(consumer, Subscription), "every consumer is one"
+        if consumer.browser is None:
+            return True
+        queue = consumer.browser.queue
+        flagged = queue.delivery_count(key) if queue.is_flagged(key) else 0
+        return is_wanted(consumer, key, message, flagged)
+
+    def _pass_over(self, consumer: Consumer, key: int, index: int) -> None:
         """Keep a message from everybody; who only looks through a queue gets the next one."""
-        queue = subscription.queue
+        assert isinstance(consumer, Subscription), "every consumer is one"
+        subscription, queue = consumer, consumer.queue
         if queue is None:
             subscription.unacknowledged.pop(key, None)
             self._broker.refill(subscription)

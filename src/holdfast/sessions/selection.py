@@ -1,18 +1,21 @@
 """
 The selectors of a node's subscriptions: each text is read once, and each message, for all of them.
 
-A message goes to its subscribers one after the other, so what it says is kept until another one is
-asked about, as the frames that they share are.
+A topic's message goes to its subscribers one after the other, so what it says is kept until another
+one is asked about, as the frames that they share are. A queue asks all of them itself.
 
 Owned by the context of all sessions of one node.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from holdfast.broker.serving.dead_letters import with_origin
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.model.records import MessageRecord
 from holdfast.sessions.stomp_values import StompValues
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class Selections:
 
     def read(self, text: str, destination: str, identity: str) -> Selection:
         """
-        Give what selects messages of one topic, of which all begin their ids so.
+        Give what selects messages of one destination, of which all begin their ids so.
 
         Raises:
             SelectorError: The selector cannot be read.
@@ -56,9 +59,9 @@ class Selections:
 
 
 class Selection:
-    """Which messages of a topic a consumer wants (`MessageSelector`)."""
+    """Which messages of a destination a consumer wants (`MessageSelector`)."""
 
-    __slots__ = ("_destination", "_identity", "_selections", "_selector")
+    __slots__ = ("_destination", "_selections", "_selector", "identity", "volatile_identity")
 
     def __init__(
         self, selector: Selector, selections: Selections, destination: str, identity: str
@@ -66,7 +69,10 @@ class Selection:
         self._selector = selector
         self._selections = selections
         self._destination = destination
-        self._identity = identity
+        self.identity = identity
+        """The beginning of the ids of its messages."""
+        self.volatile_identity = identity
+        """The same of those that are in memory only, on a queue."""
 
     @property
     def effort(self) -> int:
@@ -78,7 +84,32 @@ class Selection:
         """What it takes of the memory for subscriptions, though it may be shared."""
         return self._selector.cost_bytes
 
+    @property
+    def condition(self) -> str:
+        """What it asks for, the same for all that ask for the same in other letters."""
+        return self._selector.condition
+
+    @property
+    def literal(self) -> tuple[str, str] | None:
+        """A name, and the only word that may stand under it where it selects; None: any may."""
+        return self._selector.demand
+
     def selects(self, message: TransientMessage) -> bool:
-        """Whether its consumer wants a message."""
-        values = self._selections.values_of(message, self._destination, self._identity)
+        """Whether its consumer wants a message of a topic."""
+        values = self._selections.values_of(message, self._destination, self.identity)
+        return self._selector.matches(values)
+
+    def values_of(
+        self, key: int, message: MessageRecord | TransientMessage, redelivered: int
+    ) -> StompValues:
+        """Give what a message of a queue says; which delivery of it this is, 0: the first."""
+        assert message.headers is not None and message.body is not None, "it has its content"
+        origin = None if message.facts is None else message.facts.origin
+        lines = message.headers if origin is None else with_origin(message.headers, origin)
+        identity = self.identity if key > 0 else self.volatile_identity
+        said = TransientMessage(-abs(key), lines, message.body, 0, message.stored_at)
+        return StompValues(said, self._destination, identity, redelivered, is_stored=key > 0)
+
+    def is_true_of(self, values: Mapping[str, Any]) -> bool:
+        """Whether its consumer wants a message that says so."""
         return self._selector.matches(values)

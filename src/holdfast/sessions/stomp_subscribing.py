@@ -12,6 +12,8 @@ from __future__ import annotations
 from functools import partial
 
 from holdfast.broker.serving.consumer import NO_CLAIM, Claim
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.router.router import has_groups
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Destination, Kind, parse_destination
@@ -56,6 +58,14 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     claim = _claim(written, headers, options)
     browses = _browses(written, headers, options)
     destination = holdings.target(session, written, Action.CONSUME)
+    if selector is not None and isinstance(destination, Queue):
+        if not browses and destination.sifting is None and has_groups(destination):
+            raise DestinationError(
+                f"there are message groups on '{written}': there selectors are not served yet"
+            )
+        # Its number is known by now.
+        selector.identity = f"ID:{context.cluster}-{destination.number}-"
+        selector.volatile_identity = f"{selector.identity}t{context.term}."
     holdings.subscribe(
         session,
         destination,
@@ -85,18 +95,13 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
 
 def _selection(session: ClientSession, written: Destination, text: str | None) -> Selection | None:
     """
-    Give what selects the messages of a topic that a consumer wants; None: it wants all.
+    Give what selects the messages that a consumer wants; None: it wants all.
 
     Raises:
-        DestinationError: It consumes from a queue.
         SelectorError: The selector cannot be read.
     """
     if text is None:
         return None
-    if written.kind not in {Kind.TOPIC, Kind.TEMPORARY_TOPIC}:
-        raise DestinationError(
-            f"selectors are served on topics only, not yet on queues ('{written}' is one)"
-        )
     session.effort = MUCH  # Reading it takes up to some milliseconds.
     context = session.context
     identity = f"ID:{context.cluster}-0-t{context.term}."

@@ -28,20 +28,30 @@ _KEPT_COUNT_MAX: Final = 1024
 
 
 class StompValues(dict[str, Value]):
-    """What one message of a topic says."""
+    """What one message says."""
 
     __slots__ = (
         "_headers",
         "_single_count",
         "destination",
         "identity",
+        "is_stored",
         "key",
         "lines",
+        "redelivered",
         "size",
         "stored_ms",
     )
 
-    def __init__(self, message: TransientMessage, destination: str, identity: str) -> None:
+    def __init__(
+        self,
+        message: TransientMessage,
+        destination: str,
+        identity: str,
+        redelivered: int = 0,
+        *,
+        is_stored: bool = False,
+    ) -> None:
         super().__init__()
         self.key = message.key
         self.lines = message.headers
@@ -51,6 +61,10 @@ class StompValues(dict[str, Value]):
         """As JMS writes it, `topic://NAME`."""
         self.identity = identity
         """The beginning of its message-id."""
+        self.redelivered = redelivered
+        """Which delivery this is, at least the second; 0 if none was before."""
+        self.is_stored = is_stored
+        """Whether it lasts, whatever its headers say of that."""
         self._headers: dict[str, str] | None = None
         self._single_count = 0
 
@@ -105,7 +119,7 @@ def _reply_to(values: StompValues) -> str | None:
 
 
 def _is_persistent(values: StompValues) -> bool:
-    return values.header("persistent") == "true"
+    return values.is_stored or values.header("persistent") == "true"
 
 
 _OWN_WORDS: Final[dict[str, Callable[[StompValues], Value]]] = {
@@ -118,9 +132,10 @@ _OWN_WORDS: Final[dict[str, Callable[[StompValues], Value]]] = {
     "JMSTimestamp": _timestamp,
     "JMSExpiration": partial(_whole, name="expires"),
     "JMSDeliveryMode": lambda values: "PERSISTENT" if _is_persistent(values) else "NON_PERSISTENT",
-    # What goes over a topic goes to each once, and is of no group.
-    "JMSRedelivered": lambda _: False,
-    "JMSXDeliveryCount": lambda _: 1,
+    # What goes over a topic goes to each once.
+    "JMSRedelivered": lambda values: values.redelivered > 0,
+    "JMSXDeliveryCount": lambda values: max(1, values.redelivered),
+    # That is not known before it is known who gets it.
     "JMSXGroupFirstForConsumer": lambda _: False,
     "JMSXGroupSeq": partial(_whole, name="JMSXGroupSeq"),
     "JMSXUserID": lambda _: None,  # There are no users yet.

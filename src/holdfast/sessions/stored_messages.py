@@ -8,7 +8,6 @@ shows messages asks here and knows no protocol.
 from __future__ import annotations
 
 from holdfast.broker.serving.dead_letters import with_origin
-from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.mapping import read_lines
 from holdfast.sessions.selection import Selection, Selections
@@ -29,11 +28,11 @@ def selection_of(text: str, queue: str, identity: str) -> Selection:
     return Selections().read(text, f"queue://{queue}", identity)
 
 
-def is_chosen(selection: Selection, message: MessageRecord, sequence: int) -> bool:
-    """Whether the condition is true of a message."""
-    assert message.body is not None, "it was read with its content"
-    said = TransientMessage(-sequence, _lines(message), message.body, 0, message.stored_at)
-    return selection.selects(said)
+def is_chosen(
+    selection: Selection, message: MessageRecord, sequence: int, redelivered: int = 0
+) -> bool:
+    """Whether the condition is true of a message; `redelivered`: which delivery the next one is."""
+    return selection.is_true_of(selection.values_of(sequence, message, redelivered))
 
 
 def _lines(message: MessageRecord) -> bytes:

@@ -1,5 +1,5 @@
 """
-Selectors of topics from outside: stomp.py, a raw socket, our client both ways, the command line.
+Selectors from outside: stomp.py, a raw socket, our client both ways, the command line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.client import connect
 from holdfast.client.blocking import connect as connect_blocking
-from holdfast.errors import DestinationError, SelectorError
+from holdfast.errors import SelectorError
 from holdfast.testing.local_cluster import LocalNode
 from tests.conformance.clients.stomp_py import VERSIONS, Listener
 
@@ -24,8 +24,9 @@ PRICES = ("1", "2.5", "x", "10")
 SELECTOR = "price > 2 AND NOT region = 'south'"
 
 
+@pytest.mark.parametrize("kind", ["topic", "queue"])
 @pytest.mark.parametrize("version", list(VERSIONS))
-def test_stomp_py_gets_what_it_selects(broker: LocalNode, version: str) -> None:
+def test_stomp_py_gets_what_it_selects(broker: LocalNode, version: str, kind: str) -> None:
     """
     In every version; an error in a selector comes as ERROR and the connection goes on.
     """
@@ -33,7 +34,7 @@ def test_stomp_py_gets_what_it_selects(broker: LocalNode, version: str) -> None:
     listener = Listener(PATIENCE_SECONDS)
     connection.set_listener("", listener)
     connection.connect("guest", "guest", wait=True)
-    place = f"/topic/selected-{version}"
+    place = f"/{kind}/selected-{version}"
     connection.subscribe(place, id="0", ack="auto", headers={"selector": "price >"}, receipt="no")
     error = listener.next()
     connection.subscribe(place, id="1", ack="auto", headers={"selector": SELECTOR}, receipt="yes")
@@ -62,19 +63,24 @@ def test_a_raw_socket_gets_what_it_selects(broker: LocalNode) -> None:
             b"selector:\"a\\cb\" = 'c\\cd\\n' AND JMSDestination = 'topic\\c//raw'\n\n\0"
             b"SEND\ndestination:/topic/raw\na\\cb:no\n\nfirst\0"
             b"SEND\ndestination:/topic/raw\na\\cb:c\\cd\\n\n\nsecond\0"
-            b"SUBSCRIBE\nid:2\ndestination:/queue/raw\nselector:a = 1\nreceipt:r\n\n\0"
+            b"SUBSCRIBE\nid:2\ndestination:/queue/raw\nselector:a = \nreceipt:r\n\n\0"
+            b"SEND\ndestination:/queue/raw\npersistent:true\n\nleft\0"
+            b"SEND\ndestination:/queue/raw\npersistent:true\nmy-a:1\n\nthird\0"
+            b"SUBSCRIBE\nid:2\ndestination:/queue/raw\n"
+            b"selector:hyphenated_props\\c my-a = 1\n\n\0"
         )
         seen = b""
-        while seen.count(b"\0") < 3:
+        while seen.count(b"\0") < 4:
             data = raw.recv(65_536)
             assert data, seen
             seen += data
         raw.sendall(b"DISCONNECT\n\n\0")
-    frames = sorted(frame.lstrip(b"\n") for frame in seen.split(b"\0")[:3])
+    frames = sorted(frame.lstrip(b"\n") for frame in seen.split(b"\0")[:4])
 
-    assert [frame.split(b"\n")[0] for frame in frames] == [b"CONNECTED", b"ERROR", b"MESSAGE"]
-    assert b"selectors are served on topics only" in frames[1]
-    assert frames[2].endswith(b"\n\nsecond")
+    names = [b"CONNECTED", b"ERROR", b"MESSAGE", b"MESSAGE"]
+    assert [frame.split(b"\n")[0] for frame in frames] == names
+    assert b"code:invalid-selector" in frames[1]
+    assert {frame.rpartition(b"\n")[2] for frame in frames[2:]} == {b"second", b"third"}
 
 
 def test_our_client_gets_what_it_selects(broker: LocalNode) -> None:
@@ -88,8 +94,10 @@ def test_our_client_gets_what_it_selects(broker: LocalNode) -> None:
             with pytest.raises(SelectorError, match="expected a value") as caught:
                 await connection.subscribe("/topic/ours", selector="price > ").open()
             assert caught.value.column == 9
-            with pytest.raises(DestinationError, match="on topics only"):
-                await connection.subscribe("/queue/ours", selector=SELECTOR).open()
+            for price in PRICES:
+                await connection.send("/queue/ours", price, headers={"price": price})
+            async with connection.subscribe("/queue/ours", selector="price > 2") as picky:
+                assert [(await anext(picky)).text for _ in range(2)] == ["2.5", "10"]
             async with connection.subscribe("/topic/ours", selector=SELECTOR) as subscription:
                 bodies = []
                 for _ in range(2):

@@ -14,8 +14,10 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
 from holdfast.broker.serving.consumer import NO_CLAIM, AcknowledgeMode, Claim
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.router.examiner import Examiner
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import MessageRecord
 from holdfast.store.record_codec import decode_records, encode_records
 
 
@@ -105,8 +107,19 @@ class Desk:
             self.broker.dispatch()
         ):
             assert message is not None or record_number
+            if isinstance(subscription, Examiner):
+                subscription.examine(key, self.read(record_number))
+                continue
             subscription.receiver.deliveries.append((key, flagged > 0))  # type: ignore[attr-defined]
             subscription.receiver.counts.append((key, flagged))  # type: ignore[attr-defined]
+
+    def read(self, record_number: int) -> MessageRecord:
+        """Read a message from the log."""
+        for first, _, body in self.log:
+            for number, record in enumerate(decode_records(body), start=first):
+                if number == record_number and isinstance(record, MessageRecord):
+                    return record
+        raise AssertionError(f"there is no record {record_number}")
 
     def confirm(self) -> None:
         """Tell those whose messages are out."""

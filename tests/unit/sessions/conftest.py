@@ -13,6 +13,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.moved import read_as_it_stands
 from holdfast.broker.outputs import Batch
+from holdfast.broker.serving.router.examiner import Examiner
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import RecordNotFoundError
 from holdfast.model.format_level import MOVES_LEVEL, RETURNS_LEVEL
@@ -171,6 +172,9 @@ class Desk:
                 content = read_as_it_stands(
                     self, number, queue.number, queue.index, key, self.context.cluster
                 )
+            if isinstance(subscription, Examiner):
+                subscription.examine(key, content)
+                continue
             subscription.receiver.deliver(  # type: ignore[attr-defined]
                 subscription, key, content, redelivered=redelivered
             )

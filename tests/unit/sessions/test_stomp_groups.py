@@ -77,3 +77,36 @@ def test_a_number_that_is_none_is_refused(desk) -> None:
     client.send(b"1", JMSXGroupID="a")
     client.subscribe()
     assert taken(client) == [("1", True)]
+
+
+def test_groups_and_selectors_do_not_meet_on_a_queue_yet(desk) -> None:
+    """
+    Whoever came first stays: a selector is refused, or nobody has a group for himself, until all
+    who select have left. A browser may select.
+    """
+    client = desk.connect()
+    client.say("SEND", b"x", destination="/queue/a", persistent="true", JMSXGroupID="g")
+    desk.turn()
+    error = client.refusal("SUBSCRIBE", destination="/queue/a", id="1", selector="a = 1")
+    assert error.headers["code"] == "destination"
+    assert "message groups" in error.headers["message"]
+    client.subscribe("/queue/a", "2", selector="JMSXGroupID = 'g'", browser="true")
+    assert client.bodies() == ["x", ""]
+    client.subscribe("/queue/b", "3", selector="JMSXGroupID = 'g'")
+    client.say("SEND", b"y", destination="/queue/b", persistent="true", JMSXGroupID="g")
+    client.say("SEND", b"z", destination="/queue/b", persistent="true", JMSXGroupID="h")
+    assert client.bodies() == ["y"]
+    assert desk.broker.queue("b").grouping is None
+    client.subscribe("/queue/b", "4", selector="JMSXGroupID = 'h'")
+    assert client.bodies() == ["z"]
+    client.leave()
+    other = desk.connect()
+    other.subscribe("/queue/b", "1")
+    assert other.bodies() == ["y", "z"]
+    desk.turn()
+    assert desk.broker.queue("b").grouping is None
+    other.say("UNSUBSCRIBE", id="1")
+    desk.broker.errands.finish()
+    other.subscribe("/queue/b", "1")
+    assert other.bodies() == ["y", "z"]
+    assert desk.broker.queue("b").grouping is not None

@@ -79,6 +79,14 @@ class Browser:
             self._waiting = sorted(key for key in shelf if key >= self._last_key)
 
 
+def is_wanted(
+    consumer: Consumer, key: int, message: MessageRecord | TransientMessage, flagged: int
+) -> bool:
+    """Whether somebody who looks through a queue is to be shown a message."""
+    selector = consumer.selector
+    return selector is None or selector.is_true_of(selector.values_of(key, message, flagged))
+
+
 def look_on(consumer: Consumer, browser: Browser, step: Step, count_max: int) -> None:
     """Put so many deliveries into a step as there is room for; large ones count more."""
     queue, receiver = browser.queue, consumer.receiver
@@ -97,6 +105,13 @@ def look_on(consumer: Consumer, browser: Browser, step: Step, count_max: int) ->
             number = 0 if message is not None else queue.index.record_number(key)
         if key != END_KEY and queue.is_flagged(key):
             flagged = queue.delivery_count(key)
+        if (
+            message is not None
+            and key != END_KEY
+            and not is_wanted(consumer, key, message, flagged)
+        ):
+            left -= consumer.effort
+            continue
         size = UNREAD_BYTES if message is None else message.size
         receiver.room_bytes -= size
         if consumer.mode is not AcknowledgeMode.AUTO:

@@ -88,3 +88,10 @@ class KeepsGroups(Protocol):
 
     def set_aside(self, keys: Iterable[int]) -> None:
         """Note that messages come again, later."""
+
+
+class Forgets(Protocol):
+    """Whoever knows single messages of a queue, beside its custody."""
+
+    def forget(self, keys: Collection[int]) -> None:
+        """Forget what is gone for good."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from holdfast.broker.serving.groups_seen import GroupsSeen
 from holdfast.broker.serving.message import TransientMessage
@@ -99,8 +99,20 @@ class DeliveryForm(Protocol):
         """Append a topic message, of which all who want the same bytes may share them."""
 
 
+Values: TypeAlias = Mapping[str, object]
+"""What a message says, by name; None of a name of which it says nothing. It raises no KeyError."""
+
+
 class MessageSelector(Protocol):
     """Which messages a consumer wants, where it does not want every one."""
+
+    @property
+    def condition(self) -> str:
+        """What it asks for, the same for all that ask for the same in other letters."""
+
+    @property
+    def literal(self) -> tuple[str, str] | None:
+        """A name, and the only word that may stand under it where it selects; None: any may."""
 
     @property
     def effort(self) -> int:
@@ -112,6 +124,14 @@ class MessageSelector(Protocol):
 
     def selects(self, message: TransientMessage) -> bool:
         """Whether its consumer wants a message. It never fails, whatever the message says."""
+
+    def values_of(
+        self, key: int, message: MessageRecord | TransientMessage, redelivered: int
+    ) -> Values:
+        """Give what a queue's message says to all selectors of the queue."""
+
+    def is_true_of(self, values: Values) -> bool:
+        """Whether its consumer wants a message that says so. It never fails."""
 
 
 class Consumer:

@@ -54,10 +54,13 @@ class Plain(Ring):
         self.cursor = max(first, queue.purging_through + 1)
         self.returned = Returned()
         """What goes out again, before anything new."""
-        # Asked for each message whether they are empty: what they stand in is at hand.
-        self._stored, self._volatile = self.returned.stored.shelves, self.returned.volatile
+        self.adopt_returned()
         self.waiting: deque[int] = deque()
         """Non-persistent messages that were never assigned."""
+
+    def adopt_returned(self) -> None:
+        """Have at hand what is looked at for each message: whether anything was given back."""
+        self._stored, self._volatile = self.returned.stored.shelves, self.returned.volatile
 
     def may_hold(self, consumer: Consumer) -> bool:
         """Say that each may have back what its transaction gives back."""
@@ -88,7 +91,7 @@ class Plain(Ring):
         """Forget what was given back and what waits."""
         waiting, self.waiting = self.waiting, deque()
         known = (waiting, *self.returned.empty())
-        self._stored, self._volatile = self.returned.stored.shelves, self.returned.volatile
+        self.adopt_returned()
         return known
 
     def assign(self, settle: Settle, step: Step, count_max: int, ring: Ring | None = None) -> bool:

@@ -2,9 +2,7 @@
 A queue's serving half: what its leader adds to what the log says; it may vanish.
 
 Made when somebody first asks for the queue, anew under each leader. Of a queue that is only stored
-to, it is next to nothing: custody and choice are made at first use.
-
-Non-persistent messages never reach the log; they are only here.
+to, it is next to nothing: custody and choice are made at first use. What never lasts is only here.
 
 Invariants:
     lasting.next_sequence <= assigned_sequence: what is assigned and not applied is on its way to
@@ -22,7 +20,7 @@ from typing import Final, Protocol
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.returns import NEVER, Returned
-from holdfast.broker.serving.choice import Choice, KeepsGroups
+from holdfast.broker.serving.choice import Choice, Forgets, KeepsGroups
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.custody import Custody
 from holdfast.broker.serving.effective import Effective
@@ -92,6 +90,7 @@ class Queue:
         "policy",
         "purging_through",
         "redelivered_total",
+        "sifting",
         "subscriptions",
         "time_limits",
         "transient_bytes",
@@ -138,6 +137,8 @@ class Queue:
         """Whether messages of groups came here that are in memory only."""
         self.grouping: KeepsGroups | None = None
         """Who has each group; None where nobody asked for any yet."""
+        self.sifting: Forgets | None = None
+        """Looks at each message, who wants it; None: nobody has said what he wants."""
         self._custody: Custody | None = None
         self._choice: Choice | None = None
         lasting.listener = self
@@ -182,10 +183,7 @@ class Queue:
         """Forget what is known of messages that are settled for good."""
         if self.cache.shelves:
             self.leadership.flow.forget(self.cache, sequences)
-        if self._custody is not None:
-            self._custody.forget(sequences)
-        if self.grouping is not None:
-            self.grouping.forget(sequences)
+        self.forget(sequences)
 
     def purged(self) -> None:
         """
@@ -392,6 +390,8 @@ class Queue:
             self._custody.forget(keys)
         if self.grouping is not None:
             self.grouping.forget(keys)
+        if self.sifting is not None:
+            self.sifting.forget(keys)
 
     def has_ended(self, sequence: int) -> bool:
         """Whether a stored message is gone, or a purge on its way to the log takes it along."""
@@ -469,7 +469,7 @@ class Queue:
         custody.withheld.update([key for key in leaving if not self.has_ended(key)])
         for key in stored:
             self.reserve(key)
-        self._choice = self.grouping = None
+        self._choice = self.grouping = self.sifting = None
 
     @property
     def is_held(self) -> bool:

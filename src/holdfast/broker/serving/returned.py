@@ -23,12 +23,15 @@ class Returned:
 
     __slots__ = ("_volatile_keys", "stored", "volatile")
 
-    def __init__(self) -> None:
-        self.stored = OrderedKeys()
+    def __init__(
+        self, stored: OrderedKeys | None = None, volatile: Collection[tuple[int, int]] = ()
+    ) -> None:
+        """Begin with what is known of it: sequences, and orders with serials."""
+        self.stored = OrderedKeys() if stored is None else stored
         """Sequences of stored messages."""
-        self.volatile: list[tuple[int, int, int]] = []
+        self.volatile = [(order, serial, -serial) for order, serial in volatile]
         """Heap of (order, serial, key): non-persistent ones."""
-        self._volatile_keys = ShelvedSet()
+        self._volatile_keys = ShelvedSet([-serial for _, serial in volatile])
 
     def __contains__(self, key: int) -> bool:
         return key in (self.stored if key > 0 else self._volatile_keys)

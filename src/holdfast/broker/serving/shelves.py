@@ -200,6 +200,13 @@ class ShelvedSet(MutableSet[int]):
             self.shelves[number] = bits ^ lowest
         return (number << SHELF_SHIFT) + lowest.bit_length() - 1
 
+    def cut(self, first: int) -> None:
+        """Take off all from a key on."""
+        number = first >> SHELF_SHIFT
+        for each in [each for each in self.shelves if each > number]:
+            del self.shelves[each]
+        self._take(number, -SLOT_BITS[first & SLOT_MASK])
+
     def _take(self, number: int, bits: int) -> None:
         left = self.shelves.get(number, 0) & ~bits
         if left:

@@ -311,6 +311,11 @@ class Heads:
         """Note that nothing stands in a bucket any more."""
         self._noted.pop(lane, None)
 
+    @property
+    def buckets(self) -> list[Hashable]:
+        """Those in which something stands."""
+        return [lane.bucket for lane in self._noted if not lane.life.is_over]
+
     def first(self) -> Place | None:
         """Give where the first of all stands that may be taken, None if there is nothing."""
         notes, noted = self._notes, self._noted

@@ -87,6 +87,23 @@ class Ranks:
         """Give where an open one stands if it has room."""
         return self._by_priority[consumer.claim.priority].ring
 
+    @property
+    def count(self) -> int:
+        """How many have come and are open."""
+        return sum(rank.count for rank in self._ordered)
+
+    def hand_over(self, other: Ranks) -> None:
+        """Let all be in others, too, and stand in their rings."""
+        for rank in self._ordered:
+            theirs = other._rank(rank.priority)
+            theirs.count += rank.count
+            theirs.ring.take_over(rank.ring)
+
+    def hand_rings_over(self, other: Ranks) -> None:
+        """Let all who have room stand in the rings of others, where they are as well."""
+        for rank in self._ordered:
+            other._rank(rank.priority).ring.take_over(rank.ring)
+
     def clear_rings(self) -> None:
         """Let nobody stand in a ring; what each says of itself is to be put right."""
         for rank in self._ordered:

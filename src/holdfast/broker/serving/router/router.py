@@ -29,6 +29,7 @@ from holdfast.broker.serving.ring import Ring
 from holdfast.broker.serving.router.gate import Gate
 from holdfast.broker.serving.router.grouping import Grouping
 from holdfast.broker.serving.router.ranks import Ranks
+from holdfast.broker.serving.router.sifting import Sifting
 from holdfast.broker.serving.router.sole import AT_ONCE, Sole
 from holdfast.model.limits import CONSUMER_PRIORITY_MAX
 
@@ -37,7 +38,8 @@ class Router:
     """Decides whose turn it is."""
 
     __slots__ = (
-        *("_claim_count", "_gate", "_grouping", "_queue", "_ranks", "_roll", "_sole", "order"),
+        *("_claim_count", "_gate", "_grouping", "_is_mixed", "_queue", "_ranks", "_roll"),
+        *("_sifting", "_sole", "order"),
     )
 
     def __init__(self, queue: Queue, order: Plain) -> None:
@@ -52,6 +54,11 @@ class Router:
         """Open consumers that claim something."""
         self._grouping: Grouping | None = None
         """The order, where messages are in groups."""
+        self._sifting: Sifting | None = None
+        """The order, where somebody does not want every message."""
+        self._is_mixed = False
+        """Whether messages of groups came where somebody does not want every message: until all
+        have left nobody has a group for himself."""
         self._roll: deque[Consumer] = deque()
         """Who is still to be put into a ring, as all get messages again."""
 
@@ -62,10 +69,16 @@ class Router:
             self._ranks.add_equal(count - 1, self.order)
         if count == 1:
             self._gate = Gate(sharing)
+            self._is_mixed = False
         if has_groups(self._queue):
             self._begin_to_group(sharing)
         self._claim_count += consumer.claim != NO_CLAIM
+        assert consumer.selector is None or self._grouping is None, "that is refused"
+        if self._sifting is None and consumer.selector is not None:
+            self._begin_to_sift()
         self._ranks.add(consumer)
+        if self._sifting is not None:
+            self._sifting.add(consumer)
         if self._gate.came(count):
             self._queue.leadership.rouse(self._queue, AT_ONCE)
         if self._grouping is not None:
@@ -80,9 +93,33 @@ class Router:
         self._begin_to_group(sharing)
 
     def _begin_to_group(self, sharing: Sharing) -> None:
-        if self._grouping is None:
+        self._is_mixed = self._is_mixed or self._sifting is not None
+        if self._grouping is None and not self._is_mixed:
             self.order = self._grouping = Grouping(self._queue, self.order, sharing)
             self._queue.grouping = self._grouping
+
+    def _begin_to_sift(self) -> None:
+        """Ask of each message who wants it, from now on; all who are there want every one."""
+        self.order = self._sifting = self._queue.sifting = Sifting(self._queue, self.order)
+        self._sifting.adopt_equal(self._ranks)
+
+    def _end_sifting(self, sifting: Sifting, count_max: int) -> None:
+        """Go back in steps to the order where everybody wants every message."""
+        plain = sifting.pour_back(count_max)
+        if plain is not None:
+            sifting.hand_over(self._ranks)
+            self.order, self._sifting, self._queue.sifting = plain, None, None
+            self._is_mixed = self._is_mixed and self._is_any_out
+            self._end_if_it_may()
+
+    @property
+    def _is_any_out(self) -> bool:
+        """Whether somebody may have a message of a group that nobody has for himself."""
+        custody, everybody = self._queue.custody, self._queue.subscriptions
+        is_coming = custody.comebacks is not None and bool(custody.comebacks.under_way)
+        if custody.reserved.shelves or custody.returning or is_coming:
+            return True
+        return any(each.unacknowledged for each in everybody)
 
     def _goes_before(self, newcomer: Consumer) -> bool:
         """Whether somebody new is to be the only one, instead of who is or is to be."""
@@ -98,6 +135,9 @@ class Router:
         was_incumbent = consumer in (sole.active, sole.successor)
         sole.left(consumer)
         self._claim_count -= consumer.claim != NO_CLAIM
+        if self._sifting is not None:
+            self._sifting.leave(consumer)
+            self._queue.touch()
         self._ranks.discard(consumer)
         if self._grouping is not None:
             self._grouping.left(consumer)
@@ -112,6 +152,8 @@ class Router:
         if not self._sole.is_in_force:
             self._roll.clear()
             self._ranks.clear_rings()
+            if self._sifting is not None:
+                self._sifting.clear_rings()
         self._sole.succeed(successor, everybody)
         if successor is None:
             self._roll.extend(everybody)
@@ -119,7 +161,7 @@ class Router:
 
     def _end_if_it_may(self) -> None:
         """Let the plain choice go on alone, if nobody claims anything."""
-        if self._grouping is not None:
+        if self._grouping is not None or self._sifting is not None or self._is_mixed:
             return
         if self._queue.subscriptions:
             if self._claim_count or self._roll or not self._gate.is_open:
@@ -140,6 +182,8 @@ class Router:
             return True
         if consumer.is_closed or (sole.is_in_force and consumer is not sole.active):
             return False
+        if self._sifting is not None and not sole.is_in_force:
+            return self._sifting.make_ready(consumer)
         ring = sole.ring if sole.is_in_force else self._ranks.ring_of(consumer)
         is_new = ring.make_ready(consumer)
         # There may be something for him also where he stands in his ring, and had no room.
@@ -158,7 +202,13 @@ class Router:
     @property
     def has_ready(self) -> bool:
         """Whether there may be somebody who gets messages now."""
-        return self._sole.is_draining or bool(self._roll) or self._ring is not None
+        if self._sole.is_draining or self._roll:
+            return True
+        sifting = self._sifting
+        if sifting is not None and not self._sole.is_in_force:
+            is_over = not sifting.classes.selective_count
+            return is_over or (self._gate.is_open and sifting.has_ready)
+        return self._ring is not None
 
     @property
     def _ring(self) -> Ring | None:
@@ -179,6 +229,8 @@ class Router:
         elif self._roll:
             self._call_roll(count_max)
             return False
+        if self._sifting is not None:
+            return self._sift(self._sifting, settle, step, count_max)
         ring = self._ring
         if ring is None:
             return True
@@ -188,12 +240,21 @@ class Router:
         # Those of a lower priority have their turn where nobody here had room.
         return is_over and (bool(ring.ready) or self._ring is None)
 
+    def _sift(self, sifting: Sifting, settle: Settle, step: list[Delivery], count_max: int) -> bool:
+        if not sifting.classes.selective_count:
+            self._end_sifting(sifting, count_max)
+            return False
+        if not self._gate.is_open:
+            return True
+        ring = self._sole.ring if self._sole.is_in_force else None
+        return sifting.assign(settle, step, count_max, ring)
+
     def _call_roll(self, count_max: int) -> None:
         for _ in range(min(count_max, len(self._roll))):
             consumer = self._roll.popleft()
             if not consumer.is_closed:
                 consumer.is_ready = False  # It was, perhaps, before only one got messages.
-                self._ranks.ring_of(consumer).make_ready(consumer)
+                self.make_ready(consumer)
         self._end_if_it_may()
 
     def wake(self, now_ms: int, count_max: int) -> tuple[int, int]:
@@ -209,7 +270,7 @@ class Router:
     @property
     def cursor(self) -> int:
         """The lowest stored sequence that was never assigned, as far as it was looked."""
-        return self.order.cursor
+        return self.order.cursor if self._sifting is None else self._sifting.reach
 
     def add_transient(self, key: int) -> None:
         """Let a non-persistent message wait for its first consumer."""
@@ -237,7 +298,8 @@ def join(queue: Queue, consumer: Consumer, sharing: Sharing) -> None:
     choice = queue.choice
     if not isinstance(choice, Router):
         is_gated = sharing.has_gate and len(queue.subscriptions) == 1
-        if consumer.claim == NO_CLAIM and not (is_gated or has_groups(queue)):
+        claims = consumer.claim != NO_CLAIM or consumer.selector is not None
+        if not claims and not (is_gated or has_groups(queue)):
             return
         assert isinstance(choice, Plain), "there are no others"
         choice = Router(queue, choice)

@@ -1,0 +1,69 @@
+"""
+Consumers that want some messages, against a small model, walked far by weights.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.broker.serving.consumer import NO_CLAIM
+from tests.property.broker.claim_machine import CLAIMS
+from tests.property.broker.expected import QUEUES
+from tests.property.broker.selector_machine import SELECTORS, SelectorMachine
+from tests.property.broker.test_broker_model import STEPS, arguments, is_possible
+
+SELECTING = STEPS | {
+    **dict.fromkeys(("subscribe", "turn", "send"), 3.0),
+    **dict.fromkeys(("come_to_rest", "consumer_dies"), 0.9),
+    **dict.fromkeys(("deadlines_pass", "browse"), 0.3),
+    "change_leader": 0.1,
+}
+
+STORIES: dict[str, dict[str, float]] = {
+    "of all kinds": {},
+    "with much on the queue": {"send": 6, "send_transient": 2, "acknowledge": 3, "dispatch": 3},
+    "of who comes and goes": {"consumer_dies": 3, "subscribe": 4, "acknowledge": 3},
+    "with transactions": {
+        "begin": 2,
+        "acknowledge_in_transaction": 6,
+        "commit_transaction": 2,
+        "abort_transaction": 3,
+    },
+    "with returns": {"raise_the_level": 2, "reject_for_now": 5, "time_passes": 2},
+    "with moves and late words": {"raise_the_level": 2, "move": 4, "acknowledge_by_guess": 6},
+}
+
+
+@pytest.mark.parametrize("claims", [False, True], ids=["equal", "claiming"])
+@pytest.mark.parametrize("story", STORIES)
+@given(seed=st.integers(0, 1 << 32))
+def test_each_gets_what_it_wants_in_order(story: str, claims: bool, seed: int) -> None:
+    """
+    M3, M4, M6, M7 and M10: what a selector rejects never comes, what it wants comes in order and
+    does not stay, whoever comes and goes, and whatever else happens.
+    """
+    random = Random(seed)
+    machine = SelectorMachine()
+    weights = SELECTING | STORIES[story]
+    for step in range(120):
+        (name,) = random.choices(list(weights), list(weights.values()))
+        if is_possible(machine, name):
+            if name == "browse":
+                machine.browse(random.choice(QUEUES))
+            elif name in {"deadlines_pass", "come_to_rest"}:
+                getattr(machine, name)()
+            elif name == "subscribe":
+                claim = random.choice(CLAIMS) if claims else NO_CLAIM
+                said = arguments(name, random)
+                machine.subscribe(**said, claim=claim, selector=random.choice(SELECTORS))
+            else:
+                getattr(machine, name)(**arguments(name, random))
+        if step % 8 == 0:
+            machine.check()
+    machine.come_to_rest()
+    machine.check()
+    machine.teardown()
