@@ -12,7 +12,6 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 import struct
 from array import array
 from collections.abc import Callable, Iterator
@@ -30,7 +29,6 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     ForgetProducerRecord,
     FormatRecord,
-    HoldLoss,
     HoldRecord,
     MessageRecord,
     MoveRecord,
@@ -43,7 +41,9 @@ from holdfast.model.records import (
     ReturnedRecord,
 )
 from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts, encode_facts
+from holdfast.store.hold_codec import FLAG_TIMED, decode_hold, decode_timed_hold, encode_hold
 from holdfast.store.move_codec import decode_move, encode_move
+from holdfast.store.policy_codec import decode_policy, encode_policy
 from holdfast.store.runs import decode_runs, encode_runs
 
 MESSAGE: Final = 16
@@ -89,9 +89,6 @@ PLAIN_FLAGS: Final = FLAG_REWRITTEN | FLAG_PRODUCER
 MESSAGE_FLAGS: Final = PLAIN_FLAGS | FACT_FLAGS
 """All that a message may have."""
 
-FLAG_TIMED: Final = 1
-"""Of a hold: it says how old it may become. Those of earlier versions do not."""
-
 _MESSAGE_PAYLOAD = struct.Struct("<IQHHIQ")
 """queue number, sequence, redelivery count, producer id length, headers length, stored at."""
 _MESSAGE_WHOLE = struct.Struct("<BHBIIQHHIQ")
@@ -100,11 +97,6 @@ _SEQUENCE = struct.Struct("<Q")
 _PRODUCER_STATE = struct.Struct("<QQ")
 _QUEUE_STATE = struct.Struct("<IQQ")
 _NUMBER_AND_SEQUENCE = struct.Struct("<IQ")
-_HOLD_STATE = struct.Struct("<QQQ")
-_HOLD_TIMES = struct.Struct("<IBQ")
-"""expiry in seconds, why entries were lost, when the reader was last heard of."""
-_POLICY_STATE = struct.Struct("<QH")
-"""revision, length of the pattern."""
 _RETURNED_STATE = struct.Struct("<IBQ")
 """queue number, why, when they are due; runs of sequences follow."""
 _NUMBER = struct.Struct("<I")
@@ -174,7 +166,7 @@ def decode_records(body: memoryview | bytes, *, with_content: bool = True) -> It
                 f"record of unknown type {kind} at byte {start:,} of its entry"
             )
         if flags == FLAG_TIMED and kind == HOLD:
-            decoder = _decode_timed_hold
+            decoder = decode_timed_hold
         elif flags:
             raise _unknown_flags(TYPE_NAMES[kind], flags, start)
         try:
@@ -301,12 +293,7 @@ def _encode_acknowledge(record: AcknowledgeRecord | DeadLetterRecord, append: _A
 
 
 def _encode_hold(record: HoldRecord, append: _Append) -> None:
-    state = _HOLD_STATE.pack(record.index, record.bytes_max, record.lost_through)
-    flags = 0
-    if record.expiry_seconds or record.loss or record.renewed_at:
-        flags = FLAG_TIMED
-        state += _HOLD_TIMES.pack(record.expiry_seconds, record.loss, record.renewed_at)
-    payload = state + record.name.encode()
+    flags, payload = encode_hold(record)
     append(RECORD_HEADER.pack(HOLD, flags, 0, len(payload)))
     append(payload)
 
@@ -351,9 +338,7 @@ def _encode_format(record: FormatRecord, append: _Append) -> None:
 
 
 def _encode_policy(record: PolicyRecord, append: _Append) -> None:
-    pattern = record.pattern.encode()
-    state = _POLICY_STATE.pack(record.revision, len(pattern))
-    _framed(POLICY, state + pattern + record.values.encode(), append)
+    _framed(POLICY, encode_policy(record), append)
 
 
 def _encode_returned(record: ReturnedRecord, append: _Append) -> None:
@@ -401,26 +386,6 @@ def _decode_dead_letter(payload: bytes) -> DeadLetterRecord:
     return DeadLetterRecord(settled.queue_number, settled.sequences)
 
 
-def _decode_hold(payload: bytes) -> HoldRecord:
-    index, bytes_max, lost_through = _HOLD_STATE.unpack_from(payload)
-    return HoldRecord(payload[_HOLD_STATE.size :].decode(), index, bytes_max, lost_through)
-
-
-def _decode_timed_hold(payload: bytes) -> HoldRecord:
-    name = _HOLD_STATE.size + _HOLD_TIMES.size
-    index, bytes_max, lost_through = _HOLD_STATE.unpack_from(payload)
-    expiry, loss, renewed_at = _HOLD_TIMES.unpack_from(payload, _HOLD_STATE.size)
-    return HoldRecord(
-        payload[name:].decode(),
-        index,
-        bytes_max,
-        lost_through,
-        expiry_seconds=expiry,
-        renewed_at=renewed_at,
-        loss=HoldLoss(loss),
-    )
-
-
 def _decode_queue(payload: bytes) -> QueueRecord:
     number, next_sequence, mark = _QUEUE_STATE.unpack_from(payload)
     return QueueRecord(number, payload[_QUEUE_STATE.size :].decode(), next_sequence, mark)
@@ -431,31 +396,10 @@ def _decode_producer(payload: bytes) -> ProducerRecord:
     return ProducerRecord(payload[_PRODUCER_STATE.size :].decode(), sequence, used_at)
 
 
-def _decode_policy(payload: bytes) -> PolicyRecord:
-    revision, length = _POLICY_STATE.unpack_from(payload)
-    end = _POLICY_STATE.size + length
-    if end > len(payload):
-        raise ValueError("its pattern is cut off")
-    pattern, values = payload[_POLICY_STATE.size : end].decode(), payload[end:].decode()
-    if not pattern and (values or not revision):
-        raise ValueError("it has no pattern")
-    if values and not is_json_object(values):
-        raise ValueError("its values are no object in JSON")
-    return PolicyRecord(pattern, values, revision)
-
-
 def _decode_returned(payload: bytes) -> ReturnedRecord:
     number, cause, due_ms = _RETURNED_STATE.unpack_from(payload)
     sequences = decode_runs(payload[_RETURNED_STATE.size :], SEQUENCES_MAX)
     return ReturnedRecord(number, ReturnCause(cause), sequences, due_ms)
-
-
-def is_json_object(text: str) -> bool:
-    """Whether a text is an object in JSON."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
@@ -469,9 +413,9 @@ _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     COUNTERS: lambda payload: CountersRecord(_NUMBER.unpack(payload)[0]),
     CLEANED: lambda payload: CleanedRecord(_SEQUENCE.unpack(payload)[0]),
     DEAD_LETTER: _decode_dead_letter,
-    HOLD: _decode_hold,
+    HOLD: decode_hold,
     FORMAT: lambda payload: FormatRecord(_NUMBER.unpack(payload)[0]),
-    POLICY: _decode_policy,
+    POLICY: decode_policy,
     RETURNED: _decode_returned,
     MOVE: decode_move,
 }

@@ -28,9 +28,9 @@ from holdfast.model.facts import MessageFacts, Origin, Place
 from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.fact_places import find_facts, structures
 from holdfast.store.fact_blocks import FACT_FLAGS, PLACES, decode_facts
+from holdfast.store.hold_codec import FLAG_TIMED
 from holdfast.store.record_codec import (
     FLAG_PRODUCER,
-    FLAG_TIMED,
     HOLD,
     MESSAGE,
     MESSAGE_FLAGS,
