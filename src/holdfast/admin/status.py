@@ -398,6 +398,14 @@ class QueueStatus:
     enqueued: int = 0
     acknowledged: int = 0
     redelivered: int = 0
+    selectors: int = 0
+    """Different ones of its consumers."""
+
+    parked: int = 0
+    """Of `messages`: wait for consumers who want them and have no room, where some select."""
+
+    is_parked_full: bool = False
+    """So many are parked that nothing more is looked at until some of them are taken."""
 
 
 class QueueDepth(NamedTuple):

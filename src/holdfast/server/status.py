@@ -256,6 +256,7 @@ def _unacknowledged(queue: Queue) -> Generator[None, None, int]:
 def queue_status(lasting: LastingQueue, queue: Queue | None) -> Iterator[QueueStatus | None]:
     """What is known of one queue; consumers only on the leader. None is a step of a long look."""
     index = lasting.index
+    sifting = None if queue is None else queue.sifting
     yield QueueStatus(
         name=lasting.name,
         number=lasting.number,
@@ -266,6 +267,9 @@ def queue_status(lasting: LastingQueue, queue: Queue | None) -> Iterator[QueueSt
         enqueued=lasting.enqueued_total,
         acknowledged=lasting.acknowledged_total,
         redelivered=queue.redelivered_total if queue else 0,
+        selectors=0 if sifting is None else sifting.selector_count,
+        parked=0 if sifting is None else sifting.parked_count,
+        is_parked_full=sifting is not None and sifting.is_full,
     )
 
 

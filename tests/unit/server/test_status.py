@@ -42,6 +42,21 @@ def test_a_queue_counts_what_is_stored_and_what_is_only_in_memory() -> None:
     assert (status.consumers, status.unacknowledged) == (0, 0)
 
 
+def test_a_queue_tells_what_waits_for_consumers_who_select() -> None:
+    """
+    Nobody else could say why messages stand there while consumers have room.
+    """
+    queue = served(7, "orders")
+    (before,) = queue_status(queue.lasting, queue)
+    sifting = SimpleNamespace(selector_count=2, parked_count=3, is_full=True)
+    queue.sifting = sifting  # type: ignore[assignment]
+    (status,) = queue_status(queue.lasting, queue)
+    assert before is not None
+    assert (before.selectors, before.parked, before.is_parked_full) == (0, 0, False)
+    assert status is not None
+    assert (status.selectors, status.parked, status.is_parked_full) == (2, 3, True)
+
+
 def test_very_many_consumers_are_looked_at_some_at_a_time() -> None:
     """
     There may be 200,000 on one queue: what they hold was summed up in one turn.

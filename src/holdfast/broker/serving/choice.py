@@ -90,8 +90,20 @@ class KeepsGroups(Protocol):
         """Note that messages come again, later."""
 
 
-class Forgets(Protocol):
-    """Whoever knows single messages of a queue, beside its custody."""
+class Sifts(Protocol):
+    """Whoever looks at each message of a queue, who wants it."""
+
+    @property
+    def selector_count(self) -> int:
+        """How many different selectors its consumers have."""
+
+    @property
+    def parked_count(self) -> int:
+        """So many messages wait for those who want them."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is looked at until some of those are taken."""
 
     def forget(self, keys: Collection[int]) -> None:
         """Forget what is gone for good."""

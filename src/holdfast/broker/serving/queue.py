@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.returns import NEVER, Returned
-from holdfast.broker.serving.choice import Choice, Forgets, KeepsGroups
+from holdfast.broker.serving.choice import Choice, KeepsGroups, Sifts
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.custody import Custody
 from holdfast.broker.serving.effective import Effective
@@ -137,7 +137,7 @@ class Queue:
         """Whether messages of groups came here that are in memory only."""
         self.grouping: KeepsGroups | None = None
         """Who has each group; None where nobody asked for any yet."""
-        self.sifting: Forgets | None = None
+        self.sifting: Sifts | None = None
         """Looks at each message, who wants it; None: nobody has said what he wants."""
         self._custody: Custody | None = None
         self._choice: Choice | None = None

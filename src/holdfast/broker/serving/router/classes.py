@@ -152,6 +152,11 @@ class Classes:
     def __len__(self) -> int:
         return len(self._by_key)
 
+    @property
+    def has_equal(self) -> bool:
+        """Whether somebody wants everything."""
+        return None in self._by_key
+
     def of(self, consumer: Consumer) -> ConsumerClass:
         """Give the class of an open consumer that has come."""
         selector = consumer.selector

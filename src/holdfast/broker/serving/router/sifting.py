@@ -160,6 +160,21 @@ class Sifting(Plain):
         return True
 
     @property
+    def selector_count(self) -> int:
+        """How many different selectors its consumers have."""
+        return len(self.classes) - self.classes.has_equal
+
+    @property
+    def parked_count(self) -> int:
+        """So many messages wait for those who want them."""
+        return self.kept.parked.count
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is looked at until some of those are taken."""
+        return self.kept.parked.is_full
+
+    @property
     def has_ready(self) -> bool:
         """Whether there may be a consumer with room."""
         return bool(self._turns.ready)
@@ -205,8 +220,9 @@ class Sifting(Plain):
             return None
         if self._turns.hungry:
             return self._feed(self._first_hungry(), settle, step)
-        key = 0
-        if not (self._looks_back and self._turns.behind) and self._may_look_on:
+        key, turns = 0, self._turns
+        is_anybody_free = len(turns.blocked) < len(turns.ready)
+        if is_anybody_free and not (self.is_full or (self._looks_back and turns.behind)):
             key = self.next_key()
         self._looks_back = bool(key)
         if key:
@@ -216,12 +232,6 @@ class Sifting(Plain):
         else:
             return True
         return None
-
-    @property
-    def _may_look_on(self) -> bool:
-        if self.kept.parked.is_full:
-            return False
-        return len(self._turns.blocked) < len(self._turns.ready)
 
     def _look_at(self, key: int) -> None:
         """Look at a message that is come by for the first time; what rests is put aside."""

@@ -194,7 +194,10 @@ def test_at_the_limit_nothing_more_is_looked_at(desk, new_client) -> None:
     subscribe(desk, other, "b")
     sifting(desk).kept.parked.count_max = 3
     send(desk, *"aaaaab")
-    assert (other.keys, sifting(desk).kept.parked.is_full) == ([], True)
+    subscribe(desk, new_client(), None)
+    found = sifting(desk)
+    assert (other.keys, found.is_full, found.parked_count, found.selector_count) == ([], True, 3, 2)
+    desk.broker.unsubscribe([*desk.queue().subscriptions][-1])
     for key in (1, 2):
         desk.broker.acknowledge(consumer, key, client, None)
         desk.turn()
