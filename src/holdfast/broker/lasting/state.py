@@ -23,6 +23,13 @@ from holdfast.broker.lasting.policies import Policies
 from holdfast.broker.lasting.producer_map import ProducerMap
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.lasting.queue_records import (
+    Planning,
+    apply_delete_queue,
+    apply_dispatch_mark,
+    apply_purge,
+    apply_queue,
+)
 from holdfast.broker.lasting.returns import COUNT_MAX, NEVER, Returned
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.format_level import FIRST_LEVEL, require_known
@@ -56,13 +63,6 @@ class Written(Protocol):
 
     def ahead_of(self, records: Iterable[Record]) -> Iterable[Record]:
         """Give the records one by one, with what each will change written down before."""
-
-
-class Planning(Protocol):
-    """The leader, which has made the lasting half of a queue that it declares."""
-
-    def planned(self, number: int) -> LastingQueue | None:
-        """Give the lasting half of a queue whose declaration is applied now, if it is ours."""
 
 
 class BrokerState:
@@ -104,10 +104,10 @@ class BrokerState:
             AcknowledgeRecord: self._apply_acknowledge,
             DeadLetterRecord: self._apply_acknowledge,
             HoldRecord: self._apply_hold,
-            QueueRecord: self._apply_queue,
-            DispatchMarkRecord: self._apply_dispatch_mark,
-            PurgeRecord: self._apply_purge,
-            DeleteQueueRecord: self._apply_delete_queue,
+            QueueRecord: partial(apply_queue, self),
+            DispatchMarkRecord: partial(apply_dispatch_mark, self),
+            PurgeRecord: partial(apply_purge, self),
+            DeleteQueueRecord: partial(apply_delete_queue, self),
             ProducerRecord: self._apply_producer,
             ForgetProducerRecord: self._apply_forget_producer,
             CountersRecord: self._apply_counters,
@@ -327,63 +327,16 @@ class BrokerState:
         self._live_count -= count
         self._live_bytes -= before[1] - queue.index.live_bytes
 
-    def _apply_queue(self, record: QueueRecord, number: int) -> None:
-        queue = self.queues.get(record.queue_number)
-        if queue is None:
-            if self.planning is not None:
-                queue = self.planning.planned(record.queue_number)
-            if queue is None:
-                queue = LastingQueue(record.queue_number, record.name)
-            self.queues[record.queue_number] = queue
-        queue.name = record.name
-        queue.is_declared = True
-        queue.home = number
-        queue.next_sequence = max(queue.next_sequence, record.next_sequence)
-        # Also where it only says again what was so: who has but the rest of the log must agree.
-        queue.numbered_term = self.term
-        queue.dispatch_mark = max(queue.dispatch_mark, record.dispatch_mark)
-        self.by_name[record.name] = queue
-        if record.queue_number >= self.next_queue_number:
-            self.next_queue_number = record.queue_number + 1
-            self.counters_home = number
+    def note_number(self, number: int, home: int) -> None:
+        """Note that a number is taken: none up to it is given again."""
+        if number >= self.next_queue_number:
+            self.next_queue_number = number + 1
+            self.counters_home = home
 
-    def _apply_dispatch_mark(self, record: DispatchMarkRecord, _number: int) -> None:
-        queue = self.queues.get(record.queue_number)
-        if queue is not None and record.mark > queue.dispatch_mark:
-            queue.dispatch_mark = record.mark
-            if queue.listener is not None:
-                queue.listener.mark_moved()
-
-    def _apply_purge(self, record: PurgeRecord, _number: int) -> None:
-        queue = self.queues.get(record.queue_number)
-        if queue is None:
-            return
-        self.settled(queue, self._empty(queue, record.through_sequence))
-        if queue.listener is not None:
-            queue.listener.purged()
-
-    def _empty(self, queue: LastingQueue, through: int) -> tuple[int, int]:
-        """
-        Take what stands up to a sequence off a queue, all at once; it is let go of in steps.
-
-        Gives how many messages and bytes lived before.
-        """
-        index = queue.index
-        before = index.live_count, index.live_bytes
-        self.discards.add(index.detach_through(through))
-        return before
-
-    def _apply_delete_queue(self, record: DeleteQueueRecord, _number: int) -> None:
-        queue = self.queues.pop(record.queue_number, None)
-        if queue is None:
-            return
-        count, size = self._empty(queue, queue.index.last())
+    def forgotten(self, count: int, size: int) -> None:
+        """Count what lives no more, and was not settled."""
         self._live_count -= count
         self._live_bytes -= size
-        if self.by_name.get(queue.name) is queue:
-            del self.by_name[queue.name]
-        if queue.listener is not None:
-            queue.listener.deleted()
 
     def _apply_producer(self, record: ProducerRecord, number: int) -> None:
         used_at = record.used_at or self.timestamp
