@@ -34,7 +34,10 @@ PATIENCE_SECONDS_MIN = 3.0
 OUTAGE_LOOK_SECONDS = 0.1
 
 OF_THE_DELIVERY = frozenset(
-    {"ack", "destination", "message-id", "redelivered", "subscription", "JMSXDeliveryCount"}
+    {
+        *("ack", "destination", "message-id", "redelivered", "subscription", "JMSXDeliveryCount"),
+        "JMSXGroupFirstForConsumer",
+    }
 )
 """Headers that stand in the document beside the message's own, or concern nobody else."""
 

@@ -48,6 +48,10 @@ Passcode = Annotated[
 Header = Annotated[
     list[str] | None, typer.Option("--header", "-H", metavar="NAME:VALUE", help="May be repeated.")
 ]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", metavar="NAME", help="One consumer gets all of it, in order."),
+]
 Rate = Annotated[
     float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
 ]
@@ -141,6 +145,7 @@ def send(
         ),
     ] = None,
     header: Header = None,
+    group: Group = None,
     non_persistent: Annotated[
         bool, typer.Option("--non-persistent", help="May be lost when a broker dies.")
     ] = False,
@@ -159,7 +164,7 @@ def send(
     sending = Sending(
         destination,
         Bodies(body, file or [], is_by_line=lines, count=count),
-        headers=parse_headers(header),
+        headers=parse_headers(header) | ({"JMSXGroupID": group} if group else {}),
         is_persistent=not non_persistent,
         window=window,
         rate=rate,

@@ -90,6 +90,14 @@ def test_a_body_from_the_command_line_is_sent(shell: Shell) -> None:
     assert shell.broker.sends[1].block.headers["persistent"] == "false"
 
 
+def test_a_message_is_sent_in_a_group(shell: Shell) -> None:
+    """As the header that everybody knows it by."""
+    shell.run("send", "q", "hello", "--group", "orders of ann")
+    assert shell.broker.sends[0].block.headers["JMSXGroupID"] == "orders of ann"
+    shell.run("send", "q", "hello")
+    assert "JMSXGroupID" not in shell.broker.sends[1].block.headers
+
+
 def test_standard_input_is_one_body_or_one_per_line(shell: Shell) -> None:
     """Whole, with its line ends; or --lines, without them, the last may lack its own."""
     shell.run("send", "q", stdin=b"one\ntwo\n")
