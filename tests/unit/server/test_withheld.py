@@ -269,3 +269,30 @@ def test_who_looks_through_a_queue_gets_the_next_one(node, send, subscribe) -> N
     node.connect(subscribe)
     node.settle()
     assert node.conductor.counters.damaged == 0
+
+
+def test_a_damaged_message_is_looked_at_again_by_who_selects(node, send) -> None:
+    """
+    Nobody knows who wants it before it can be read; others behind it go on meanwhile.
+    """
+    for body in (b"first", b"second"):
+        node.connect(send(body))
+        node.settle()
+    queue = node.broker.queue("q")
+    queue.leadership.flow.forget(queue.cache, [1, 2])
+    node.store.damaged = {1}
+    consumer = node.connect(
+        b"SUBSCRIBE\nid:1\ndestination:/queue/q\nselector:AMQSize > 0\n\n\0",
+    )
+    node.settle()
+    withheld = node.conductor.withheld
+    assert len(withheld) == 1
+    written = consumer.transport.take()
+    assert b"\n\nsecond\0" in written
+    assert b"\n\nfirst\0" not in written
+    node.store.damaged.clear()
+    withheld.offer_again(node.clock.now)
+    node.settle()
+    assert b"\n\nfirst\0" in consumer.transport.take()
+    # Nothing that was only looked at counts as delivered.
+    assert node.conductor.counters.deliveries == 2
