@@ -121,3 +121,25 @@ def test_who_takes_nothing_any_more_keeps_nothing() -> None:
     assert gone.first() is None
     assert len(idle._notes) < 100
     assert idle.first() is None
+
+
+def test_a_bucket_can_have_other_takers_than_before() -> None:
+    """Who took from it finds nothing there any more; others find its first."""
+    one, other = Heads(), Heads()
+    takers = [one]
+    parked = Parked(lambda _bucket: takers)
+    for key in (5, 3):
+        parked.put("b", key, key)
+    takers[:] = [other]
+    assert one.first() is not None
+    assert other.first() is None
+    parked.ask_again("b")
+    parked.ask_again("nothing stands there")
+    assert one.first() is None
+    found = other.first()
+    assert found is not None
+    assert found.key == 3
+    parked.put("b", 1, 1)
+    found = other.first()
+    assert found is not None
+    assert found.key == 1
