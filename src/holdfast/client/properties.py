@@ -94,6 +94,11 @@ class MessageProperties:
         return _whole(self.headers.get("JMSXGroupSeq"))
 
     @property
+    def is_first_of_group(self: Content) -> bool:
+        """Whether what was kept of its group is to be forgotten: others may have had it."""
+        return self.headers.get("JMSXGroupFirstForConsumer") == "true"
+
+    @property
     def priority(self: Content) -> int:
         """From 0 to 9; 4 if the producer told none."""
         priority = _whole(self.headers.get("priority"))

@@ -30,6 +30,7 @@ def test_all_that_a_producer_can_say() -> None:
         expires="1700000001000",
         persistent="true",
         redelivered="true",
+        JMSXGroupFirstForConsumer="true",
     )
 
     assert (message.correlation_id, message.reply_to) == ("c1", "/temp-queue/me")
@@ -38,6 +39,7 @@ def test_all_that_a_producer_can_say() -> None:
     assert message.sent_at == datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
     assert message.expires_at == datetime(2023, 11, 14, 22, 13, 21, tzinfo=UTC)
     assert (message.persistent, message.redelivered) == (True, True)
+    assert message.is_first_of_group
 
 
 def test_what_is_not_said_is_none() -> None:
