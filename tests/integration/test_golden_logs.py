@@ -6,7 +6,8 @@ Data directories of every level of the log's format are read for ever, by whatev
 of most other records. `node-of-level-2` is the last version's before policies, with its checkpoint;
 `log-format-3` has policies of each kind. `node-of-level-3` is the last version's before returns,
 with its checkpoint; `log-format-4` has returns of each kind, `log-format-5` moves,
-`log-format-6` messages in groups. They are never written again.
+`log-format-6` messages in groups, `log-format-7` some that expire, and have. They are never written
+again.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ CHAINS = {
     "log-format-4": "e4d3f2b7c44dd5116f232d93e4901174",
     "log-format-5": "ff9f0fb8706b43bacb268a8abfd7f93e",
     "log-format-6": "7ae62ed7e02591ce011e835635390ec7",
+    "log-format-7": "8237f4dbaa62eae9ea1bb3da9ba9c282",
 }
 LIVE = {
     "log-format-1": Counter({1: 12}),
@@ -59,20 +61,21 @@ LIVE = {
     "log-format-4": Counter({1: 5, 2: 1}),
     "log-format-5": Counter({1: 3, 2: 3, 3: 1}),
     "log-format-6": Counter({1: 2, 2: 3}),
+    "log-format-7": Counter({1: 3, 2: 3}),
 }
 """How many messages live on each queue, by its number."""
 
 MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
 MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3, "node-of-level-3": 5, "log-format-4": 9}
-MESSAGES |= {"log-format-5": 7, "log-format-6": 6}
+MESSAGES |= {"log-format-5": 7, "log-format-6": 6, "log-format-7": 7}
 DEAD = {"log-format-5": 0, "log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
 DEAD |= {"node-of-level-2": 1, "log-format-3": 1, "node-of-level-3": 1, "log-format-4": 0}
-DEAD |= {"log-format-6": 0}
+DEAD |= {"log-format-6": 0, "log-format-7": 0}
 """Message records, and those that say why they are dead letters."""
 
 LEVEL = {"log-format-5": 5, "log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
 LEVEL |= {"node-of-level-2": 2, "log-format-3": 3, "node-of-level-3": 3, "log-format-4": 4}
-LEVEL |= {"log-format-6": 6}
+LEVEL |= {"log-format-6": 6, "log-format-7": 7}
 
 RETURNED = {
     "log-format-2": {(1, 11): Returned(3, 2)},
@@ -97,6 +100,18 @@ GROUPS = {
     },
 }
 """Those that are in groups, with the hashes of these."""
+
+GROUPS |= {"log-format-7": {(1, 3): group_hash("a")}}
+EXPIRE = {
+    "log-format-2": {(1, sequence): 1_800_000_000_000 for sequence in (3, 10, 11)},
+    "log-format-7": {
+        (1, 2): 1_900_000_000_000,
+        (1, 3): 1_900_000_000_001,
+        (2, 2): 1_900_000_000_003,
+        (2, 3): 1_900_000_000_002,
+    },
+}
+"""When those expire that do."""
 
 POLICIES = {
     (False, "queue://orders", '{"queuePrefetch":7}'),
@@ -156,6 +171,13 @@ def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None
         if queue.index.group_hash(sequence)
     }
     assert in_groups == GROUPS.get(name, {})
+    expire = {
+        (number, sequence): queue.index.expires_ms(sequence)
+        for number, queue in state.queues.items()
+        for sequence in queue.index.sequences(1, 100)
+        if queue.index.expires_ms(sequence)
+    }
+    assert expire == EXPIRE.get(name, {})
 
 
 def test_store_verify_reads_it(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

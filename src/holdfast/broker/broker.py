@@ -20,6 +20,7 @@ from collections.abc import Generator
 from holdfast.broker.committing import Committing
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands, IsSpent
+from holdfast.broker.expiring import Expiring
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.moving import Moving
@@ -58,6 +59,7 @@ class Broker:
         self.flow = FlowControl(settings)
         self.publishing = Publishing(settings)
         self.policies = PolicyBook(settings, self.state)
+        self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
         self.sending = Sending(
             self.state, self.receipts, self.destinations, self.flow, self.publishing
@@ -101,16 +103,28 @@ class Broker:
             sending=self.sending,
             policies=self.policies,
         )
+        self.expiring = self._made_expiring()
         self.operating = Operating(self.receipts, self.destinations)
-        self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.finished = FinishedProducers(
             self.state, self.receipts, self.destinations, self.errands
         )
         self.is_leading = self.is_prepared = False
         """Whether `prepare` was called, and neither the lead nor the state have changed since."""
-        self.numbering = Numbering()
-        """Where each queue's numbers begin under this leader, or the last one."""
+        self.numbering = Numbering()  # Where each queue's numbers begin under the last leader here.
         self._bind()
+
+    def _made_expiring(self) -> Expiring:
+        return Expiring(
+            self.settings,
+            self.state,
+            receipts=self.receipts,
+            destinations=self.destinations,
+            routing=self.routing,
+            policies=self.policies,
+            moving=self.moving,
+            settling=self.settling,
+            returning=self.returning,
+        )
 
     def _bind(self) -> None:
         """Give what its parts do the names by which it is asked for."""
@@ -127,7 +141,7 @@ class Broker:
         self.acknowledge_identity = self.settling.acknowledge_identity
         self.hold_identity = self.settling.hold_identity
         self.put_back, self.withhold = self.settling.put_back, self.settling.withhold
-        self.give_back, self.wake = self.returning.give_back, self.returning.wake
+        self.give_back = self.returning.give_back
         self.begin, self.hold = self.committing.begin, self.committing.hold
         self.hold_for_all = self.committing.hold_for_all
         self.send_to_all = self.committing.send_to_all
@@ -161,11 +175,13 @@ class Broker:
         self.is_leading = True
         self.is_prepared = False
         self.destinations.next_queue_number = self.state.next_queue_number
+        self.expiring.lead()
 
     def follow(self) -> None:
         """Stop serving: everything that is not lasting is dropped, nothing has to be undone."""
         self.is_leading = self.is_prepared = False
         self.moving.closed_through = 0
+        self.expiring.follow()
         self.flow.forget_leadership()
         self.flow.discards.add(*self.receipts.clear(), *self.publishing.clear())
         self.destinations.end()
@@ -190,6 +206,18 @@ class Broker:
         self.receipts.released(batch)
 
     @property
+    def has_to_wake(self) -> bool:
+        """Whether something is due at some time, or expires."""
+        return bool(self.destinations.leadership.alarms) or self.expiring.has_any
+
+    def wake(self, is_spent: IsSpent = lambda: False) -> bool:
+        """Do what is due by now, as the time goes; whether more of it is."""
+        is_more_due = self.returning.wake(is_spent)
+        if self.is_leading and self.expiring.has_any:
+            is_more_due = self.expiring.step(is_spent) or is_more_due
+        return is_more_due
+
+    @property
     def has_to_dispatch(self) -> bool:
         """Whether there may be deliveries to be made."""
         publishing = self.publishing  # Asked in every turn: its parts, which costs no call.
@@ -204,7 +232,7 @@ class Broker:
 
     def dispatch(self) -> Generator[list[Delivery], None, None]:
         """Give the deliveries to be made in short steps; see `routing`."""
-        return self.routing.dispatch(self.settling.settle)
+        return self.routing.dispatch(self.settling.settle, self.expiring)
 
     @property
     def has_to_let_go(self) -> bool:

@@ -405,7 +405,7 @@ class Committing:
             for destination, headers, body, facts in publications.sends():
                 try:
                     if isinstance(destination, Topic):
-                        message = self._sending.topic_message(headers, body)
+                        message = self._sending.topic_message(headers, body, facts)
                         self._publishing.publish_later(destination, message)
                     elif not destination.is_deleted:
                         self._sending.send_transient(destination, headers, body, facts)

@@ -36,21 +36,26 @@ def as_moved(
     moved.stored_at = content.stored_at
     was = f"ID:{cluster}-{move.queue_number}-{move.source_of(sequence)}"
     origin = Origin(move.cause, move.queue_name, was)
-    moved.facts = facts_elsewhere(content.facts, origin, clears_expiry=move.clears_expiry)
+    expires_ms = move.expires_ms if move.clears_expiry else None
+    moved.facts = facts_elsewhere(content.facts, origin, expires_ms=expires_ms)
     return moved
 
 
 def facts_elsewhere(
-    before: MessageFacts | None, origin: Origin, *, clears_expiry: bool
+    before: MessageFacts | None, origin: Origin, *, expires_ms: int | None
 ) -> MessageFacts:
-    """Give the facts of a message that comes to another queue: what it is, not where it stood."""
+    """
+    Give the facts of a message that comes to another queue: what it is, not where it stood.
+
+    Args:
+        expires_ms: When it expires there; None: as before.
+    """
     facts = before or MessageFacts()
-    attributes = facts.attributes
-    if attributes is not None:
-        expires_ms = 0 if clears_expiry else attributes.expires_ms
-        attributes = attributes._replace(failures=0, expires_ms=expires_ms)
-        if attributes == Attributes():
-            attributes = None
+    attributes: Attributes | None = (facts.attributes or Attributes())._replace(failures=0)
+    if attributes is not None and expires_ms is not None:
+        attributes = attributes._replace(expires_ms=expires_ms)
+    if attributes == Attributes():
+        attributes = None
     return replace(facts, attributes=attributes, origin=origin, places=(), skips=b"", due_ms=None)
 
 

@@ -71,13 +71,20 @@ class Moving:
         cause: Cause,
         *,
         moved_at: int,
-        reason: str = "",
         is_copy: bool = False,
+        lifetime_ms: int = 0,
     ) -> None:
-        """Let stored messages of a queue, in order, stand on another one, or nowhere if None."""
+        """
+        Let stored messages of a queue, in order, stand on another one, or nowhere if None.
+
+        Args:
+            lifetime_ms: So long they may stand there, if they are dead letters; 0: for ever.
+        """
         receipts = self._receipts
-        for start in range(0, len(sequences), MOVE_COUNT_MAX):
-            some = sequences[start : start + MOVE_COUNT_MAX]
+        expires_ms = moved_at + lifetime_ms if lifetime_ms else 0
+        expiries = [_expiry_there(queue, it, cause, expires_ms) for it in sequences]
+        for start, end in _pieces(expiries):
+            some, expiry = sequences[start:end], expiries[start]
             first = 0
             if target is not None:
                 first = target.assigned_sequence
@@ -88,10 +95,10 @@ class Moving:
                 cause,
                 list(_runs(some, first)),
                 queue_name=queue.name,
-                reason=reason,
                 moved_at=moved_at,
                 is_copy=is_copy,
-                clears_expiry=cause in DEAD_LETTER_CAUSES,
+                clears_expiry=expiry is not None,
+                expires_ms=expiry or 0,
             )
             # Of one entry at once no more is moved than of one record, however short they are.
             moved_count = receipts.batch.moved_count
@@ -107,6 +114,30 @@ class Moving:
         custody = queue.custody
         for sequence in sequences:
             custody.settle_late(sequence)
+
+
+def _expiry_there(queue: Queue, sequence: int, cause: Cause, dead_ms: int) -> int | None:
+    """
+    Give when a message expires where it is moved to, 0 for never; None: as it was sent.
+
+    Dead letters have a time of their own, and what is sent back has none. What was moved before
+    has the time that it has here, which may not be the one that it was sent with.
+    """
+    if cause in DEAD_LETTER_CAUSES:
+        return dead_ms
+    if cause is Cause.RETRIED:
+        return 0
+    return queue.index.expires_ms(sequence) if queue.index.move_number(sequence) else None
+
+
+def _pieces(expiries: Sequence[int | None]) -> Iterator[tuple[int, int]]:
+    """Give from where to where neighbours have the same time, in pieces of one record each."""
+    start = 0
+    for end in range(1, len(expiries) + 1):
+        is_over = end == len(expiries) or expiries[end] != expiries[start]
+        if is_over or end - start == MOVE_COUNT_MAX:
+            yield start, end
+            start = end
 
 
 def _runs(sequences: Sequence[int], target_first: int) -> Iterator[Run]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterator
 from functools import partial
+from typing import Protocol
 
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.serving.browser import Browser, look_on
 from holdfast.broker.serving.consumer import Receiver
-from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.delivery import Delivery, Step
 from holdfast.broker.serving.dispatch import Settle, dispatch
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.publishing import Broken, Publishing
@@ -27,6 +28,16 @@ from holdfast.broker.serving.time_limits import TimeLimits
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import ReturnCause
+
+
+class Sifts(Protocol):
+    """What leaves out what has expired on its way to somebody."""
+
+    def sift(self, queue: Queue, step: Step) -> Step:
+        """Give those deliveries of a queue that have not expired; take back the others."""
+
+    def sift_topics(self, step: Step) -> Step:
+        """Give those deliveries of topics that have not expired."""
 
 
 class Routing:
@@ -172,7 +183,7 @@ class Routing:
             subscription.is_ready = True
             self._destinations.leadership.browsing.append(subscription)
 
-    def dispatch(self, settle: Settle) -> Generator[list[Delivery], None, None]:
+    def dispatch(self, settle: Settle, sieve: Sifts) -> Generator[list[Delivery], None, None]:
         """
         Give the deliveries to be made in short steps, assigning messages as each is asked for.
 
@@ -182,18 +193,20 @@ class Routing:
         """
         browsing = self._destinations.leadership.browsing
         if browsing:
-            yield self._look_on(browsing)
+            yield self._look_on(browsing, sieve)
         if self._is_queues_turn:
             self._is_queues_turn = False
-            yield from self._dispatch_queues(settle)
+            yield from self._dispatch_queues(settle, sieve)
         self._is_queues_turn = True
-        yield from self._publishing.take(self.broken)
+        publishing = self._publishing
+        for step in publishing.take(self.broken):
+            yield sieve.sift_topics(step) if publishing.mortal_count else step
         self._is_queues_turn = False
-        yield from self._dispatch_queues(settle)
+        yield from self._dispatch_queues(settle, sieve)
         while browsing:
-            yield self._look_on(browsing)
+            yield self._look_on(browsing, sieve)
 
-    def _look_on(self, browsing: deque[Subscription]) -> list[Delivery]:
+    def _look_on(self, browsing: deque[Subscription], sieve: Sifts) -> list[Delivery]:
         """Let the first of those who look through a queue have a step; he is the last then."""
         subscription = browsing.popleft()
         subscription.is_ready = False
@@ -202,13 +215,14 @@ class Routing:
         if browser is not None and not subscription.is_closed:
             try:
                 look_on(subscription, browser, step, self._settings.step_count_max)
+                step = sieve.sift(browser.queue, step)
             except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
                 self.broken.append((browser.queue, error))
                 browser.is_over = True
             self._look_on_later(subscription, browser)
         return step
 
-    def _dispatch_queues(self, settle: Settle) -> Iterator[list[Delivery]]:
+    def _dispatch_queues(self, settle: Settle, sieve: Sifts) -> Iterator[list[Delivery]]:
         touched = self._destinations.leadership.touched
         step_count = self._settings.step_count_max
         looked_at = 0
@@ -224,7 +238,8 @@ class Routing:
             if queue.grouping is None and has_groups(queue):
                 group(queue, self._policies.of(queue).sharing)
             try:
-                yield from dispatch(queue, settle, step_count, self.broken)
+                for step in dispatch(queue, settle, step_count, self.broken):
+                    yield step if queue.expiry is None else sieve.sift(queue, step)
             except GeneratorExit:
                 queue.touch()
                 raise

@@ -157,6 +157,8 @@ class Sending:
         if facts is not None:
             message = with_facts(message, facts)
             queue.has_volatile_groups |= message.group_hash != 0
+            if facts.expires_ms:
+                queue.mortal([(key, facts.expires_ms)])
         queue.transients.shelves[key >> SHELF_SHIFT][key] = message
         queue.choice.add_transient(key)
         queue.lasting.enqueued_total += 1
@@ -171,11 +173,19 @@ class Sending:
             return not destination.blocked_by and self._publishing.has_room
         return self._flow.has_room
 
-    def publish(self, topic: Topic, headers: bytes, body: bytes) -> None:
-        """Hand a message to every live subscription of a topic."""
-        self._publishing.publish(topic, self.topic_message(headers, body))
+    def publish(
+        self, topic: Topic, headers: bytes, body: bytes, facts: MessageFacts | None = None
+    ) -> None:
+        """Hand a message to every live subscription of a topic, if it has not expired by then."""
+        self._publishing.publish(topic, self.topic_message(headers, body, facts))
 
-    def topic_message(self, headers: bytes, body: bytes) -> TransientMessage:
+    def topic_message(
+        self, headers: bytes, body: bytes, facts: MessageFacts | None = None
+    ) -> TransientMessage:
         """Give a message as topics hand it out, with a key of its own."""
         self.serial += 1
-        return TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
+        message = TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
+        if facts is None:
+            return message
+        self._publishing.mortal_count += facts.expires_ms > 0
+        return with_facts(message, facts)

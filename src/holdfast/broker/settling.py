@@ -32,9 +32,16 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import UnknownDeliveryError
-from holdfast.model.facts import Cause, Origin
+from holdfast.model.facts import Cause, MessageFacts, Origin
 from holdfast.model.format_level import FACTS_LEVEL
 from holdfast.model.records import DeadLetterRecord, MessageRecord
+
+
+class _Nobody:
+    """Waits for nothing."""
+
+    def reply(self, receipt: bytes) -> None:
+        """Do nothing with it."""
 
 
 class Settling:
@@ -251,8 +258,14 @@ class Settling:
         assert target != queue.name or (key < 0 and record is None), "it goes back instead"
         if self._is_movable(queue, key):
             dead_letters = self._destinations.queue(target) if target else None
-            moved_at = self._sending.now_microseconds // 1000
-            self._moving.take(queue, dead_letters, [key], origin.cause, moved_at=moved_at)
+            self._moving.take(
+                queue,
+                dead_letters,
+                [key],
+                origin.cause,
+                moved_at=self._sending.now_microseconds // 1000,
+                lifetime_ms=self._policies.of(queue).lifetimes.dead_ms,
+            )
             self._receipts.batch.dead_letter_count += dead_letters is not None
             return
         self._store_elsewhere(queue, key, record if target else None, replier, origin)
@@ -272,17 +285,30 @@ class Settling:
             receipts.close_batch()  # Many small frames can move many large messages.
         with self._sending.all_or_nothing():
             if record is not None:
-                target = self._policies.of(queue).dead_letter_queue
-                self._send_dead_letter(target, record, replier, origin)
+                self._send_dead_letter(queue, record, replier, origin)
             if key > 0:
                 receipts.record(DeadLetterRecord(queue.number, [key]))
         receipts.batch.dead_letter_count += record is not None
         if key < 0:
             self._destinations.settle_transient(queue, key)
 
+    def store_dead(self, queue: Queue, message: TransientMessage, origin: Origin) -> None:
+        """
+        Store a non-persistent message as a dead letter.
+
+        Raises:
+            DestinationError: There are too many queues to declare the dead-letter queue.
+        """
+        receipts = self._receipts
+        if not receipts.batch.has_room(message.size, self._settings.batch_bytes_max):
+            receipts.close_batch()
+        with self._sending.all_or_nothing():
+            self._send_dead_letter(queue, message, _Nobody(), origin)
+        receipts.batch.dead_letter_count += 1
+
     def _send_dead_letter(
         self,
-        target: str,
+        queue: Queue,
         record: MessageRecord | TransientMessage,
         replier: Replier,
         origin: Origin,
@@ -291,17 +317,21 @@ class Settling:
         headers = record.headers
         if isinstance(record, TransientMessage):
             headers = once_volatile(headers)
-        dead_letters = self._destinations.queue(target)
+        policy = self._policies.of(queue)
+        dead_letters = self._destinations.queue(policy.dead_letter_queue)
         send = self._sending.send
         if self._state.format_level < FACTS_LEVEL:
-            send(dead_letters, with_origin(headers, origin), record.body, replier, None)
+            lines = with_origin(headers, MessageFacts(origin=origin))
+            send(dead_letters, lines, record.body, replier, None)
             return
         receipts = self._receipts
         place = len(receipts.batch.records)
         send(dead_letters, headers, record.body, replier, None)
         sent = receipts.batch.records[place]
         assert type(sent) is MessageRecord
-        sent.facts = facts = facts_elsewhere(record.facts, origin, clears_expiry=False)
+        lifetime_ms = policy.lifetimes.dead_ms
+        expires_ms = self._sending.now_microseconds // 1000 + lifetime_ms if lifetime_ms else 0
+        sent.facts = facts = facts_elsewhere(record.facts, origin, expires_ms=expires_ms)
         receipts.batch.size_bytes += facts.size
         receipts.uncommitted_bytes += facts.size
 

@@ -88,6 +88,25 @@ Silence = Annotated[
         " broker fail after as long, at least 3; not given, after 30.",
     ),
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0.01,
+        metavar="SECONDS",
+        help="Fail after so long without a broker or its confirmation. Not given: 30 for the"
+        " first connection, then as --uri says.",
+    ),
+]
+Expires = Annotated[
+    float | None,
+    typer.Option(
+        "--expires",
+        min=0.001,
+        metavar="SECONDS",
+        help="So long each message may wait to be delivered; then it has expired.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 
@@ -134,18 +153,10 @@ def send(
         typer.Option("--count", "-n", min=1, help="So many times; of --lines at most so many."),
     ] = None,
     rate: Rate = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            min=0.01,
-            metavar="SECONDS",
-            help="Fail after so long without a broker or its confirmation. Not given: 30 for the"
-            " first connection, then as --uri says.",
-        ),
-    ] = None,
+    timeout: Timeout = None,
     header: Header = None,
     group: Group = None,
+    expires: Expires = None,
     non_persistent: Annotated[
         bool, typer.Option("--non-persistent", help="May be lost when a broker dies.")
     ] = False,
@@ -164,7 +175,7 @@ def send(
     sending = Sending(
         destination,
         Bodies(body, file or [], is_by_line=lines, count=count),
-        headers=parse_headers(header) | ({"JMSXGroupID": group} if group else {}),
+        headers=parse_headers(header) | said_of_each(group, expires),
         is_persistent=not non_persistent,
         window=window,
         rate=rate,
@@ -259,6 +270,14 @@ def check_destination(destination: str) -> None:
     prefix, slash, _ = destination.partition("/")
     if slash and prefix in KINDS:
         raise ConfigError([f"{destination}: a slash is missing before it; write /{destination}"])
+
+
+def said_of_each(group: str | None, seconds: float | None) -> dict[str, str]:
+    """Give the headers of messages of a group, if it is one, that live so long; None: for ever."""
+    said = {"JMSXGroupID": group} if group else {}
+    if seconds is not None:
+        said["expiration"] = str(max(1, round(seconds * 1000)))
+    return said
 
 
 def parse_headers(given: list[str] | None) -> dict[str, str]:

@@ -5,8 +5,9 @@ The leader takes them once, when the message is sent; whoever applies the record
 never the headers. Each is there only where it is set, and so are its bytes in the log: a message of
 which nothing is to be known has none. `store.fact_blocks` turns them into bytes and back.
 
-Today's broker sets `origin` and, of the attributes, `group_hash`. The others have their place in
-the log, so that tools and readers of this version understand what a later one writes.
+Today's broker sets `origin` and, of the attributes, `expires_ms` and `group_hash`. The others have
+their place in the log, so that tools and readers of this version understand what a later one
+writes.
 """
 
 from __future__ import annotations
@@ -99,8 +100,11 @@ class Cause(IntEnum):
     LOST = 7
     """It was alone with consumers whose connections were lost, too often."""
 
+    EXPIRED = 8
+    """Its time was over before anybody got it."""
 
-DEAD_LETTER_CAUSES = frozenset({Cause.REJECTED, Cause.EXHAUSTED, Cause.LOST})
+
+DEAD_LETTER_CAUSES = frozenset({Cause.REJECTED, Cause.EXHAUSTED, Cause.LOST, Cause.EXPIRED})
 """Those that make a message a dead letter."""
 
 
@@ -132,6 +136,11 @@ class MessageFacts:
     form: Form | None = None
     hops: Hops | None = None
     origin: Origin | None = None
+
+    @property
+    def expires_ms(self) -> int:
+        """When it expires, in milliseconds since the epoch; 0: never."""
+        return 0 if self.attributes is None else self.attributes.expires_ms
 
     @property
     def size(self) -> int:

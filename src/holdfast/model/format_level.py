@@ -8,7 +8,8 @@ on there is no way back: a version that knows less refuses the log.
 
 Level 1: what the first versions wrote. Level 2: messages with facts, see `model.facts`. Level 3:
 policies, see `model.policies`. Level 4: what came back to its queue is counted. Level 5: messages
-are moved by one record, without their bytes. Level 6: messages are in groups.
+are moved by one record, without their bytes. Level 6: messages are in groups. Level 7:
+messages expire.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ MOVES_LEVEL: Final = 5
 GROUPS_LEVEL: Final = 6
 """From here on messages say of which group they are, and every node knows it of each."""
 
-NEWEST_LEVEL: Final = 6
+EXPIRY_LEVEL: Final = 7
+"""From here on messages expire: the log says when, and that they have."""
+
+NEWEST_LEVEL: Final = 7
 
 
 def require_known(reached: int, known: int, what: str) -> None:

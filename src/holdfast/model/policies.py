@@ -37,6 +37,7 @@ PREFETCH_MAX: Final = 65_535
 _NAME_PART_BYTES_MAX: Final = 256
 AWAITED_MAX: Final = 10_000
 DELIVERY_SECONDS_MAX: Final = 7 * 24 * 3600
+LIFETIME_MS_MAX: Final = 366 * 24 * 3600 * 1000
 
 Value = str | int | float
 
@@ -87,7 +88,7 @@ _REDELIVERY: Final = Redelivery()
 FALSE: Final = "false"
 TRUE: Final = "true"
 _NUMBERS_END: Final = 1e9
-_SIGNED: Final = re.compile(r"(-?)(\d{1,9})", re.ASCII)
+_SIGNED: Final = re.compile(r"(-?)(\d{1,12})", re.ASCII)
 _DECIMAL: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 
 _WRITTEN: Final = ("queue://", "topic://", "/queue/", "/topic/", "/temp-")
@@ -151,6 +152,52 @@ OPTIONS: Final = {
             meaning="whether rejected messages go there that are not persistent; they are stored",
             choices=(FALSE, TRUE),
             default=FALSE,
+        ),
+        PolicyOption(
+            name="processExpired",
+            kind=Kind.QUEUE,
+            meaning="whether what expires is a dead letter; else it is nowhere any more",
+            choices=(FALSE, TRUE),
+            default=TRUE,
+        ),
+        PolicyOption(
+            name="expiration",
+            kind=Kind.QUEUE,
+            meaning="milliseconds that dead letters of the queue may stand where they are; 0: for"
+            " ever",
+            allowed=Allowed(0, LIFETIME_MS_MAX),
+            default=0,
+        ),
+        PolicyOption(
+            name="zeroExpirationOverride",
+            kind=Kind.QUEUE,
+            meaning="milliseconds after which messages expire that say nothing of it; 0: never",
+            allowed=Allowed(0, LIFETIME_MS_MAX),
+            default=0,
+        ),
+        PolicyOption(
+            name="ttlCeiling",
+            kind=Kind.QUEUE,
+            meaning="most milliseconds that a message lives of which it is said how long; 0:"
+            " without a limit",
+            allowed=Allowed(0, LIFETIME_MS_MAX),
+            default=0,
+        ),
+        PolicyOption(
+            name="futureOnly",
+            kind=Kind.QUEUE,
+            meaning="whether a lifetime counts from when the message came, if that is later by its"
+            " sender's clock, and none is cut",
+            choices=(FALSE, TRUE),
+            default=FALSE,
+        ),
+        PolicyOption(
+            name="expireMessagesPeriod",
+            kind=Kind.QUEUE,
+            meaning="milliseconds; 0: what has expired is taken off only as it would be delivered,"
+            " else at once, whatever the number",
+            allowed=Allowed(0, DELAY_MS_MAX),
+            default=30_000,
         ),
         PolicyOption(
             name="maximumRedeliveries",

@@ -337,6 +337,7 @@ class MoveRecord:
     __slots__ = (
         "cause",
         "clears_expiry",
+        "expires_ms",
         "is_copy",
         "moved_at",
         "queue_name",
@@ -358,6 +359,7 @@ class MoveRecord:
         moved_at: int = 0,
         is_copy: bool = False,
         clears_expiry: bool = False,
+        expires_ms: int = 0,
     ) -> None:
         self.queue_number = queue_number
         self.target_number = target_number
@@ -372,7 +374,10 @@ class MoveRecord:
         self.is_copy = is_copy
         """They stay where they are as well."""
         self.clears_expiry = clears_expiry
-        """On the other queue they never expire, whatever was said before."""
+        """On the other queue what was said before of when they expire does not count."""
+        self.expires_ms = expires_ms
+        """Where it does not, they expire there at this time, in milliseconds since the epoch; 0:
+        never."""
 
     @property
     def count(self) -> int:

@@ -57,8 +57,6 @@ UNBUILT: Final = frozenset(
         "destinationPerDurableSubscriber",
         "dispatchPolicy",
         "durableTopicPrefetch",
-        "expiration",
-        "expireMessagesPeriod",
         "gcInactiveDestinations",
         "gcWithNetworkConsumers",
         "inactiveTimeoutBeforeGC",
@@ -77,7 +75,6 @@ UNBUILT: Final = frozenset(
         "pendingMessageLimitStrategy",
         "prioritizedMessages",
         "priorityWeights",
-        "processExpired",
         "producerFlowControl",
         "sendAdvisoryIfNoConsumers",
         "sendFailIfNoSpace",
@@ -88,8 +85,6 @@ UNBUILT: Final = frozenset(
         "suspectAfter",
         "topicPrefix",
         "topicSuffix",
-        "ttlCeiling",
-        "zeroExpirationOverride",
     ]
 )
 """Keys of what is still to be built; each moves up when something obeys it."""

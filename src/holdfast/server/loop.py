@@ -75,10 +75,6 @@ _APPLIED_AT_ONCE_UNSEEN = 8
 """So many records of another node's entry are looked at, whether they name many messages."""
 
 
-def _nothing(_now: float) -> None:
-    """Leave the collector of cycles to itself."""
-
-
 class Conductor:
     """One node's loop: connections, sessions, broker and store."""
 
@@ -131,7 +127,7 @@ class Conductor:
         """The rest of the committed entry that is being applied, and of what waited for it."""
         self.is_within_entry = False
         """It is applied in part: nothing is delivered."""
-        self.collect_cycles: Callable[[float], None] = _nothing
+        self.collect_cycles: Callable[[float], None] = lambda _now: None
         """What looks for cycles of objects at each tick; set by whoever has the process."""
         self.is_scheduled = False
         self.is_behind = False
@@ -253,7 +249,7 @@ class Conductor:
     def _refresh(self, now: float) -> None:
         self.context.now = now
         self.broker.sending.now_microseconds = self.clock.wall_microseconds()
-        if self.broker.destinations.leadership.alarms:
+        if self.broker.has_to_wake:
             self.budget.begin()
             if self.broker.wake(self.budget.is_spent):
                 self.schedule()
@@ -273,6 +269,7 @@ class Conductor:
             else:
                 log.error("publishing is refused", reason=refusal)
         self.context.refusal = refusal
+        self.broker.expiring.is_full = refusal is not None
 
     def _seal(self, now: float) -> None:
         """Hand the gathered batch to the store, if it is time."""
@@ -432,10 +429,12 @@ class Conductor:
         self.is_behind = False
         if not broker.has_to_dispatch:
             return
-        # The clock is read here and now: after a pause the lease must be seen to be over.
+        # The clocks are read here and now: after a pause the lease must be seen to be over, and
+        # what has expired in it is not delivered.
         now = self.clock.monotonic()
         if not self.store.may_dispatch(now):
             return
+        broker.sending.now_microseconds = self.clock.wall_microseconds()
         self.budget.begin(now)
         steps = broker.dispatch()
         for step in steps:

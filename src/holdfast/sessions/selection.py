@@ -104,8 +104,9 @@ class Selection:
     ) -> StompValues:
         """Give what a message of a queue says; which delivery of it this is, 0: the first."""
         assert message.headers is not None and message.body is not None, "it has its content"
-        origin = None if message.facts is None else message.facts.origin
-        lines = message.headers if origin is None else with_origin(message.headers, origin)
+        lines, facts = message.headers, message.facts
+        if facts is not None and facts.origin is not None:
+            lines = with_origin(lines, facts)
         identity = self.identity if key > 0 else self.volatile_identity
         said = TransientMessage(-abs(key), lines, message.body, 0, message.stored_at)
         return StompValues(said, self._destination, identity, redelivered, is_stored=key > 0)

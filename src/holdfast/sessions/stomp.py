@@ -96,6 +96,7 @@ class StompSession(ClientSession):
         """What came and is not done yet."""
         self.last_receipt: LastReceipt | None = None
         """A goodbye that waits for what is not confirmed."""
+        self.policy_change_count = 0
         self.carries_headers = False
         """Its messages are copies: what their headers wish was an affair of another broker."""
 
@@ -114,6 +115,11 @@ class StompSession(ClientSession):
         """Parse what came, or some of it: 64 KiB of SUBSCRIBEs take long."""
         # Behind a CONNECT nothing is parsed before its answer: frames are many times their bytes.
         count_max = self.step_count_max if self.is_connected else 1
+        change_count = self.holdings.broker.state.policies.change_count
+        if change_count != self.policy_change_count:
+            # What the headers of a SEND come to is kept with them, and policies have a part in it.
+            self.policy_change_count = change_count
+            self.protocol.forget_heads()
         self.protocol.receive_data(data, slow_frames_max=count_max)
         self.events = iter(self.protocol.events_received())
 

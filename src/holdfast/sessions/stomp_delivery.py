@@ -128,7 +128,7 @@ class DeliveryFormat:
             if self.groups is not None and facts.attributes is not None:
                 acknowledge += _greeting(self.groups, facts.attributes.group_hash, lines)
             if facts.origin is not None:
-                lines = with_origin(lines, facts.origin)
+                lines = with_origin(lines, facts)
         milliseconds = message.stored_at // 1000
         if milliseconds != self.milliseconds:
             self.milliseconds = milliseconds

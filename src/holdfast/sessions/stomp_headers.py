@@ -161,16 +161,13 @@ def _said(
     return f"option consumer.{option}", options.get(f"consumer.{option}")
 
 
-def require_obeyable(headers: dict[str, str], now_milliseconds: int) -> bool:
+def require_obeyable(headers: dict[str, str]) -> None:
     """
-    Check that a SEND wishes nothing that would be ignored; give whether it is to expire later.
-
-    Nothing expires yet; but many programs give every message a lifetime, so that one is told of
-    and taken.
+    Check that a SEND wishes nothing that would be ignored.
 
     Raises:
-        NotServedError: It does, or it has expired already.
-        RefusedError: Its `expires` or `priority` is no number.
+        NotServedError: It does.
+        RefusedError: Its `priority` is no number.
     """
     for name, what in _SEND_NOT_SERVED.items():
         if headers.get(name, "").strip() not in ("", "0"):
@@ -180,14 +177,6 @@ def require_obeyable(headers: dict[str, str], now_milliseconds: int) -> bool:
         raise NotServedError(
             f"priorities are not served (header 'priority'): leave it out, or send {_PRIORITY}"
         )
-    expires = headers.get("expires")
-    if expires is None:
-        return False
-    expires_at = read_number(expires.strip().encode(), "expires")
-    if 0 < expires_at <= now_milliseconds:
-        late = now_milliseconds - expires_at
-        raise NotServedError(f"the message has expired {late:,} ms ago (header 'expires')")
-    return expires_at > 0
 
 
 def read_group(headers: dict[str, str]) -> int:

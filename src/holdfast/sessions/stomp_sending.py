@@ -18,9 +18,10 @@ from holdfast.model.virtual_topics import is_virtual
 from holdfast.protocols.stomp.codec import escape
 from holdfast.protocols.stomp.frames import SendFrame
 from holdfast.sessions.client_session import ClientSession
-from holdfast.sessions.refusals import IGNORED_EXPIRY, IGNORED_GROUP
+from holdfast.sessions.refusals import IGNORED_GROUP
 from holdfast.sessions.requirements import read_producer_id
 from holdfast.sessions.stomp_headers import read_group, require_obeyable
+from holdfast.sessions.stomp_lifetimes import NOTHING, Lifetime, lifetime_of, read_lifetime
 from holdfast.sessions.target import Action, Target
 
 
@@ -40,10 +41,16 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
     written = parse_destinations(headers["destination"])
     if written[0].options:
         session.context.refusals.note_ignored(session, written[0].read_options())
-    is_to_expire = may_be_late or (not is_copy and _is_to_expire(session, headers))
+    said = NOTHING
+    if not (may_be_late or is_copy):
+        require_obeyable(headers)
+        said = read_lifetime(session, headers)
     group = group_hash(headers.get("JMSXGroupID", "")) if is_copy else read_group(headers)
     destinations = holdings.targets(session, written, Action.SEND)
-    lines = block.lines
+    lifetime = Lifetime(0, block.lines, is_constant=not may_be_late)
+    if not (may_be_late or is_copy):
+        lifetime = lifetime_of(session, said, destinations, block.lines)
+    lines = lifetime.lines
     reply_to = headers.get("reply-to", "").strip()
     if reply_to.startswith(("/temp-queue/", "/temp-topic/")):
         lines = _with_remote_reply(session, lines, parse_destination(reply_to))
@@ -59,30 +66,23 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
     is_counted = wanted and (lasting or is_for_consumers)
     if producer_id is not None and is_counted and target.transaction is None:
         target.producer_id = read_producer_id(producer_id)
-    is_settled = not is_to_expire
+    is_settled = lifetime.is_constant
+    known_group = 0
     if group and any(isinstance(each, Queue) for each in destinations):
         if session.holdings.broker.format_level_ahead >= GROUPS_LEVEL:
-            target.facts = MessageFacts(attributes=Attributes(group_hash=group))
+            known_group = group
         else:
             text = "not all nodes know message groups yet; header 'JMSXGroupID' does nothing"
             session.context.refusals.note(session, IGNORED_GROUP, text)
             is_settled = False  # They will.
+    if known_group or lifetime.expires_ms:
+        attributes = Attributes(expires_ms=lifetime.expires_ms, group_hash=known_group)
+        target.facts = MessageFacts(attributes=attributes)
     if is_settled and target.destinations is None:
-        # Else it is looked at anew: it may expire between two messages, one of many be deleted, or
-        # one more queue consume its topic.
+        # Else it is looked at anew with each message: one of many may be deleted, or one more queue
+        # consume its topic.
         block.memo = target
     return target
-
-
-def _is_to_expire(session: ClientSession, headers: dict[str, str]) -> bool:
-    """Whether a SEND has a lifetime; refuses what it wishes that would be ignored."""
-    is_to_expire = require_obeyable(
-        headers, session.holdings.broker.sending.now_microseconds // 1000
-    )
-    if is_to_expire:
-        text = "messages do not expire yet; header 'expires' is kept and does nothing"
-        session.context.refusals.note(session, IGNORED_EXPIRY, text)
-    return is_to_expire
 
 
 def _with_remote_reply(session: ClientSession, lines: bytes, reply_to: Destination) -> bytes:

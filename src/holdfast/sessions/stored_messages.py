@@ -37,5 +37,7 @@ def is_chosen(
 
 def _lines(message: MessageRecord) -> bytes:
     assert message.headers is not None, "it was read with its content"
-    origin = None if message.facts is None else message.facts.origin
-    return message.headers if origin is None else with_origin(message.headers, origin)
+    facts = message.facts
+    if facts is None or facts.origin is None:
+        return message.headers
+    return with_origin(message.headers, facts)

@@ -88,6 +88,7 @@ def one_of_each() -> list[Record]:
             moved_at=1_750_000_000_001,
             is_copy=True,
             clears_expiry=True,
+            expires_ms=1_750_000_000_002,
         ),
         CleanedRecord(1),
         DeleteQueueRecord(QUEUE),

@@ -36,7 +36,7 @@ def test_a_mistake_is_told_before_spark_starts(
     ("level", "told"),
     [
         ("1", f"a restored log begins at level {NEWEST_LEVEL}, and a node that is held back at 1"),
-        ("7", f"'7' is no level of this version; it has 1 to {NEWEST_LEVEL}"),
+        ("99", f"'99' is no level of this version; it has 1 to {NEWEST_LEVEL}"),
         ("", "--to: store is there already"),
         (str(NEWEST_LEVEL), "--to: store is there already"),
     ],

@@ -62,7 +62,7 @@ def test_what_is_done_anyway_may_be_wished(desk) -> None:
 
 def test_a_lifetime_that_has_not_ended_is_taken_and_told_of(desk) -> None:
     """
-    Half of all programs give one; nothing expires yet, and the operator learns that.
+    Half of all programs give one; before all members know it nothing expires, which is told.
     """
     told = []
     desk.context.refusals.tell = lambda _session, code, _text: told.append(code)

@@ -15,7 +15,12 @@ def test_every_cause_and_flag_comes_back() -> None:
     With names in any script, and as many messages as may be.
     """
     for cause in Cause:
-        for is_copy, clears_expiry in ((False, False), (True, False), (False, True)):
+        for is_copy, clears_expiry, expires_ms in (
+            (False, False, 0),
+            (True, False, 0),
+            (False, True, 0),
+            (False, True, 1 << 63),
+        ):
             record = MoveRecord(
                 *(1, 2, cause, [Run(1, 1 << 50, MOVE_COUNT_MAX - 1), Run(1 << 60, 9, 1)]),
                 queue_name="\u00e9\u4e16",
@@ -23,6 +28,7 @@ def test_every_cause_and_flag_comes_back() -> None:
                 moved_at=1 << 45,
                 is_copy=is_copy,
                 clears_expiry=clears_expiry,
+                expires_ms=expires_ms,
             )
             assert told_by(decode_move(encode_move(record))) == told_by(record)
 

@@ -174,6 +174,13 @@ GOLDEN = [
         ),
     ),
     (
+        MoveRecord(*(7, 8, Cause.EXPIRED, [Run(5, 9, 1)]), clears_expiry=True, expires_ms=1_000),
+        (
+            *(31, 0),
+            u32(7) + u32(8) + b"\10\6" + u64(0) + bytes(4) + u64(1_000) + u64(5) + u64(9) + u32(1),
+        ),
+    ),
+    (
         MoveRecord(
             *(7, 0, Cause.REMOVED, [Run(5, 0, 1)]),
             reason="\u00e9",
@@ -317,7 +324,7 @@ def test_nonsense_is_named(body, why) -> None:
         (MOVE_HEAD + u64(1) + u64(1) + u32(1001), "more than 1,000"),
         (MOVE_HEAD + u64(1) + u64(1) + b"\1", "iterative unpacking"),
         (MOVE_HEAD[:8] + b"\x09" + MOVE_HEAD[9:] + u64(1) + u64(1) + u32(1), "9 is not a valid"),
-        (MOVE_HEAD[:9] + b"\x04" + MOVE_HEAD[10:] + u64(1) + u64(1) + u32(1), "flags 0x04"),
+        (MOVE_HEAD[:9] + b"\x08" + MOVE_HEAD[10:] + u64(1) + u64(1) + u32(1), "flags 0x08"),
         (MOVE_HEAD[:-4] + b"\2\0\0\0q", "its texts are cut off"),
     ],
 )

@@ -318,6 +318,8 @@ class _Decoder:
         decode_columns(mask, chunk, slots, self._bytes)
         if chunk.group_hashes is not None:
             index.has_message_groups = True
+        if chunk.expires is not None:
+            index.note_expiring(number, min(filter(None, chunk.expires)))
         index.live_count += chunk.count
         index.live_bytes += sum(chunk.sizes)
 

@@ -20,9 +20,11 @@ RETURNED: Final = 2
 """How often each came back (u8), then how often it was to blame (u8)."""
 DUE: Final = 4
 """Until when each rests (u64)."""
+EXPIRES: Final = 8
+"""When each expires (u64)."""
 GROUPS: Final = 16
 """The hash of the message group of each (u32)."""
-_SIZES: Final = {MOVES: 8, RETURNED: 2, DUE: 8, GROUPS: 4}
+_SIZES: Final = {MOVES: 8, RETURNED: 2, DUE: 8, EXPIRES: 8, GROUPS: 4}
 """How many bytes each has for a slot."""
 _KNOWN: Final = sum(_SIZES)
 
@@ -32,6 +34,7 @@ def encode_columns(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
     parts = (
         _encode_moves(chunk, slots),
         _encode_returns(chunk, slots),
+        _encode_expires(chunk, slots),
         _encode_groups(chunk, slots),
     )
     return sum(mask for mask, _ in parts), b"".join(columns for _, columns in parts)
@@ -44,12 +47,19 @@ def _encode_returns(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
         return mask, columns
     attempts, failures = _picked(returns.attempts, slots), _picked(returns.failures, slots)
     if any(attempts) or any(failures):
-        mask, columns = mask | RETURNED, columns + attempts + failures
+        mask, columns = RETURNED, attempts + failures
     if returns.dues is not None:
         dues = _padded(returns.dues, slots)
         if any(dues):
             mask, columns = mask | DUE, columns + array("Q", dues).tobytes()
     return mask, columns
+
+
+def _encode_expires(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
+    if chunk.expires is None:
+        return 0, b""
+    expires = _padded(chunk.expires, slots)
+    return (EXPIRES, array("Q", expires).tobytes()) if any(expires) else (0, b"")
 
 
 def _encode_groups(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
@@ -59,16 +69,16 @@ def _encode_groups(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
     return (GROUPS, array("I", hashes).tobytes()) if any(hashes) else (0, b"")
 
 
-def _padded(values: array[int], slots: Sequence[int]) -> list[int]:
-    known = len(values)
-    return [values[slot] if slot < known else 0 for slot in slots]
-
-
 def _encode_moves(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
     if chunk.moves is None:
         return 0, b""
     moves = array("Q", [chunk.moves[slot - chunk.start] for slot in slots])
     return (MOVES, moves.tobytes()) if any(moves) else (0, b"")
+
+
+def _padded(values: array[int], slots: Sequence[int]) -> list[int]:
+    known = len(values)
+    return [values[slot] if slot < known else 0 for slot in slots]
 
 
 def _picked(values: bytearray, slots: Sequence[int]) -> bytes:
@@ -98,6 +108,10 @@ def decode_columns(
     for slot, *counts in zip(slots, attempts, failures, dues, strict=True):
         if any(counts):
             chunk.put_returned(slot, Returned(*counts))
+    if mask & EXPIRES:
+        for slot, expires_ms in zip(slots, array("Q", take(8 * count)), strict=True):
+            if expires_ms:
+                chunk.put_expires(slot, expires_ms)
     if mask & GROUPS:
         for slot, group_hash in zip(slots, array("I", take(4 * count)), strict=True):
             if group_hash:

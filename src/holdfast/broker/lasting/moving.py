@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.lasting.sequence_index import SequenceIndex
 from holdfast.model.records import MoveRecord
 
 
@@ -22,6 +23,9 @@ class Moved(Protocol):
 
     queues: dict[int, LastingQueue]
     term: int
+
+    def note_mortal(self, queue: LastingQueue, expiring: list[tuple[int, int]]) -> None:
+        """Take note that messages that live on a queue expire, each with its time."""
 
     def added(self, queue: LastingQueue, before: tuple[int, int]) -> None:
         """Count what came to a queue since so many messages and bytes lived there."""
@@ -45,6 +49,8 @@ def apply_move(state: Moved, record: MoveRecord, number: int) -> None:
         state.added(target, before)
         if target.listener is not None:
             target.listener.arrived()
+        if source is not None and (record.expires_ms or source.index.expiring):
+            state.note_mortal(target, _expiring(source.index, record, found))
     if source is None or record.is_copy:
         return
     before = source.index.live_count, source.index.live_bytes
@@ -65,6 +71,16 @@ def _living(source: LastingQueue, record: MoveRecord) -> list[tuple[int, int, in
                 size = index.size(first + place)
                 found.append((first + place, target_first + place, content, size))
     return found
+
+
+def _expiring(
+    source: SequenceIndex, record: MoveRecord, found: list[tuple[int, int, int, int]]
+) -> list[tuple[int, int]]:
+    """Give those that expire on the target, by their sequences there, with their times."""
+    if record.clears_expiry:
+        return [(each[1], record.expires_ms) for each in found if record.expires_ms]
+    both = ((each[1], source.expires_ms(each[0])) for each in found)
+    return [(sequence, expires_ms) for sequence, expires_ms in both if expires_ms]
 
 
 def _target(state: Moved, record: MoveRecord, *, is_needed: bool) -> LastingQueue | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from holdfast.broker.lasting.sequence_index import SequenceIndex
-from holdfast.model.numbering import FIRST_TERM
+from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import MessageRecord
 
 
@@ -25,6 +25,9 @@ class Listener(Protocol):
 
     def arrived(self) -> None:
         """Take note that messages were moved here, whose bytes stand further back in the log."""
+
+    def mortal(self, expiring: list[tuple[int, int]]) -> None:
+        """Take note of messages that live from now on and expire, each with its time."""
 
     def gone(self, sequences: list[int]) -> None:
         """Take note of messages that lived and do not any more."""
@@ -77,3 +80,13 @@ class LastingQueue:
         what it has in memory only, too."""
         self.listener: Listener | None = None
         """The leader's half, while there is one."""
+
+
+def flagged_through(lasting: LastingQueue, numbering: Numbering) -> int:
+    """
+    Give the last sequence that a former leader may have sent.
+
+    Numbers up to the floor of `numbering` belong to former generations of the cluster: where such a
+    message still lives, it may have been seen.
+    """
+    return min(max(lasting.dispatch_mark, numbering.floor), lasting.next_sequence - 1)

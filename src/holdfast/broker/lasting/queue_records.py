@@ -30,6 +30,7 @@ class Queues(Protocol):
 
     queues: dict[int, LastingQueue]
     by_name: dict[str, LastingQueue]
+    expiring: dict[int, LastingQueue]
     planning: Planning | None
     discards: Discards
     term: int
@@ -99,5 +100,6 @@ def apply_delete_queue(state: Queues, record: DeleteQueueRecord, _number: int) -
     state.forgotten(*_empty(state, queue, queue.index.last()))
     if state.by_name.get(queue.name) is queue:
         del state.by_name[queue.name]
+    state.expiring.pop(record.queue_number, None)
     if queue.listener is not None:
         queue.listener.deleted()

@@ -7,8 +7,9 @@ that it was sent with, and that is its record number; a fourth array, in chunks 
 says which record moved it. A chunk exists while something in it lives, so one
 old message pins one chunk, nothing more. Where there are more than a few chunks, they stand in
 groups of 512 in the same way, so the next live one is found in a few steps however far apart they
-are. What came back to the queue is counted in chunks that have such messages (`returns`), and in
-those that have any in groups stands of which each is: 4 bytes a message up to the last of these.
+are. What came back to the queue is counted in chunks that have such messages (`returns`); in those
+that have any in groups stands of which each is, 4 bytes a message up to the last of these, and when
+each expires where any does, 8 bytes.
 
 Invariants:
     A chunk's `count` is the number of its live sequences; a chunk with none is dropped.
@@ -37,7 +38,8 @@ class Chunk:
     """The arrays of up to 512 neighbouring sequences, from slot `start` to the last one put."""
 
     __slots__ = (
-        *("count", "group_hashes", "live", "moves", "record_numbers", "returns", "sizes", "start"),
+        *("count", "expires", "group_hashes", "live", "moves", "record_numbers", "returns"),
+        *("sizes", "start"),
     )
 
     def __init__(self, start: int) -> None:
@@ -52,6 +54,8 @@ class Chunk:
         """What came back of it; None, as of most, if nothing did that still lives."""
         self.group_hashes: array[int] | None = None
         """Of the message group of each, by slot, up to the last one that is in any; 0: in none."""
+        self.expires: array[int] | None = None
+        """When each expires, by slot, up to the last one of which it was said; 0: never."""
 
     def copy(self) -> Chunk:
         """Give one that is the same, and stays so."""
@@ -63,6 +67,7 @@ class Chunk:
         twin.count = self.count
         twin.returns = None if self.returns is None else self.returns.copy()
         twin.group_hashes = None if self.group_hashes is None else self.group_hashes[:]
+        twin.expires = None if self.expires is None else self.expires[:]
         return twin
 
     def put_group_hash(self, slot: int, group_hash: int) -> None:
@@ -74,6 +79,16 @@ class Chunk:
         if missing > 0:
             hashes.frombytes(bytes(4 * missing))
         hashes[slot] = group_hash
+
+    def put_expires(self, slot: int, expires_ms: int) -> None:
+        """Note when a live message expires."""
+        expires = self.expires
+        if expires is None:
+            expires = self.expires = array("Q")
+        missing = slot + 1 - len(expires)
+        if missing > 0:
+            expires.frombytes(bytes(8 * missing))
+        expires[slot] = expires_ms
 
     def put_returned(self, slot: int, returned: Returned) -> None:
         """Note what came of a live message so far."""
@@ -109,7 +124,8 @@ class SequenceIndex:
     """The live messages of one queue by sequence."""
 
     __slots__ = (
-        *("chunks", "group_numbers", "groups", "has_message_groups", "live_bytes", "live_count"),
+        *("chunks", "expiring", "group_numbers", "groups", "has_message_groups"),
+        *("live_bytes", "live_count"),
     )
 
     def __init__(self) -> None:
@@ -122,6 +138,9 @@ class SequenceIndex:
         self.live_bytes = 0
         self.has_message_groups = False
         """Whether a message that came here was in a group."""
+        self.expiring: dict[int, int] | None = None
+        """Of each chunk in which something expires, by its number, a time no later than the first
+        of it does; None, as of most, if nothing ever did."""
 
     def put(self, sequence: int, record_number: int, size: int) -> bool:
         """
@@ -221,6 +240,8 @@ class SequenceIndex:
             chunk.record_numbers[place] = 0
             if chunk.returns is not None:
                 chunk.put_returned(sequence & _MASK, NEVER)
+            if chunk.expires is not None and sequence & _MASK < len(chunk.expires):
+                chunk.expires[sequence & _MASK] = 0
             if chunk.moves is not None:
                 chunk.moves[place] = 0
             if chunk.group_hashes is not None and sequence & _MASK < len(chunk.group_hashes):
@@ -272,6 +293,28 @@ class SequenceIndex:
             self.has_message_groups = True
             self.chunks[sequence >> CHUNK_SHIFT].put_group_hash(sequence & _MASK, group_hash)
 
+    def expires_ms(self, sequence: int) -> int:
+        """Give when a live message expires, in milliseconds since the epoch; 0: never."""
+        chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
+        if chunk is None or chunk.expires is None:
+            return 0
+        slot = sequence & _MASK
+        return chunk.expires[slot] if slot < len(chunk.expires) else 0
+
+    def put_expires(self, sequence: int, expires_ms: int) -> None:
+        """Note when a live message expires; it does."""
+        number = sequence >> CHUNK_SHIFT
+        self.chunks[number].put_expires(sequence & _MASK, expires_ms)
+        self.note_expiring(number, expires_ms)
+
+    def note_expiring(self, number: int, soonest_ms: int) -> None:
+        """Note that something in a chunk expires at this time."""
+        if self.expiring is None:
+            self.expiring = {}
+        known = self.expiring.get(number)
+        if known is None or soonest_ms < known:
+            self.expiring[number] = soonest_ms
+
     def move_number(self, sequence: int) -> int:
         """Give the number of the record that moved a live sequence here; 0: none did."""
         chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
@@ -319,20 +362,26 @@ class SequenceIndex:
                 self.move_number(each),
                 self.returned(each),
                 self.group_hash(each),
+                self.expires_ms(each),
             )
             for each in self.sequences(sequence + 1, in_border)
         ]
         self.chunks, self.groups, self.group_numbers = {}, None, _NONE
+        expiring, self.expiring = self.expiring or {}, None
         self.live_count = self.live_bytes = 0
         for number in [number for number in chunks if number > border]:
             self._take_over(number, chunks.pop(number))
-        for each, record_number, size, move, returned, group_hash in split:
+            if number in expiring:
+                self.note_expiring(number, expiring[number])
+        for each, record_number, size, move, returned, group_hash, expires_ms in split:
             if move:
                 self.put_moved(each, record_number, size, move)
             else:
                 self.put(each, record_number, size)
             self.put_returned(each, returned)
             self.put_group_hash(each, group_hash)
+            if expires_ms:
+                self.put_expires(each, expires_ms)
         return chunks
 
     def _take_over(self, number: int, chunk: Chunk) -> None:
@@ -380,6 +429,8 @@ class SequenceIndex:
 
     def _drop_chunk(self, number: int) -> None:
         del self.chunks[number]
+        if self.expiring is not None:
+            self.expiring.pop(number, None)
         if self.groups is None:
             return
         group = self.groups[number >> CHUNK_SHIFT]

@@ -78,6 +78,7 @@ class BrokerState:
         "counters_home",
         "discards",
         "enqueued_total",
+        "expiring",
         "format_home",
         "format_level",
         "hold_homes",
@@ -148,6 +149,8 @@ class BrokerState:
         self.hold_homes: dict[str, int] = {}
         self.policies = Policies()
         self._live_count = self._live_bytes = 0
+        self.expiring: dict[int, LastingQueue] = {}
+        """Queues, by number, on which something expires, or did: the leader looks after them."""
         self.enqueued_total = self.acknowledged_total = 0
         """Messages over all queues, also those that are deleted since, or temporary."""
 
@@ -202,6 +205,7 @@ class BrokerState:
         sizes: list[int] = []
         grouped: list[tuple[int, int]] = []
         newest: dict[str, MessageRecord] = {}
+        expiring: list[tuple[int, int]] = []
         record: Record | None = first
         while (
             type(record) is MessageRecord
@@ -213,6 +217,8 @@ class BrokerState:
                     break
                 if group_hash := _group_of(record):
                     grouped.append((sequence, group_hash))
+                if expires_ms := record.facts.expires_ms:
+                    expiring.append((sequence, expires_ms))
             size = record.size
             producer_id = record.producer_id
             if producer_id is not None:
@@ -229,6 +235,8 @@ class BrokerState:
         queue.next_sequence = sequence
         queue.numbered_term = self.term
         self._note_added(queue, first.sequence, run, sum(sizes))
+        if expiring:
+            self.note_mortal(queue, expiring)
         for producer_id, last in newest.items():
             number = first_number + last.sequence - first.sequence
             self.producers.stored(producer_id, last.producer_sequence, number, self.timestamp)
@@ -265,6 +273,17 @@ class BrokerState:
                 queue.index.put_returned(sequence, _returned_of(record))
                 queue.index.put_group_hash(sequence, _group_of(record))
             self._note_added(queue, sequence, [record], in_log)
+            if record.facts is not None and (expires_ms := record.facts.expires_ms):
+                self.note_mortal(queue, [(sequence, expires_ms)])
+
+    def note_mortal(self, queue: LastingQueue, expiring: list[tuple[int, int]]) -> None:
+        """Take note that messages that live on a queue expire, each with its time."""
+        for sequence, expires_ms in expiring:
+            queue.index.put_expires(sequence, expires_ms)
+        if expiring:
+            self.expiring[queue.number] = queue
+            if queue.listener is not None:
+                queue.listener.mortal(expiring)
 
     def _note_added(
         self, queue: LastingQueue, first: int, records: list[MessageRecord], size: int
@@ -374,6 +393,7 @@ class BrokerState:
         queues = self.queues.values()
         self._live_count = sum(queue.index.live_count for queue in queues)
         self._live_bytes = sum(queue.index.live_bytes for queue in queues)
+        self.expiring = {queue.number: queue for queue in queues if queue.index.expiring}
         self.enqueued_total = sum(queue.enqueued_total for queue in queues)
         self.acknowledged_total = sum(queue.acknowledged_total for queue in queues)
 

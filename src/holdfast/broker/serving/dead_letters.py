@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.model.facts import Cause, Origin
+from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause, MessageFacts
 
 _ESCAPES = str.maketrans({"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"})
 """Stored header lines are escaped as in STOMP 1.2."""
@@ -22,8 +22,11 @@ _CAUSES: Final = {
     Cause.REJECTED: "rejected",
     Cause.EXHAUSTED: "rejected after the last redelivery",
     Cause.LOST: "the connections of its consumers were lost",
+    Cause.EXPIRED: "Message Expired. Expiration:%s",
 }
 _OURS = (b"original-destination:", b"original-message-id:", b"dlqDeliveryFailureCause:")
+_EXPIRES = b"expires:"
+_ORIGINAL_EXPIRATION = b"originalExpiration:"
 
 
 _VOLATILE = (b"persistent:", b"originalDeliveryMode:")
@@ -37,16 +40,44 @@ def once_volatile(headers: bytes) -> bytes:
     return kept + b"persistent:true\noriginalDeliveryMode:NON_PERSISTENT\n"
 
 
-def with_origin(headers: bytes, origin: Origin) -> bytes:
+def with_origin(headers: bytes, facts: MessageFacts) -> bytes:
     """Give the header lines that consumers of what was moved see, of those it was sent with."""
+    origin = facts.origin
+    assert origin is not None, "it was moved"
     kept = b"".join(
         line for line in headers.splitlines(keepends=True) if not line.startswith(_OURS)
     )
     said = ""
+    kept, expiration = _with_its_expiry(kept, facts)
     if origin.cause is not Cause.RETRIED:  # It is back where it was first.
         said = f"original-destination:/queue/{origin.queue.translate(_ESCAPES)}\n"
     if origin.message_id:
         said += f"original-message-id:{origin.message_id.translate(_ESCAPES)}\n"
     if origin.cause in _CAUSES:
-        said += f"dlqDeliveryFailureCause:{_CAUSES[origin.cause]}\n"
+        cause = _CAUSES[origin.cause]
+        if origin.cause is Cause.EXPIRED:
+            cause = (cause % expiration).translate(_ESCAPES)
+        said += f"dlqDeliveryFailureCause:{cause}\n"
     return kept + said.encode()
+
+
+def _with_its_expiry(headers: bytes, facts: MessageFacts) -> tuple[bytes, str]:
+    """
+    Give the header lines with the time that the message has now, and the time it was sent with.
+
+    What it was sent with was said by its sender, or by the broker that took it: it is still there.
+    A dead letter has a time of its own, or none; so has what came from there.
+    """
+    assert facts.origin is not None, "it was moved"
+    expires_ms = 0 if facts.attributes is None else facts.attributes.expires_ms
+    is_dead = facts.origin.cause in DEAD_LETTER_CAUSES
+    lines = headers.splitlines(keepends=True)
+    before = next((it.strip()[len(_EXPIRES) :] for it in lines if it.startswith(_EXPIRES)), b"")
+    if (expires_ms and not is_dead) or not (before or expires_ms):
+        return headers, before.decode() or "0"
+    dropped = (_EXPIRES, _ORIGINAL_EXPIRATION) if is_dead and before else (_EXPIRES,)
+    kept = [line for line in lines if not line.startswith(dropped)]
+    if is_dead and before:
+        kept.append(b"%b%b\n" % (_ORIGINAL_EXPIRATION, before))
+    kept.append(b"%b%d\n" % (_EXPIRES, expires_ms))
+    return b"".join(kept), before.decode() or "0"

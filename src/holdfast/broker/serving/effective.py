@@ -51,6 +51,51 @@ EQUAL: Final = Sharing()
 """As long as nobody says otherwise."""
 
 
+class Lifetimes(NamedTuple):
+    """How long the messages of a queue may stand there, as far as policies say it."""
+
+    default_ms: int = 0
+    """How long, if nobody says it; 0: for ever."""
+    ceiling_ms: int = 0
+    """And never longer than this; 0: without a limit."""
+    only_lengthens: bool = False
+    """Nothing is worked out by which a message would expire sooner than its sender said."""
+    buries: bool = True
+    """What expires is a dead letter, else it is nowhere any more."""
+    dead_ms: int = 0
+    """How long dead letters of the queue may stand where they are; 0: for ever."""
+    are_swept: bool = True
+    """What expires is taken off the queue then, else when it would be delivered."""
+
+    @property
+    def say_anything(self) -> bool:
+        """Whether a message's lifetime may be another than its sender said."""
+        return bool(self.default_ms or self.ceiling_ms or self.only_lengthens)
+
+    def expires_ms(self, said_ms: int, sent_ms: int, now_ms: int) -> int:
+        """
+        Give when a message expires, 0 for never.
+
+        Args:
+            said_ms: When its sender says it does; 0: it says nothing.
+            sent_ms: When its sender says it sent it; 0: it says nothing.
+            now_ms: When it came.
+        """
+        expires_ms = said_ms
+        if not said_ms:
+            expires_ms = now_ms + self.default_ms if self.default_ms else 0
+        elif self.only_lengthens and 0 < sent_ms < said_ms:
+            expires_ms = max(said_ms, now_ms + said_ms - sent_ms)
+        if self.ceiling_ms and expires_ms > now_ms + self.ceiling_ms:
+            cut_ms = now_ms + self.ceiling_ms
+            expires_ms = max(cut_ms, said_ms) if self.only_lengthens else cut_ms
+        return expires_ms
+
+
+FOR_EVER: Final = Lifetimes()
+"""As long as nobody says otherwise."""
+
+
 class Effective(NamedTuple):
     """What holds for one destination, until the policies change."""
 
@@ -70,6 +115,21 @@ class Effective(NamedTuple):
     """Whether non-persistent ones that are rejected go there, too."""
     delivery_ms_max: int = 0
     """How long who subscribes now may have a message; 0: for as long as he likes."""
+    lifetimes: Lifetimes = FOR_EVER
+    """How long a queue's messages may stand there."""
+
+
+def lifetimes_of(values: Mapping[str, Value]) -> Lifetimes:
+    """Give what a queue's policies say of how long its messages may stand there."""
+    lifetimes = Lifetimes(
+        default_ms=int(values["zeroExpirationOverride"]),
+        ceiling_ms=int(values["ttlCeiling"]),
+        only_lengthens=values["futureOnly"] == TRUE,
+        buries=values["processExpired"] == TRUE,
+        dead_ms=int(values["expiration"]),
+        are_swept=int(values["expireMessagesPeriod"]) > 0,
+    )
+    return FOR_EVER if lifetimes == FOR_EVER else lifetimes  # One for all, as above.
 
 
 def sharing_of(values: Mapping[str, Value]) -> Sharing:

@@ -43,6 +43,7 @@ class Leadership:
         "alarms",
         "browsing",
         "by_name",
+        "expiries",
         "flow",
         "is_over",
         "leaving",
@@ -80,6 +81,8 @@ class Leadership:
         microseconds, whatever the clock was set to."""
         self.overdue: deque[tuple[Consumer, list[int]]] = deque()
         """What is to be taken from consumers that have had it for too long."""
+        self.expiries: Deadlines[tuple[int, int, Queue]] = Deadlines()
+        """Queues on which something expires, by when the first of it does."""
         self.numbering = numbering
         """Where each queue's numbers begin under this leader."""
         self.numbers = NumbersTaken(producers)
@@ -168,6 +171,26 @@ class Leadership:
         if comebacks is not None and comebacks.soonest:
             self._set_alarm(comebacks.soonest, queue)
 
+    def expires(self, queue: Queue) -> None:
+        """Note that the first of a queue's messages expires earlier than was known."""
+        expiry = queue.expiry
+        soonest = 0 if expiry is None else expiry.soonest
+        if expiry is None or not soonest or 0 < expiry.alarm[0] <= soonest:
+            return
+        self._alarm_count += 1
+        expiry.alarm = (soonest, self._alarm_count)
+        self.expiries.add((*expiry.alarm, queue), _expires_then)
+
+    def expiry_due(self, now_ms: int) -> Queue | None:
+        """Take a queue on which something is to be done; None: nothing is due."""
+        while 0 < self.expiries.soonest <= now_ms:
+            alarm = self.expiries.pop()
+            queue = alarm[2]
+            if _expires_then(alarm) and queue.expiry is not None:
+                queue.expiry.alarm = NO_ALARM
+                return queue
+        return None
+
     def rouse(self, queue: Queue, due_ms: int) -> None:
         """Wake a queue at this time, or soon if that is over."""
         self._set_alarm(due_ms, queue)
@@ -202,7 +225,14 @@ class Leadership:
             yield queues
         yield self.touched
         yield from self.alarms.empty()
+        yield from self.expiries.empty()
         yield self.numbers.under_way
+
+
+def _expires_then(alarm: tuple[int, int, Queue]) -> bool:
+    """Whether this is the alarm that a queue has for what expires on it, and was not set anew."""
+    expiry = alarm[2].expiry
+    return expiry is not None and alarm[:2] == expiry.alarm and not alarm[2].is_deleted
 
 
 def _counts(alarm: tuple[int, int, Queue]) -> bool:

@@ -38,6 +38,11 @@ class TransientMessage:
         attributes = None if self.facts is None else self.facts.attributes
         return 0 if attributes is None else attributes.group_hash
 
+    @property
+    def expires_ms(self) -> int:
+        """When it expires, in milliseconds since the epoch; 0: never."""
+        return 0 if self.facts is None else self.facts.expires_ms
+
 
 class _WithFacts(TransientMessage):
     """One of which the broker has to know something."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from holdfast.broker.lasting.policies import Policies
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.serving.effective import Effective, sharing_of
+from holdfast.broker.serving.effective import Effective, lifetimes_of, sharing_of
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
@@ -100,6 +100,7 @@ class PolicyBook:
             sharing=sharing_of(values),
             keeps_volatile=values["processNonPersistent"] == TRUE,
             delivery_ms_max=1000 * int(values["deliverySecondsMax"]),
+            lifetimes=lifetimes_of(values),
         )
 
     def _dead_letter_queue(self, name: str, values: dict[str, Value]) -> str:

@@ -36,6 +36,7 @@ class Publishing:
         "backlogs",
         "deliveries",
         "large_through",
+        "mortal_count",
         "published_total",
         "receipts",
         "spread_bytes",
@@ -60,6 +61,8 @@ class Publishing:
         """Before so many of them were asked for there may be large ones in the line."""
         self.spread_count = 0
         """Messages that were spread to the last of their subscribers."""
+        self.mortal_count = 0
+        """Messages that expire, of this leadership."""
         self.published_total = 0
         """Messages to topics, of all leaderships of this process."""
         self.receipts: deque[tuple[int, Publisher, bytes]] = deque()
@@ -201,6 +204,6 @@ class Publishing:
         gone = (self.deliveries, self.receipts, self.unspread)
         self.deliveries, self.receipts, self.unspread = deque(), deque(), deque()
         self.spreads.clear()
-        self.spread_bytes = 0
+        self.spread_bytes = self.mortal_count = 0
         self.backlogs.clear()
         return gone

@@ -12,54 +12,24 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Hashable, Iterator
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
-from holdfast.broker.flow_control import FlowControl
-from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.lasting.queue import LastingQueue, flagged_through
 from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.serving.choice import Choice, KeepsGroups, Sifts
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.custody import Custody
 from holdfast.broker.serving.effective import Effective
+from holdfast.broker.serving.expiry import Expiry
+from holdfast.broker.serving.leads import Leads
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.serving.time_limits import TimeLimits
-from holdfast.broker.settings import BrokerSettings
-from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, ReturnCause
 
 NO_ALARM: Final = (0, 0)
-
-
-class Leads(Protocol):
-    """What all queues of one leader share, as each of them sees it."""
-
-    settings: BrokerSettings
-    flow: FlowControl
-    numbering: Numbering
-    touched: deque[Queue]
-    """Queues with consumers that may have something new to dispatch."""
-
-    def make_choice(self, queue: Queue) -> Choice:
-        """Make what pairs a queue's messages with its consumers."""
-
-    def first_number(self, lasting: LastingQueue) -> int:
-        """Give the first number that this leader gives on a queue."""
-
-    def deleted(self, queue: Queue) -> None:
-        """Note that a queue's deletion is applied."""
-
-    def say_returned(self, queue: Queue, cause: ReturnCause, keys: list[int], due_ms: int) -> bool:
-        """Let the log say that stored messages come back; false if it does not say so yet."""
-
-    def rests(self, queue: Queue) -> None:
-        """Note that the first of a queue's messages that rest is due earlier than it was."""
-
-    def rouse(self, queue: Queue, due_ms: int) -> None:
-        """Wake a queue at this time, or soon if that is over."""
 
 
 class Queue:
@@ -73,6 +43,7 @@ class Queue:
         "asked_mark",
         "assigned_sequence",
         "cache",
+        "expiry",
         "flag_through",
         "grouping",
         "has_volatile_groups",
@@ -97,7 +68,7 @@ class Queue:
         "transients",
     )
 
-    def __init__(self, lasting: LastingQueue, leadership: Leads, name: str) -> None:
+    def __init__(self, lasting: LastingQueue, leadership: Leads[Queue], name: str) -> None:
         self.lasting = lasting
         self.leadership = leadership
         self.name = name
@@ -141,7 +112,11 @@ class Queue:
         """Looks at each message, who wants it; None: nobody has said what he wants."""
         self._custody: Custody | None = None
         self._choice: Choice | None = None
+        self.expiry: Expiry | None = None
+        """When its messages expire; None, as of most queues, if none ever did."""
         lasting.listener = self
+        if self.index.expiring:
+            self.mortal([])
 
     @property
     def custody(self) -> Custody:
@@ -178,6 +153,13 @@ class Queue:
         """Let what was moved here be dispatched; it is read when somebody gets it."""
         if self.subscriptions:
             self.touch()
+
+    def mortal(self, expiring: list[tuple[int, int]]) -> None:
+        """Look after messages that live from now on and expire."""
+        if self.expiry is None:
+            self.expiry = Expiry(self)
+        self.expiry.add(expiring)
+        self.leadership.expires(self)
 
     def gone(self, sequences: list[int]) -> None:
         """Forget what is known of messages that are settled for good."""
@@ -238,7 +220,7 @@ class Queue:
             self.lasting.listener = None
         self.leadership.flow.discards.add_contents(self.cache)
         yield self.transients
-        for half in (self._choice, self._custody, self.time_limits):
+        for half in (self._choice, self._custody, self.time_limits, self.expiry):
             if half is not None:
                 yield from half.empty()
 
@@ -348,6 +330,8 @@ class Queue:
             elif client is not None and custody.had_by:
                 custody.had_by.take(key)
             choice.give_back(order, serial, key)
+        if self.expiry is not None and self.expiry.came_back(keys):
+            self.leadership.expires(self)
 
     def reserve(self, key: int) -> None:
         """
@@ -461,6 +445,9 @@ class Queue:
         self.leadership.flow.discards.add_contents(contents)
         self.transients = Shelves()
         self.transient_bytes = 0
+        if self.expiry is not None:
+            self.expiry = None
+            self.mortal([])
         self.flag_through = self.lasting.next_sequence - 1
         custody = self._custody = Custody()
         if before.comebacks is not None and before.comebacks.under_way:
@@ -487,13 +474,3 @@ class Queue:
     def transient_count(self) -> int:
         """Non-persistent messages waiting or in delivery."""
         return len(self.transients)
-
-
-def flagged_through(lasting: LastingQueue, numbering: Numbering) -> int:
-    """
-    Give the last sequence that a former leader may have sent.
-
-    Numbers up to the floor of `numbering` belong to former generations of the cluster: where such a
-    message still lives, it may have been seen.
-    """
-    return min(max(lasting.dispatch_mark, numbering.floor), lasting.next_sequence - 1)

@@ -119,12 +119,16 @@ class Heads:
         self.body_bytes = block.body_bytes
         return SendFrame(block, receipt, sequence, b"")
 
+    def forget(self) -> None:
+        """Keep no blocks."""
+        self.blocks.clear()
+        self.blocks_bytes = 0
+
     def _keep_block(self, head: bytes, block: HeaderBlock) -> None:
         settings = self._settings
         is_full = len(self.blocks) >= settings.header_cache_entries_max
         if is_full or self.blocks_bytes + block.cost_bytes > settings.header_cache_bytes_max:
-            self.blocks.clear()
-            self.blocks_bytes = 0
+            self.forget()
         self.blocks[head] = block
         self.blocks_bytes += block.cost_bytes
 

@@ -170,6 +170,10 @@ class FrameReader:
         except RemoteProtocolError as error:
             self._fail(error)
 
+    def forget_heads(self) -> None:
+        """Decode the heads of SEND frames anew: what was noted with them is out of date."""
+        self._heads.forget()
+
     def give_up(self) -> None:
         """Read nothing more, and keep nothing of the frame under way."""
         self._is_deaf = True

@@ -88,11 +88,11 @@ def with_priorities(column: pa.Array, facts: Facts) -> pa.Array:
 
 def with_origins(blocks: pa.BinaryArray, facts: Facts) -> pa.BinaryArray:
     """Return the header blocks; a dead letter's with the lines that its consumers see."""
-    origins = {row: it.origin for row, it in facts.items() if it.origin is not None}
-    if not origins:
+    moved = {row: it for row, it in facts.items() if it.origin is not None}
+    if not moved:
         return blocks
     values = blocks.to_pylist()
-    for row, origin in origins.items():
+    for row, known in moved.items():
         if values[row] is not None:
-            values[row] = with_origin(values[row], origin)
+            values[row] = with_origin(values[row], known)
     return pa.array(values, blocks.type)

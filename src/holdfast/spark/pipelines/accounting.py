@@ -1,9 +1,9 @@
 """
 Is every message accounted for? Steps over the records of a log, and what is wrong with them.
 
-Every message is exactly one of live, acknowledged, dead-lettered, moved to another queue, removed
-by an operator, purged or deleted with its queue (nothing expires yet); a queue's and a producer's
-numbers have no holes; nothing is stored twice.
+Every message is exactly one of live, acknowledged, expired, dead-lettered, moved to another queue,
+removed by an operator, purged or deleted with its queue; a queue's and a producer's numbers have no
+holes; nothing is stored twice.
 
 Invariants:
     Of a log that was cleaned before its first entry only what it can show is asked: an old message

@@ -58,7 +58,8 @@ def each_moved(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def moved_as() -> Any:
     """What became, where it stood, of a message that a record moved."""
-    causes = dict.fromkeys(sorted(DEAD_LETTER_CAUSES), "dead-lettered") | {Cause.REMOVED: "removed"}
+    causes = dict.fromkeys(sorted(DEAD_LETTER_CAUSES), "dead-lettered")
+    causes |= {Cause.REMOVED: "removed", Cause.EXPIRED: "expired"}
     code = f.hex(f.substring("record", _CAUSE_AT, 1))
     found = f.lit("moved")
     for cause, name in causes.items():

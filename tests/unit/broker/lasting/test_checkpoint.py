@@ -149,9 +149,9 @@ def test_columns_that_are_not_known_are_refused() -> None:
     payload = bytearray(b"".join(encode_state(state)))
     mask = len(payload) - (8 + 4 + 1) - 2
     assert payload[mask : mask + 2] == b"\0\0"
-    payload[mask] = 8
+    payload[mask] = 64
     for decode in (lambda data: decode_state(data, BrokerSettings()), decode_queue_names):
-        with pytest.raises(StoreError, match="has columns 0x0008"):
+        with pytest.raises(StoreError, match="has columns 0x0040"):
             decode(bytes(payload))
 
 

@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.lasting.columns import DUE, GROUPS, RETURNED, columns_bytes, decode_columns
+from holdfast.broker.lasting.columns import (
+    DUE,
+    EXPIRES,
+    GROUPS,
+    RETURNED,
+    columns_bytes,
+    decode_columns,
+)
 from holdfast.broker.lasting.columns import encode_columns as encode
 from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.lasting.sequence_index import Chunk
@@ -38,6 +45,22 @@ def test_they_come_back(slots, returned, mask) -> None:
     parts = iter(columns)
     decode_columns(mask, back, slots, lambda count: bytes(next(parts) for _ in range(count)))
     assert (NEVER if back.returns is None else back.returns.of(5)) == returned
+
+
+@pytest.mark.parametrize("slots", [range(2, 9), [2, 5, 8]], ids=["whole", "listed"])
+def test_when_a_message_expires_comes_back(slots) -> None:
+    """Of those that do; where none does any more there is no such column."""
+    made = chunk(slot2=Returned(1))
+    made.put_expires(5, 1 << 40)
+    found, columns = encode(made, slots)
+    assert (found, len(columns)) == (RETURNED | EXPIRES, columns_bytes(found, len(slots)))
+    back = Chunk(0)
+    parts = iter(columns)
+    decode_columns(found, back, slots, lambda count: bytes(next(parts) for _ in range(count)))
+    assert back.expires is not None
+    assert list(back.expires) == [0, 0, 0, 0, 0, 1 << 40]
+    made.put_expires(5, 0)
+    assert encode(made, slots)[0] == RETURNED
 
 
 def test_what_was_only_is_not_said() -> None:

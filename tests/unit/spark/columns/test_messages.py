@@ -73,7 +73,9 @@ def test_facts_are_columns() -> None:
     assert ("rejected", "or:ders", "ID:abcdef01-1-7") == tuple(
         known[it] for it in ("cause", "original_destination", "original_message_id")
     )
-    assert known["header_block"].startswith(b"priority:2\noriginal-destination:/queue/or\\cders\n")
+    assert known["header_block"].startswith(
+        b"priority:2\nexpires:1800000000000\noriginal-destination:/queue/or\\cders\n"
+    )
     assert ("dlqDeliveryFailureCause", "rejected") == known["headers"][-1]
     assert 4 == plain["priority"]
     assert {None} == {plain[name] for name in FACT_COLUMNS}

@@ -44,8 +44,14 @@ def test_what_was_acknowledged_was_handed_out() -> None:
 
 
 def test_the_backlog_is_what_came_less_what_went() -> None:
-    """All three ways to go count."""
-    curves = {"stored": [10, 5], "acknowledged": [3, 0], "dead-lettered": [0, 1], "purged": [0, 11]}
+    """All ways to go count."""
+    curves = {
+        "stored": [12, 6],
+        "acknowledged": [3, 0],
+        "expired": [2, 1],
+        "dead-lettered": [0, 1],
+        "purged": [0, 11],
+    }
     curves |= {"moved": [0, 0], "removed": [0, 0]}
     assert _backlog(curves) == [7, 0]
 
