@@ -285,6 +285,8 @@ class Expiring:
 
     def _has_expired(self, queue: Queue, delivery: Delivery, now_ms: int) -> bool:
         assert queue.expiry is not None, "something of it expires"
+        if delivery[0].is_closed:
+            return False  # It is only read, for a router that looks at it: nobody gets it by that.
         message = delivery[2]
         if isinstance(message, TransientMessage):  # It may be settled already.
             return 0 < message.expires_ms <= now_ms

@@ -146,8 +146,8 @@ class SelectorMachine(ClaimMachine):
         dispatch = self.broker.routing.dispatch
         self.came_back.clear()
 
-        def reading(settle: object) -> Generator[list[Delivery], None, None]:
-            for step in dispatch(settle):  # type: ignore[arg-type]
+        def reading(settle: object, sieve: object) -> Generator[list[Delivery], None, None]:
+            for step in dispatch(settle, sieve):  # type: ignore[arg-type]
                 taken = []
                 self.just_given = {each[1]: (each[2], each[4]) for each in step}
                 for delivery in step:

@@ -420,6 +420,19 @@ def test_a_topic_sends_nothing_expired(times, new_client) -> None:
     assert (first - third, len(slow.unacknowledged)) == (2, 0)
 
 
+def test_what_is_only_read_to_be_looked_at_is_left_alone(times) -> None:
+    """
+    A router that asks selectors waits for it: taken back, nothing behind it would ever go out.
+    """
+    times.send(b"x", 100)
+    times.turn()
+    times.set_clock(NOW + 100)
+    looking = Subscription(times.desk.client, "", mode=AcknowledgeMode.AUTO, prefetch=0)
+    looking.is_closed = True
+    step = [(looking, 1, None, 3, 0)]
+    assert times.broker.expiring.sift(times.desk.queue(), step) == step
+
+
 def test_a_look_through_a_queue_shows_nothing_expired(times, new_client) -> None:
     """
     It only looks: nothing is taken off for it.
