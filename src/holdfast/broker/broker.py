@@ -145,6 +145,7 @@ class Broker:
         self.begin, self.hold = self.committing.begin, self.committing.hold
         self.hold_for_all = self.committing.hold_for_all
         self.send_to_all = self.committing.send_to_all
+        self.send_transient_to_all = self.sending.send_transient_to_all
         self.commit, self.abort = self.committing.commit, self.committing.abort
         self.publish_after_commit = self.committing.publish_after_commit
         self.keep_log = self.operating.keep_log

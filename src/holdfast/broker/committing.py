@@ -158,6 +158,13 @@ class Committing:
         facts: MessageFacts | None,
     ) -> None:
         stored_once = self._destinations.format_level >= FACTS_LEVEL
+        copied_bytes = 0 if stored_once else len(destinations) * (len(headers) + len(body))
+        if copied_bytes > self._settings.transaction_bytes_max:
+            raise TransactionError(
+                f"{len(destinations)} copies of the message take {copied_bytes:,} bytes, at most"
+                f" {self._settings.transaction_bytes_max:,}: not all nodes know yet how to store it"
+                " once; send it to fewer at once"
+            )
         transaction.add_sends(
             destinations,
             headers,
@@ -191,7 +198,7 @@ class Committing:
             SequenceGapError: The producer skipped a number; nothing was done.
             DestinationError: There are too many queues.
         """
-        transaction = Transaction("of one message", self._settings)
+        transaction = Transaction("of one message", self._settings, has_limits=False)
         self._add_for_all(
             transaction, destinations, headers, body, persistent=persistent, facts=facts
         )
@@ -296,6 +303,8 @@ class Committing:
             except Exception:
                 for run in runs:
                     run.queue.assigned_sequence = run.first
+                for record in transaction.records:
+                    record.sequence = 0  # What they had is given back whole.
                 raise
         if receipts.batch.publications:
             receipts.batch.is_urgent = True
@@ -322,7 +331,7 @@ class Committing:
             runs.append(Run(queue, queue.assigned_sequence, records))
             queue.assigned_sequence += len(records)
         # Many get the numbers that are kept for them only as they are sealed.
-        steps = number_messages(runs, self._sending.now_microseconds)
+        steps = number_messages(runs, transaction.placed, self._sending.now_microseconds)
         if transaction.numbered_count > NUMBERED_PER_STEP:
             receipts.batch.unnumbered.append(steps)
             return

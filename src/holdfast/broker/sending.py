@@ -11,13 +11,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.outputs import Replier, size_of
+from holdfast.broker.outputs import Publisher, Replier, size_of
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.message import TransientMessage, with_facts
 from holdfast.broker.serving.numbers_taken import Verdict
@@ -178,6 +178,32 @@ class Sending:
     ) -> None:
         """Hand a message to every live subscription of a topic, if it has not expired by then."""
         self._publishing.publish(topic, self.topic_message(headers, body, facts))
+
+    def send_transient_to_all(
+        self,
+        destinations: Sequence[Queue | Topic],
+        headers: bytes,
+        body: bytes,
+        told: tuple[Publisher, bytes | None],
+        facts: MessageFacts | None = None,
+    ) -> None:
+        """
+        Give a message that is stored nowhere to several destinations, before what comes later.
+
+        Whoever is told so is told once it is out on all of them.
+        """
+        has_topics = False
+        for destination in destinations:
+            if isinstance(destination, Topic):
+                has_topics = True
+                message = self.topic_message(headers, body, facts)
+                self._publishing.publish_later(destination, message)
+            else:
+                self.send_transient(destination, headers, body, facts)
+        publisher, receipt = told
+        if receipt is not None:
+            confirm = self._publishing.confirm_later if has_topics else self._publishing.confirm
+            confirm(publisher, receipt)
 
     def topic_message(
         self, headers: bytes, body: bytes, facts: MessageFacts | None = None

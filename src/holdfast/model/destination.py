@@ -36,6 +36,8 @@ class Kind(Enum):
 _PREFIXES = {f"/{kind.value}/": kind for kind in Kind}
 _JMS_PREFIXES: Final = {f"{kind.value}://": kind for kind in Kind if "remote" not in kind.value}
 _OPTIONS_COUNT_MAX: Final = 64
+_PARTS_MAX: Final = 4 * COMPOSITE_COUNT_MAX
+"""Also of what is written twice: each is read."""
 _SHOWN_MAX: Final = 200
 _SPACES: Final = " \t\r\n\v\f"
 
@@ -91,14 +93,23 @@ def parse_destinations(text: str) -> tuple[Destination, ...]:
     Read where a client sends to: one destination, or several with commas between.
 
     Each is given once, in the order they are written; parts that are empty are passed over. What
-    stands behind a question mark is said of all of them.
+    stands behind a question mark, at the end, is said of all of them.
 
     Raises:
         DestinationError: A name is empty, too long, or a wildcard, or there are too many.
     """
     written, _, options = text.partition("?")
+    behind = options.split(",", _PARTS_MAX)[1:]
+    if any(part.strip(_SPACES).startswith((*_PREFIXES, *_JMS_PREFIXES)) for part in behind):
+        raise DestinationError(
+            f"destination {_shown(text)}: options stand behind the last of several destinations"
+        )
     if "," not in written:
         return (_single(written, options, text),)
+    if written.count(",") > _PARTS_MAX:
+        raise DestinationError(
+            f"destination {_shown(text)}: more than {COMPOSITE_COUNT_MAX} destinations at once"
+        )
     found: dict[Destination, None] = {}
     for part in written.split(","):
         name = part.strip(_SPACES)

@@ -112,6 +112,10 @@ class Cleaner:
         """The last entry sealed when this round over the log began."""
         self.round_read_bytes = 0
         self.round_written_bytes = 0
+        self.is_shared = False
+        """More bytes lived than the log has: several queues have the same ones."""
+        self.round_counts: tuple[int, int] | None = None
+        """Messages put, and living, when the last round was over; None before one was."""
         self.rests_until_dead_bytes = 0
         """The last round was in vain: none before so much of the log is dead; 0 if it was not."""
         self.is_log_full = False
@@ -125,6 +129,8 @@ class Cleaner:
         self.damage.forget()
         self.look_again_at = 0.0
         self.round_through = self.rests_until_dead_bytes = 0
+        self.round_counts = None
+        self.is_shared = False
         self.is_log_full = False
         self.producer_limit.stop()
         self.reader_holds.stop()
@@ -237,11 +243,27 @@ class Cleaner:
         """Whether so much of the log is dead that going through it frees something."""
         live_bytes = kept_bytes(self.broker.state)
         log_bytes = self.store.log_bytes
+        dead_ratio = _DEAD_RATIO_LOW if is_low else self.settings.clean_dead_ratio
+        self.is_shared = self.is_shared or live_bytes > log_bytes
+        if self.is_shared:
+            return self._pays_by_count(dead_ratio)
         if log_bytes - live_bytes < self.rests_until_dead_bytes:
             return False
-        dead_ratio = _DEAD_RATIO_LOW if is_low else self.settings.clean_dead_ratio
         kept = kept_count * self.store.segment_bytes
         return log_bytes > live_bytes / (1 - dead_ratio) + kept
+
+    def _pays_by_count(self, dead_ratio: float) -> bool:
+        """
+        The same where more bytes lived than there were: what several queues have of one message
+        counts for each of them. So nobody knows what lives but who has gone through all of it;
+        since then so many of the messages that there were, or came, were settled.
+        """
+        state = self.broker.state
+        if self.round_counts is None:
+            return True
+        put, live = self.round_counts
+        there_were = live + state.put_count - put
+        return there_were - state.live_count() > dead_ratio * there_were
 
     def _tell_whether_full(self, *, is_full: bool) -> None:
         if is_full and not self.is_log_full:
@@ -249,7 +271,7 @@ class Cleaner:
                 "the disk is full of what lives: cleaning can free nothing; acknowledge or purge"
                 " messages, or give it more room",
                 log_bytes=self.store.log_bytes,
-                live_bytes=kept_bytes(self.broker.state),
+                live_bytes=min(self.store.log_bytes, kept_bytes(self.broker.state)),
             )
         self.is_log_full = is_full
 
@@ -394,6 +416,7 @@ class Cleaner:
         """Rest if going through the whole log freed next to nothing of it."""
         self.round_through = 0
         self.rests_until_dead_bytes = 0
+        self.round_counts = self.broker.state.put_count, self.broker.state.live_count()
         freed_bytes = self.round_read_bytes - self.round_written_bytes
         if freed_bytes < _GAIN_MIN * self.round_read_bytes:
             dead_bytes = self.store.log_bytes - kept_bytes(self.broker.state)

@@ -147,7 +147,15 @@ class Holdings:
             destinations = self.broker.destinations
             new = sum(not destinations.has_queue(name) for name in names)
             destinations.require_queues(new)
-        found = dict.fromkeys(self.target(session, each, action) for each in written)
+        # What may not be there comes before what would be declared.
+        known = {
+            each: self.target(session, each, action)
+            for each in written
+            if each.kind is not Kind.QUEUE
+        }
+        found = dict.fromkeys(
+            known[each] if each in known else self.target(session, each, action) for each in written
+        )
         for each in written:
             if each.kind is Kind.TOPIC and is_virtual(each.name):
                 found |= dict.fromkeys(self.broker.consumers_of(each.name))
@@ -388,6 +396,8 @@ class Holdings:
             self.transactions.require_store(transaction, self.sending.waiting.holds)
         if finished is not None:
             self.broker.finished.forget(*finished)
+        # Many small ones are as much as one that is large.
+        session.effort = transaction.numbered_count >> 3
         self.broker.commit(transaction, session, receipt, producer_id, sequence)
         self.transactions.forget(transaction)
         if receipt is not None and transaction.publications and not has_taken:

@@ -55,6 +55,8 @@ class Sending:
         Raises:
             RefusedError: There is no room, and it must not wait; or it is none the broker takes.
         """
+        if target.destinations is not None:
+            session.effort = len(target.destinations)
         if target.transaction is not None:
             self._transactions.hold(session, target, sending)
             return
@@ -110,35 +112,60 @@ class Sending:
         sequence = 0
         if producer_id is not None:
             sequence = read_number(sending.producer_sequence, "producer-sequence")
-        is_behind = bool(waiting.bytes) and not self._is_next
-        if target.persistent:
-            is_behind = is_behind and (
-                any(map(waiting.holds, destinations)) or waiting.holds_producer(producer_id)
+        # A repetition stores nothing and is out already: it is confirmed, room or none.
+        if not broker.has_taken(producer_id, sequence):
+            if self._must_wait(session, target, destinations, sending):
+                return
+            is_kept = target.persistent or producer_id is not None
+            if is_kept and self._context.refusal is not None:
+                raise StoreFullError(self._context.refusal)
+            waiting.is_refusing = False
+        told = (session, sending.receipt)
+        if not (target.persistent or producer_id is not None):
+            broker.send_transient_to_all(
+                destinations, target.lines, sending.body, told, target.facts
             )
-        full = self._without_room(target)
-        if is_behind or full is not None:
-            if not (waiting.is_allowed if full is not None else waiting.has_place):
-                raise StoreFullError(no_room(full or destinations[0]))
-            waiting.add(sending, *destinations, producer_id=producer_id)
-            self._context.waiting[session] = None
-            return
-        refusal = self._context.refusal
-        is_kept = target.persistent or producer_id is not None
-        if is_kept and refusal and not broker.has_taken(producer_id, sequence):
-            raise StoreFullError(refusal)
-        waiting.is_refusing = False
-        is_to_be_out_first = broker.send_to_all(
-            destinations,
-            target.lines,
-            sending.body,
-            (session, sending.receipt),
-            producer_id,
-            sequence,
-            persistent=target.persistent,
-            facts=target.facts,
-        )
+            is_to_be_out_first = True
+        else:
+            is_to_be_out_first = broker.send_to_all(
+                destinations,
+                target.lines,
+                sending.body,
+                told,
+                producer_id,
+                sequence,
+                persistent=target.persistent,
+                facts=target.facts,
+            )
         if is_to_be_out_first and sending.receipt is not None:
             session.unconfirmed_count += 1
+
+    def _must_wait(
+        self,
+        session: Holder,
+        target: Target,
+        destinations: tuple[Queue | Topic, ...],
+        sending: Outgoing,
+    ) -> bool:
+        """
+        Set a message for several aside that has no room, or is behind one that has none.
+
+        Raises:
+            StoreFullError: It must not wait any more.
+        """
+        waiting, producer_id = self.waiting, target.producer_id
+        is_behind = bool(waiting.bytes) and not self._is_next
+        if is_behind and target.persistent:
+            is_behind = any(map(waiting.holds, destinations))
+            is_behind = is_behind or waiting.holds_producer(producer_id)
+        full = self._without_room(target)
+        if not is_behind and full is None:
+            return False
+        if not (waiting.is_allowed if full is not None else waiting.has_place):
+            raise StoreFullError(no_room(full or destinations[0]))
+        waiting.add(sending, *destinations, producer_id=producer_id)
+        self._context.waiting[session] = None
+        return True
 
     def _without_room(self, target: Target) -> Queue | Topic | None:
         """Give a destination that would keep a message in memory only, and has no room now."""

@@ -10,6 +10,8 @@ Called by its session.
 from __future__ import annotations
 
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
+from holdfast.errors import DestinationError
 from holdfast.model.destination import Destination, Kind, parse_destination, parse_destinations
 from holdfast.model.facts import Attributes, MessageFacts
 from holdfast.model.format_level import GROUPS_LEVEL
@@ -46,7 +48,7 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
         require_obeyable(headers)
         said = read_lifetime(session, headers)
     group = group_hash(headers.get("JMSXGroupID", "")) if is_copy else read_group(headers)
-    destinations = holdings.targets(session, written, Action.SEND)
+    destinations = _targets(session, written, is_repeated=may_be_late)
     lifetime = Lifetime(0, block.lines, is_constant=not may_be_late)
     if not (may_be_late or is_copy):
         lifetime = lifetime_of(session, said, destinations, block.lines)
@@ -83,6 +85,26 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
         # consume its topic.
         block.memo = target
     return target
+
+
+def _targets(
+    session: ClientSession, written: tuple[Destination, ...], *, is_repeated: bool
+) -> tuple[Queue | Topic, ...]:
+    """
+    Give where a message goes; of one that is stored already what there is still of that.
+
+    Raises:
+        RefusedError: It cannot go there.
+    """
+    session.effort = len(written) - 1
+    try:
+        return session.holdings.targets(session, written, Action.SEND)
+    except DestinationError:
+        has_queue = session.holdings.broker.destinations.has_queue
+        left = [each for each in written if each.kind is Kind.QUEUE and has_queue(each.name)]
+        if not (is_repeated and left):
+            raise
+        return session.holdings.targets(session, left, Action.SEND)
 
 
 def _with_remote_reply(session: ClientSession, lines: bytes, reply_to: Destination) -> bytes:

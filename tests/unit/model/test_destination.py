@@ -90,6 +90,7 @@ A, B, T = Destination(Kind.QUEUE, "a"), Destination(Kind.QUEUE, "b"), Destinatio
         (",a,,b, ,a", (A, B)),
         ("a,/temp-queue/x", (A, Destination(Kind.TEMPORARY_QUEUE, "x"))),
         ("queue://a", (Destination(Kind.QUEUE, "queue://a"),)),
+        ("a?x=1,2", (Destination(Kind.QUEUE, "a", "x=1,2"),)),
         ("a,b?x=1", (Destination(Kind.QUEUE, "a", "x=1"), Destination(Kind.QUEUE, "b", "x=1"))),
     ],
 )
@@ -110,6 +111,9 @@ def test_several_destinations_are_read_in_their_order_once_each(text, expected) 
         ("a,b.>", "wildcards"),
         ("a," + "x" * 1025, "1,025 bytes"),
         (",".join(f"q{n}" for n in range(COMPOSITE_COUNT_MAX + 1)), "more than 64 destinations"),
+        ("a," * 100_000, "more than 64 destinations"),
+        ("a?x=1,/queue/b", "options stand behind the last"),
+        ("a,b?x=1, topic://c", "options stand behind the last"),
     ],
 )
 def test_a_part_that_is_not_served_refuses_all(text, why) -> None:
@@ -125,5 +129,5 @@ def test_as_many_as_are_served_may_be_written_many_times() -> None:
     """
     What is written twice counts once.
     """
-    text = ",".join(f"q{n % COMPOSITE_COUNT_MAX}" for n in range(10 * COMPOSITE_COUNT_MAX))
+    text = ",".join(f"q{n % COMPOSITE_COUNT_MAX}" for n in range(4 * COMPOSITE_COUNT_MAX))
     assert len(parse_destinations(text)) == COMPOSITE_COUNT_MAX

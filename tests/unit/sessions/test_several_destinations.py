@@ -333,3 +333,109 @@ def test_destinations_that_are_not_served_are_refused(desk, command, destination
     assert error.headers["receipt-id"] == "r1"
     assert not client.session.is_closing
     assert client.ask("SEND", destination="/queue/a", receipt="r2")[0].command == "RECEIPT"
+
+
+def test_a_repetition_is_confirmed_whatever_has_become_of_its_destinations(desk) -> None:
+    """
+    A temporary queue is gone with every failover, and a topic may have no room: it is stored.
+    """
+    named = {"producer-id": "p", "producer-sequence": "1"}
+    client = desk.connect()
+    client.subscribe("/temp-queue/t", "t")
+    full = f"/queue/a,/remote-temp-queue/{client.session.id}.t"
+    assert client.ask("SEND", b"x", destination=full, persistent="true", receipt="1", **named)
+    desk.fail_over()
+    client = desk.connect()
+    (told,) = client.ask("SEND", b"x", destination=full, persistent="true", receipt="1", **named)
+    assert told.command == "RECEIPT"
+    error = client.refusal("SEND", b"y", destination=full, persistent="true", receipt="2")
+    assert error.headers["code"] == "destination"
+    (told,) = client.ask(
+        "SEND", b"y", destination="a,b", persistent="true", receipt="2", **(named | NEXT)
+    )
+    assert told.command == "RECEIPT"
+    assert bodies_of(desk, "a", "b") == {"a": ["x", "y"], "b": ["y"]}
+
+
+NEXT = {"producer-sequence": "2"}
+
+
+def test_a_repetition_waits_for_no_room(new_desk) -> None:
+    """
+    It takes none.
+    """
+    desk = new_desk(FULL)
+    client = desk.connect()
+    to = {"destination": "/queue/a,/temp-queue/t", "persistent": "true", "receipt": "1"}
+    to |= {"producer-id": "p", "producer-sequence": "1"}
+    client.ask("SEND", b"x", **to)
+    for _ in range(2):
+        client.ask("SEND", b"x" * 450, destination="/queue/volatile")
+    client.frames()
+    (told,) = client.ask("SEND", b"x", **to)
+    assert told.command == "RECEIPT"
+
+
+def test_nothing_is_declared_where_a_later_one_cannot_be(desk) -> None:
+    """
+    Whatever the order in which they are written.
+    """
+    client = desk.connect()
+    error = client.refusal("SEND", b"x", destination="/queue/new,/remote-temp-queue/gone")
+    assert error.headers["code"] == "destination"
+    assert desk.broker.destinations.queue_names() == []
+
+
+def test_what_is_stored_nowhere_keeps_its_place_among_others(desk) -> None:
+    """
+    Before what the client sends later, on queues and on topics.
+    """
+    client, other = desk.connect(), desk.connect()
+    other.subscribe("/topic/t", ack="auto")
+    for body, to in ((b"1", "/queue/a,/topic/t,/topic/u"), (b"2", "/queue/a"), (b"3", "/topic/t")):
+        client.say("SEND", body, destination=to, receipt=body.decode())
+    assert other.bodies() == ["1", "3"]
+    client.session.proceed(lambda: False)
+    desk.turn()
+    assert {frame.headers["receipt-id"] for frame in client.frames()} == {"1", "2", "3"}
+    assert bodies_of(desk, "a") == {"a": ["1", "2"]}
+
+
+@pytest.mark.parametrize("level", [FACTS_LEVEL - 1, FACTS_LEVEL])
+def test_one_message_has_no_transactions_limits(new_desk, level) -> None:
+    """
+    Stored once it takes what one takes; copies of it are refused where they would be too much.
+    """
+    desk = new_desk(BrokerSettings(transaction_bytes_max=1000, transaction_operation_count_max=2))
+    desk.broker.state.format_level = level
+    client = desk.connect()
+    (told,) = client.ask("SEND", b"x" * 900, destination=THREE, persistent="true", receipt="1")
+    assert (told.command == "RECEIPT") is (level >= FACTS_LEVEL)
+    if level < FACTS_LEVEL:
+        assert "send it to fewer at once" in told.headers["message"]
+    assert len(stored(desk)) == (level >= FACTS_LEVEL)
+
+
+def test_each_counts_as_the_work_it_is(desk) -> None:
+    """
+    So the clock is looked at in time; a COMMIT of many as well.
+    """
+    client = desk.connect()
+    spent: list[int] = []
+    many = ",".join(f"q{number}" for number in range(64))
+
+    def looks() -> bool:
+        spent.append(len(desk.broker.receipts.batch.records))
+        return False
+
+    data = f"SEND\ndestination:{many}\npersistent:true\n\nx\0".encode()
+    client.session.receive(data * 10, looks)
+    assert len(spent) >= 10
+    spent.clear()
+    data = f"SEND\ndestination:{many}\npersistent:true\ntransaction:t\n\nx\0".encode()
+    client.session.receive(b"BEGIN\ntransaction:t\n\n\0" + data * 10, looks)
+    assert len(spent) >= 10
+    spent.clear()
+    client.session.receive(b"COMMIT\ntransaction:t\n\n\0\n", looks)
+    assert spent
+    assert desk.broker.receipts.batch.unnumbered

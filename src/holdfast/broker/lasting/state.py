@@ -87,6 +87,7 @@ class BrokerState:
         "planning",
         "policies",
         "producers",
+        "put_count",
         "queues",
         "settings",
         "snapshot",
@@ -149,6 +150,8 @@ class BrokerState:
         self.hold_homes: dict[str, int] = {}
         self.policies = Policies()
         self._live_count = self._live_bytes = 0
+        self.put_count = 0
+        """Persistent messages that were put somewhere since this node began to apply."""
         self.expiring: dict[int, LastingQueue] = {}
         """Queues, by number, on which something expires, or did: the leader looks after them."""
         self.enqueued_total = self.acknowledged_total = 0
@@ -292,6 +295,7 @@ class BrokerState:
         queue.enqueued_total += count
         self.enqueued_total += count
         self._live_count += count
+        self.put_count += count
         self._live_bytes += size
         if queue.listener is not None:
             queue.listener.added(first, records)
@@ -336,6 +340,7 @@ class BrokerState:
         queue.enqueued_total += count
         self.enqueued_total += count
         self._live_count += count
+        self.put_count += count
         self._live_bytes += queue.index.live_bytes - before[1]
 
     def settled(self, queue: LastingQueue, before: tuple[int, int]) -> None:

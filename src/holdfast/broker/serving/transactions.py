@@ -32,40 +32,28 @@ NUMBERED_PER_STEP: Final = 512
 PLACES_MAX: Final = 64
 """On so many queues one record puts its message: to apply one is a step that is not cut."""
 
+_LARGE_BYTES: Final = 256 * 1024
+"""Larger ones are stored once, however many queues they are for: their bytes take longer."""
+
 
 class FurtherPlace:
     """A place of a message beside its first, which takes its number as messages do."""
 
-    __slots__ = ("_ordinal", "_record", "queue_number", "stored_at")
+    __slots__ = ("queue_number", "sequence", "stored_at")
 
-    def __init__(self, record: MessageRecord, ordinal: int) -> None:
-        self._record = record
-        self._ordinal = ordinal
+    def __init__(self) -> None:
         self.queue_number = 0
+        self.sequence = 0
+        """Its number there, from 1; 0 as long as it has none."""
         self.stored_at = 0
         """The message's own, which each of its places is told again."""
-
-    @property
-    def sequence(self) -> int:
-        """Its number there, from 1; 0 as long as it has none."""
-        return self._places[self._ordinal].sequence
-
-    @sequence.setter
-    def sequence(self, number: int) -> None:
-        """Give it a number, from 1; where a commit is tried again it replaces the one before."""
-        places = list(self._places)
-        places[self._ordinal] = Place(self.queue_number, number)
-        assert self._record.facts is not None, "it has places"
-        self._record.facts = replace(self._record.facts, places=tuple(places))
-
-    @property
-    def _places(self) -> tuple[Place, ...]:
-        assert self._record.facts is not None, "it has places"
-        return self._record.facts.places
 
 
 Numbered = MessageRecord | FurtherPlace
 """What takes a number of a queue."""
+
+Placed = tuple[MessageRecord, list[FurtherPlace]]
+"""A message that goes to several queues, and where it stands beside its first place."""
 
 
 class Transaction:
@@ -74,10 +62,12 @@ class Transaction:
     __slots__ = (
         "by_queue",
         "failure",
+        "has_limits",
         "keys_by_queue",
         "late",
         "name",
         "operation_count",
+        "placed",
         "own_bytes",
         "publications",
         "records",
@@ -88,14 +78,18 @@ class Transaction:
         "targets",
     )
 
-    def __init__(self, name: str, settings: BrokerSettings) -> None:
+    def __init__(self, name: str, settings: BrokerSettings, *, has_limits: bool = True) -> None:
         self.name = name
+        self.has_limits = has_limits
+        """Whether it may grow over what transactions may hold: not if a client adds to it."""
         self.settings = settings
         self.records: list[MessageRecord] = []
         """Persistent messages for queues as they came; they get their numbers at commit."""
         self.records_bytes = 0
         """Their content, and what is known of them."""
         self.by_queue: dict[Queue, list[Numbered]] = {}
+        self.placed: list[Placed] = []
+        """Those of them that go to several queues, with their further places."""
         self.publications: list[Publication] = []
         """All other sends."""
         self.targets: dict[Queue | Topic, None] = {}
@@ -163,10 +157,12 @@ class Transaction:
         lasting = (each for each in destinations if isinstance(each, Queue))
         queues = [each for each in lasting if persistent and not each.is_temporary]
         shared = queues if stored_once and len(queues) > 1 else []
-        alone = [each for each in destinations if each not in shared]
-        parts = [shared[at : at + PLACES_MAX] for at in range(0, len(shared), PLACES_MAX)]
-        placed = [_with_places(facts, len(part) - 1) for part in parts]
+        among_shared = set(shared)
+        alone = [each for each in destinations if each not in among_shared]
         size = len(headers) + len(body)
+        count_max = PLACES_MAX if size <= _LARGE_BYTES else max(1, len(shared))
+        parts = [shared[at : at + count_max] for at in range(0, len(shared), count_max)]
+        placed = [_with_places(facts, len(part) - 1) for part in parts]
         overhead = self.settings.message_memory_overhead_bytes * (len(shared) - len(parts))
         once = sum(size + each.size for each in placed) + overhead
         self._require_room(len(destinations), once + len(alone) * size)
@@ -178,8 +174,10 @@ class Transaction:
             self.records.append(record)
             self.records_bytes += size + known.size
             self._number_on(part[0], record)
-            for ordinal, queue in enumerate(part[1:]):
-                self._number_on(queue, FurtherPlace(record, ordinal))
+            further = [FurtherPlace() for _ in part[1:]]
+            self.placed.append((record, further))
+            for queue, place in zip(part[1:], further, strict=True):
+                self._number_on(queue, place)
         for destination in alone:
             self.add_send(destination, headers, body, persistent=persistent, facts=facts)
 
@@ -257,9 +255,7 @@ class Transaction:
     @property
     def numbered_count(self) -> int:
         """How many numbers of queues it needs."""
-        if len(self.records) > NUMBERED_PER_STEP:
-            return len(self.records)
-        return sum(map(len, self.by_queue.values()))
+        return len(self.records) + sum(len(further) for _, further in self.placed)
 
     def missing_queues(self, is_known: Callable[[str], bool]) -> int:
         """Count the queues it sends to that were deleted since, and whose names mean nothing."""
@@ -305,7 +301,7 @@ class Transaction:
         """Refuse more queues, topics or subscriptions where COMMIT would have too many to see."""
         count_max = self.settings.transaction_destination_count_max
         count = len(self.by_queue) + len(self.targets) + len(self.settlements) + len(self.late)
-        if count + len(more) > count_max:
+        if self.has_limits and count + len(more) > count_max:
             raise TransactionError(
                 f"transaction {self.name!r} has more than {count_max:,} destinations and"
                 f" subscriptions; commit more often"
@@ -318,6 +314,8 @@ class Transaction:
 
     def _require_room(self, count: int, size: int) -> None:
         settings = self.settings
+        if not self.has_limits:
+            return
         if self.operation_count + count > settings.transaction_operation_count_max:
             raise TransactionError(
                 f"transaction {self.name!r} has more than"
@@ -343,8 +341,8 @@ class Run(NamedTuple):
     records: list[Numbered]
 
 
-def number_messages(runs: list[Run], now_microseconds: int) -> Iterator[None]:
-    """Give messages of a transaction their numbers, in steps."""
+def number_messages(runs: list[Run], placed: list[Placed], now_microseconds: int) -> Iterator[None]:
+    """Give messages of a transaction their numbers, in steps; on all of their queues."""
     effort = 0
     for queue, first, records in runs:
         number = queue.number
@@ -358,3 +356,11 @@ def number_messages(runs: list[Run], now_microseconds: int) -> Iterator[None]:
             if effort >= NUMBERED_PER_STEP:
                 effort = 0
                 yield
+    for message, further in placed:
+        assert message.facts is not None, "it has places"
+        places = tuple([Place(each.queue_number, each.sequence) for each in further])
+        message.facts = replace(message.facts, places=places)
+        effort += len(further)
+        if effort >= NUMBERED_PER_STEP:
+            effort = 0
+            yield

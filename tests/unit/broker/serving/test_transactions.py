@@ -155,7 +155,7 @@ def test_its_messages_get_their_numbers_in_one_pass() -> None:
     gone, queue = served(1, "q"), served(2, "q")
     for body in (b"x", b"y"):
         transaction.add_send(gone, b"", body, persistent=True)
-    assert list(number_messages([Run(queue, 7, transaction.by_queue[gone])], 99)) == []
+    assert list(number_messages([Run(queue, 7, transaction.by_queue[gone])], [], 99)) == []
     found = [(each.queue_number, each.sequence, each.stored_at) for each in transaction.records]
     assert found == [(2, 7, 99), (2, 8, 99)]
 
@@ -173,7 +173,7 @@ def test_many_messages_get_their_numbers_in_steps() -> None:
         ]
         records = [record for run in runs for record in run.records]
         done = 0
-        for _ in number_messages(runs, 99):
+        for _ in number_messages(runs, [], 99):
             before, done = done, sum(record.sequence > 0 for record in records)
             assert done - before <= step
         assert done == len(records)
