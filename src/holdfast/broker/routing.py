@@ -16,7 +16,7 @@ from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.serving.browser import Browser, look_on
-from holdfast.broker.serving.consumer import Receiver
+from holdfast.broker.serving.consumer import AcknowledgeMode, Receiver
 from holdfast.broker.serving.delivery import Delivery, Step
 from holdfast.broker.serving.dispatch import Settle, dispatch
 from holdfast.broker.serving.policies import PolicyBook
@@ -97,8 +97,11 @@ class Routing:
         subscription.queue = destination
         subscription.claim = sharing.counted(subscription.claim)
         destination.subscriptions[subscription] = None
-        subscription.delivery_ms_max = policy.delivery_ms_max
-        if policy.delivery_ms_max and destination.time_limits is None:
+        if subscription.mode is AcknowledgeMode.INDIVIDUAL:
+            # One word of mode `client` is about many: what is taken back one by one, and perhaps
+            # delivered again, could not be told from what it is about.
+            subscription.delivery_ms_max = policy.delivery_ms_max
+        if subscription.delivery_ms_max and destination.time_limits is None:
             leadership = self._destinations.leadership
             rouse = partial(leadership.rouse, destination)
             destination.time_limits = TimeLimits(leadership, rouse)

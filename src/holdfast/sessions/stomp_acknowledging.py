@@ -7,9 +7,6 @@ delivery up. The plain ACK, of which there are a hundred thousand per second, st
 
 from __future__ import annotations
 
-from itertools import takewhile
-
-from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.late import not_in_delivery
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
@@ -59,39 +56,25 @@ def settle_overdue(
     """
     Settle a delivery of a consumer from which others were taken that it had for too long.
 
-    What was taken is acknowledged late, and with mode `client` so is what was taken before it, or
-    before what is still in delivery: as far as nobody else has it meanwhile.
+    What was taken is acknowledged late, as far as nobody else has it meanwhile.
 
     Raises:
         RefusedError: It is not in delivery and cannot be settled late, or not in this way.
     """
     assert subscription.overdue is not None, "something was taken"
-    is_taken = key in subscription.overdue
-    taken = [key] if is_taken else []
-    if not frame.negative and subscription.mode is AcknowledgeMode.CLIENT:
-        before = [*takewhile(key.__ne__, subscription.overdue)]
-        taken = before + taken
-    if not is_taken:
+    if key not in subscription.overdue:
         settle(session, frame, subscription, key)
-    for each in taken:
-        session.holdings.has_lost(subscription, each)
+        return
+    session.holdings.has_lost(subscription, key)
     headers = frame.block.headers if frame.block is not None else {}
-    if is_taken:
-        _require_named(headers, subscription)
-        if frame.negative:
-            raise not_in_delivery(key)
+    _require_named(headers, subscription)
+    if frame.negative:
+        raise not_in_delivery(key)
     transaction = None
     if "transaction" in headers:
         transaction = session.holdings.transactions.get(headers["transaction"])
     number = subscription.queue_number
-    for each in taken[-session.holdings.broker.settings.step_count_max :]:
-        is_named = each == key
-        try:
-            receipt = frame.receipt if is_named else None
-            session.holdings.acknowledge_late(session, number, each, receipt, transaction)
-        except UnknownDeliveryError:
-            if is_named:
-                raise
+    session.holdings.acknowledge_late(session, number, key, frame.receipt, transaction)
 
 
 def acknowledge_identity(
@@ -118,17 +101,18 @@ def acknowledge_identity(
         raise unknown_name(frame.id)
     is_gone = key < 0 and term < context.term
     if not is_gone:
-        for subscription in session.subscriptions.values():
-            if number == subscription.queue_number:
-                holdings.has_lost(subscription, key)
-            if (
-                key in subscription.unacknowledged
-                and number == subscription.queue_number
-                and (wanted is None or subscription is wanted)
-            ):
+        of_queue = [it for it in session.subscriptions.values() if number == it.queue_number]
+        # What a consumer has is its own, though somebody may have been shown it as well.
+        of_queue.sort(key=lambda it: it.browser is not None)
+        for subscription in of_queue:
+            holdings.has_lost(subscription, key)
+            if key in subscription.unacknowledged and wanted in (None, subscription):
                 settle(session, frame, subscription, key, exact=is_late_only)
                 return
-        if frame.negative:
+        said_by = of_queue if wanted is None else [wanted]
+        only_looks = bool(said_by) and all(it.browser is not None for it in said_by)
+        if frame.negative or (only_looks and not is_late_only):
+            # Who only looks takes nothing, however often it says that it has seen something.
             raise unknown_name(frame.id)
     transaction = None
     if "transaction" in headers:

@@ -52,7 +52,8 @@ class LimitMachine(BrokerMachine):
         consumer = Limited(self, name, mode, prefetch)
         self.consumers.append(consumer)
         self.broker.subscribe(consumer.subscription, self.broker.queue(name))
-        assert consumer.subscription.delivery_ms_max == LIMIT_MS
+        limit_ms = LIMIT_MS if mode is AcknowledgeMode.INDIVIDUAL else 0
+        assert consumer.subscription.delivery_ms_max == limit_ms
 
     def taken(self, consumer: Limited, key: int) -> None:
         """It is as if its consumer had rejected it now."""
@@ -99,7 +100,8 @@ class LimitMachine(BrokerMachine):
             assert not late, f"{late} are in delivery for too long"
 
     def is_late(self, consumer: Limited, key: int) -> bool:
-        return self.passed_ms - consumer.since[key] >= LIMIT_MS
+        limit_ms = consumer.subscription.delivery_ms_max
+        return bool(limit_ms) and self.passed_ms - consumer.since[key] >= limit_ms
 
     def late_word(self, number: int, *, is_open: bool) -> None:
         """Somebody from whom a message was taken is done with it after all."""

@@ -201,20 +201,42 @@ def test_who_says_nothing_is_given_nothing_in_their_place(desk) -> None:
     assert second.body == b"b"
 
 
-def test_a_cumulative_word_is_about_what_was_taken_before_too(desk) -> None:
-    """With mode `client` nothing else would ever be said of those."""
-    slow = consumer(desk, ack="client", activemq__prefetchSize="3")
-    sent(desk, "a", "b")
-    messages(slow)
+@pytest.mark.parametrize("mode", ["client", "auto"])
+def test_only_who_acknowledges_each_by_itself_has_a_limit(desk, mode) -> None:
+    """
+    A cumulative word about the first delivery of one would settle, by its second delivery, all that
+    came between: what its consumer has not seen yet was lost with it.
+    """
+    slow = consumer(desk, ack=mode, activemq__prefetchSize="10")
+    sent(desk, "1")
+    (first,) = messages(slow)
     pass_time(desk, 3)
-    sent(desk, "c")
-    (third,) = messages(slow)
-    pass_time(desk, 2.2)
-    (answer,) = slow.ask("ACK", id=third.headers[ACK], receipt="r")
-    assert answer.command == "RECEIPT"
-    assert desk.broker.queue("orders").index.live_count == 0
-    sent(desk, "d", "e", "f", "g")
-    assert bodies(messages(slow)) == ["d", "e", "f"]
+    sent(desk, "2", "3")
+    assert bodies(messages(slow)) == ["2", "3"]
+    pass_time(desk, 9)
+    assert messages(slow) == []
+    if mode == "client":
+        slow.ask("ACK", id=first.headers["ack"])
+        slow.leave()
+        assert bodies(messages(consumer(desk))) == ["2", "3"]
+
+
+def test_one_word_is_about_one_message_after_a_rollback_too(desk) -> None:
+    """
+    What was given back lapses later than what was delivered behind it.
+    """
+    slow = consumer(desk)
+    sent(desk, "one", "two")
+    one, two = messages(slow)
+    slow.say("BEGIN", transaction="t")
+    slow.say("ACK", id=one.headers["ack"], transaction="t")
+    pass_time(desk, 3)
+    slow.ask("ABORT", transaction="t")
+    pass_time(desk, 3)
+    slow.ask("ACK", id=one.headers["ack"])
+    slow.leave()
+    assert bodies(messages(consumer(desk))) == ["two"]
+    assert two
 
 
 def test_a_clock_that_is_set_takes_nothing_from_anybody(desk) -> None:

@@ -12,6 +12,7 @@ process that stood still, takes nothing from anybody.
 Invariants:
     A deadline counts for a delivery only as long as the same message was not delivered again.
     Nothing is taken from a window that a transaction just puts together.
+    Only consumers have a limit that acknowledge each delivery by itself.
 
 Lives on the leader only and may vanish; nothing here is lasting state.
 """
@@ -23,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple, Protocol
 
-from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.deadlines import Deadlines
 from holdfast.broker.serving.delivery import Delivery
 
@@ -74,7 +75,7 @@ class TimeLimits:
         given: dict[Consumer, array[int]] = {}
         for delivery in step:
             consumer = delivery[0]
-            if not consumer.delivery_ms_max or consumer.mode is AcknowledgeMode.AUTO:
+            if not consumer.delivery_ms_max:
                 continue
             if consumer in given:
                 given[consumer].append(delivery[1])

@@ -38,8 +38,8 @@ def limits(leads) -> TimeLimits:
     return TimeLimits(leads, leads.roused.append)
 
 
-def consumer(limit_ms: int = 5_000, mode: AcknowledgeMode = AcknowledgeMode.INDIVIDUAL) -> Consumer:
-    made = Consumer(SimpleNamespace(), "s", mode=mode, prefetch=100)
+def consumer(limit_ms: int = 5_000) -> Consumer:
+    made = Consumer(SimpleNamespace(), "s", mode=AcknowledgeMode.INDIVIDUAL, prefetch=100)
     made.delivery_ms_max = limit_ms
     return made
 
@@ -65,9 +65,9 @@ def test_what_is_due_is_told_by_consumer(limits, leads) -> None:
     assert leads.overdue[-1] == (slower, [2])
 
 
-def test_who_never_acknowledges_has_nothing_for_too_long(limits) -> None:
-    """What it gets is settled at once."""
-    deliver(limits, (consumer(mode=AcknowledgeMode.AUTO), 1))
+def test_who_has_no_limit_has_nothing_for_too_long(limits) -> None:
+    """It is not even noted."""
+    deliver(limits, (consumer(0), 1))
     assert limits.wake(100) == (0, 0)
 
 
