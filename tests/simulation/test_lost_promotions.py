@@ -17,6 +17,7 @@ from trials.simulation.faults import Plan, focused
 from trials.simulation.generations import Generations
 from trials.troubles.lost_promotions import LOST_PROMOTION
 
+SHUT_OUT_FOR_GOOD = "nobody leads for the sake of a promotion"
 (ABLATION,) = (it for it in ABLATIONS if it.kinds == (LOST_PROMOTION,))
 
 
@@ -45,9 +46,9 @@ def test_then_nobody_leads_ever_again(topology: str, monkeypatch: pytest.MonkeyP
     """That is why: told or not, those who were shut out wait for what nobody knows."""
     monkeypatch.setattr(Generations, "is_fenced", lambda *_: True)
     with without(ABLATION):
-        violation = first_broken(lambda seed: plan(seed, topology))
+        violation = first_broken(lambda seed: plan(seed, topology), naming=SHUT_OUT_FOR_GOOD)
 
-    assert "nobody leads for the sake of a promotion" in violation
+    assert violation
 
 
 def test_who_is_let_in_only_to_be_refused_has_heard_it(monkeypatch: pytest.MonkeyPatch) -> None:

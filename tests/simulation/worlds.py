@@ -26,6 +26,13 @@ def first_with(
     raise AssertionError(f"none of these seeds has {happened!r}")
 
 
-def first_broken(plan: Callable[[int], Plan], seeds: Iterable[int] = range(1, 41)) -> str:
-    """Give what was broken in the first world in which something was; empty if nothing was."""
-    return next((it for it in (simulate(s, plan(s)).violation for s in seeds) if it), "")
+def first_broken(
+    plan: Callable[[int], Plan], seeds: Iterable[int] = range(1, 41), *, naming: str = ""
+) -> str:
+    """
+    Give what was broken in the first world in which something was; empty if nothing was.
+
+    Only what names this counts, if anything is to be named: one cause may show in several ways.
+    """
+    broken = (simulate(seed, plan(seed)).violation for seed in seeds)
+    return next((it for it in broken if it and naming in it), "")

@@ -8,7 +8,7 @@ is gone after some turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.router.grouping import Grouping
@@ -98,13 +98,20 @@ class GroupMachine(ClaimMachine):
             return
         for other in self.of(queue):
             if other is not subscription:
-                held = [it for it in other.unacknowledged if self.group_of(queue, it) == group]
-                assert not held, f"group {group} is in two hands"
+                assert not self.held_of(queue, group, other.unacknowledged), (
+                    f"group {group} is in two hands"
+                )
         for opened in self.transactions:
             for other, keys in opened.transaction.settlements.items():
                 if other.queue is queue and other is not subscription:
-                    held = [it for it in keys if self.group_of(queue, it) == group]
+                    held = self.held_of(queue, group, keys)
                     assert not held, f"a transaction holds some of group {group}"
+
+    def held_of(self, queue: Queue, group: int, keys: Iterable[int]) -> list[int]:
+        """Give those of a group: but for what an operator has taken off the queue since."""
+        leaving = self.model.leaving
+        of_group = [key for key in keys if self.group_of(queue, key) == group]
+        return [key for key in of_group if self.place_of(queue, key) not in leaving]
 
     def could_have(self, subscription: Subscription, key: int) -> bool:
         """Whether a message is in no group, or its group is this one's, or to be had."""
