@@ -3,7 +3,7 @@ One coroutine handed to the loop's thread, and waited for on another where signa
 
 `concurrent.futures.Future` waits by a condition that is written in Python. An exception from a
 signal handler between two lines of it leaves its lock taken, on which the loop's thread would then
-wait for ever, or is told as a RuntimeError. Here the wait is one `acquire` of a plain lock.
+wait for ever, or is told as a RuntimeError. Here the wait is the `acquire` of a plain lock.
 
 Invariants:
     The lock is released once, when there is an outcome; nothing else ever waits for it.
@@ -17,6 +17,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar, cast
 
+from holdfast.client.interruptible import acquire
 from holdfast.errors import LinkLostError
 
 Result = TypeVar("Result")
@@ -68,7 +69,7 @@ class ThreadCall(Generic[Result]):
 
         And what the coroutine raises.
         """
-        self._answered.acquire()
+        acquire(self._answered)
         error, self._error = self._error, None
         if error is not None:
             raise error

@@ -3,8 +3,8 @@ Threads that wait for the loop's thread, where signals may come.
 
 What the standard library waits by (conditions, semaphores, events) is written in Python. An
 exception from a signal handler between two lines of it leaves its lock taken, on which the loop's
-thread would then wait for ever. Here each wait is one `acquire` of a plain lock that is nobody
-else's, and whoever wakes never waits.
+thread would then wait for ever. Here each wait is for a plain lock that is nobody else's, and
+whoever wakes never waits.
 
 Invariants:
     A lock is released at most once, by whoever took it out of the list.
@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+
+from holdfast.client.interruptible import acquire
 
 
 class ThreadWaiters:
@@ -37,9 +39,7 @@ class ThreadWaiters:
         self._waiting.append(lock)
         if is_met():
             return True
-        if seconds is None:
-            lock.acquire()
-        elif not lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+        if not acquire(lock, seconds):
             with contextlib.suppress(ValueError):
                 self._waiting.remove(lock)
         return is_met()
