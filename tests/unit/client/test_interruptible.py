@@ -27,11 +27,10 @@ def enough() -> Iterator[threading.Thread]:
         raise EnoughError
 
     def take() -> None:
-        time.sleep(0.2)
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
     before = signal.signal(signal.SIGUSR1, end)
-    thread = threading.Thread(target=take)
+    thread = threading.Timer(0.2, take)
     yield thread
     thread.join()
     signal.signal(signal.SIGUSR1, before)
