@@ -397,6 +397,27 @@ def test_what_a_late_word_settles_in_a_transaction_does_not_come_when_it_is_due(
     assert not five.state.queues[1].index.is_live(2)
 
 
+def test_what_is_on_its_way_back_once_more_does_not_come_because_it_rested_before(five) -> None:
+    """A late word that is rolled back leaves it to the log when it comes, and after how long."""
+    five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)
+    five.turn()
+    time_is(five, T0 + 100)
+    assert five.first.counts[5:] == [(2, 2)]
+    five.broker.give_back(five.subscription, 2, T0 + 900, five.first, None)
+    transaction = five.broker.begin("t")
+    five.broker.hold_identity(transaction, 1, 2)
+    for _ in five.broker.abort(transaction):
+        pass
+    five.broker.sending.now_microseconds = (T0 + 200) * 1000
+    five.broker.wake()
+    five.dispatch()
+    assert five.first.counts[6:] == []
+    five.turn()
+    assert five.first.counts[6:] == []
+    time_is(five, T0 + 900)
+    assert five.first.counts[6:] == [(2, 3)]
+
+
 def test_what_is_on_its_way_back_is_awaited_where_its_queue_is_built_anew(five, new_client) -> None:
     """After a mistake of ours, too, nobody has it before the log says so, and before it is due."""
     five.broker.give_back(five.subscription, 2, T0 + 100, five.first, None)

@@ -61,6 +61,10 @@ class Custody:
             self.comebacks = Comebacks()
         return self.comebacks
 
+    def is_coming(self, key: int) -> bool:
+        """Whether a message is on its way back."""
+        return self.comebacks is not None and key in self.comebacks.under_way
+
     def rest(self, key: int, due_ms: int) -> bool:
         """Keep a message from everybody until it is due; whether it is so before all others."""
         self.withheld.add(key)

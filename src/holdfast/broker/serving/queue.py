@@ -340,7 +340,7 @@ class Queue:
         What the log lets rest rests beside that, also where nobody has come by it yet.
         """
         self.custody.reserve(key)
-        if key > 0:
+        if key > 0 and not self.custody.is_coming(key):  # Else it rests once the log says so.
             self.rest(key, self.index.returned(key).due_ms)
 
     def release(
