@@ -6,26 +6,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.worlds import FAILOVERS, busy
 from trials.safeguards.message_groups import ABLATIONS
-from trials.simulation.faults import Plan, focused
 from trials.simulation.group_clients import CHANGED, GROUPS
 from trials.simulation.simulator import simulate
 
-FAILOVERS = ("crash", "power cut", "transfer", "pause", "partition", "heal network")
 COUNT = 3
-
-
-def plan(seed: int, *kinds: str) -> Plan:
-    made = focused(seed, (GROUPS, *kinds))
-    made.kinds |= {GROUPS: 6}
-    made.operations = 1_200
-    made.chaos_seconds = max(made.chaos_seconds, 6.0)
-    return made
 
 
 def test_a_group_is_in_one_hand_and_in_order() -> None:
     """M4 over failovers, by what was committed; and all of it is delivered in the end."""
-    results = [simulate(seed, plan(seed, *FAILOVERS)) for seed in range(1, COUNT + 1)]
+    results = [simulate(seed, busy(seed, GROUPS, *FAILOVERS)) for seed in range(1, COUNT + 1)]
 
     assert [""] * COUNT == [result.violation for result in results]
     assert sum(result.faults[CHANGED] for result in results) > COUNT
@@ -35,6 +26,6 @@ def test_a_group_that_changes_hands_too_early_is_found_out(monkeypatch: pytest.M
     """The ablation: who has come has it while its owner still holds some."""
     for owner, name, replacement in ABLATIONS[0].patches():
         monkeypatch.setattr(owner, name, replacement)
-    found = (simulate(seed, plan(seed, *FAILOVERS)).violation for seed in range(1, 12))
+    found = (simulate(seed, busy(seed, GROUPS, *FAILOVERS)).violation for seed in range(1, 12))
 
     assert next(filter(None, found), "").startswith("M4")

@@ -4,20 +4,17 @@ What one SEND sends to several queues is on all of them or nowhere, while leader
 
 from __future__ import annotations
 
-from trials.simulation.faults import Plan, focused
+from tests.simulation.worlds import FAILOVERS, busy
+from trials.simulation.faults import Plan
 from trials.simulation.several_producer import SEVERAL
 from trials.simulation.simulator import simulate
 
-FAILOVERS = ("crash", "power cut", "transfer", "pause", "partition", "heal network")
 COUNT = 3
 
 
 def plan(seed: int) -> Plan:
-    made = focused(seed, (SEVERAL, *FAILOVERS))
-    made.kinds |= {SEVERAL: 6}
-    made.operations = 1_200
+    made = busy(seed, SEVERAL, *FAILOVERS)
     made.segment_bytes = 16 * 1024
-    made.chaos_seconds = max(made.chaos_seconds, 6.0)
     return made
 
 

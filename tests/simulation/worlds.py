@@ -6,12 +6,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trials.simulation.faults import focused
 from trials.simulation.simulator import Result, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from trials.simulation.faults import Plan
+
+
+FAILOVERS = ("crash", "power cut", "transfer", "pause", "partition", "heal network")
+
+
+def busy(seed: int, happening: str, *others: str) -> Plan:
+    """Give a seed a lot of one kind of happening, among others, and traffic for it to happen in."""
+    made = focused(seed, (happening, *others))
+    made.kinds |= {happening: 6}
+    made.operations = 1_200
+    made.chaos_seconds = max(made.chaos_seconds, 6.0)
+    return made
 
 
 def first_with(

@@ -112,16 +112,16 @@ class Sending:
         sequence = 0
         if producer_id is not None:
             sequence = read_number(sending.producer_sequence, "producer-sequence")
+        is_kept = target.persistent or producer_id is not None
         # A repetition stores nothing and is out already: it is confirmed, room or none.
         if not broker.has_taken(producer_id, sequence):
             if self._must_wait(session, target, destinations, sending):
                 return
-            is_kept = target.persistent or producer_id is not None
             if is_kept and self._context.refusal is not None:
                 raise StoreFullError(self._context.refusal)
             waiting.is_refusing = False
         told = (session, sending.receipt)
-        if not (target.persistent or producer_id is not None):
+        if not is_kept:
             broker.send_transient_to_all(
                 destinations, target.lines, sending.body, told, target.facts
             )

@@ -38,6 +38,20 @@ def taken(broker: LocalNode, place: str, count: int) -> list[bytes]:
     return found
 
 
+async def send_over_failovers(cluster: LocalCluster, to: str, bodies: list[bytes]) -> None:
+    """Send all of them, and twice in the middle kill the leader; then all nodes are level."""
+    async with connect(cluster.uri) as connection:
+        producer = connection.producer(to, window=50)
+        for number, body in enumerate(bodies):
+            if number in {len(bodies) // 3, 2 * len(bodies) // 3}:
+                leader = await asyncio.to_thread(cluster.leader)
+                await asyncio.to_thread(leader.kill)
+                await asyncio.to_thread(leader.start)
+            await producer.send(body)
+        await producer.flush()
+    await asyncio.to_thread(cluster.wait_level)
+
+
 @pytest.mark.parametrize("version", list(VERSIONS))
 def test_stomp_py_sends_to_a_queue_a_topic_and_another_queue(
     broker: LocalNode, version: str
@@ -117,22 +131,8 @@ def test_each_is_on_both_queues_or_on_none_when_leaders_die(tmp_path: Path) -> N
     kill -9 of the leader, twice, under a stream of them: all are confirmed, and on both, each once.
     """
     bodies = [b"%d" % number for number in range(600)]
-
-    async def send(cluster: LocalCluster) -> None:
-        async with connect(cluster.uri) as connection:
-            producer = connection.producer("/queue/both.a,/queue/both.b", window=50)
-            for number, body in enumerate(bodies):
-                if number in {200, 400}:
-                    leader = await asyncio.to_thread(cluster.leader)
-                    await asyncio.to_thread(leader.kill)
-                    await asyncio.to_thread(leader.start)
-                await producer.send(body)
-            await producer.flush()
-
     with LocalCluster(tmp_path / "c", "three") as cluster:
         cluster.start()
-        asyncio.run(send(cluster))
-        cluster.wait_level()
-        leader = cluster.leader()
+        asyncio.run(send_over_failovers(cluster, "/queue/both.a,/queue/both.b", bodies))
         for place in ("/queue/both.a", "/queue/both.b"):
-            assert taken(leader, place, len(bodies)) == bodies
+            assert taken(cluster.leader(), place, len(bodies)) == bodies

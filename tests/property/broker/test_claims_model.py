@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.property.broker.claim_machine import CLAIMS, ClaimMachine
-from tests.property.broker.expected import QUEUES
-from tests.property.broker.test_broker_model import STEPS, arguments, is_possible
+from tests.property.broker.test_broker_model import STEPS
+from tests.property.broker.walking import walk
 
 CLAIMING = STEPS | {
     **dict.fromkeys(("subscribe", "turn", "send"), 3.0),
@@ -43,18 +43,4 @@ def test_each_gets_what_it_may_claim_and_nobody_else(story: str, seed: int) -> N
     random = Random(seed)
     machine = ClaimMachine()
     weights = CLAIMING | STORIES[story]
-    for step in range(120):
-        (name,) = random.choices(list(weights), list(weights.values()))
-        if is_possible(machine, name):
-            if name == "browse":
-                machine.browse(random.choice(QUEUES))
-            elif name in {"deadlines_pass", "come_to_rest"}:
-                getattr(machine, name)()
-            else:
-                claim = {"claim": random.choice(CLAIMS)} if name == "subscribe" else {}
-                getattr(machine, name)(**arguments(name, random), **claim)
-        if step % 8 == 0:
-            machine.check()
-    machine.come_to_rest()
-    machine.check()
-    machine.teardown()
+    walk(machine, random, weights, lambda: {"claim": random.choice(CLAIMS)})

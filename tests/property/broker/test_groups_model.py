@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.property.broker.claim_machine import CLAIMS
-from tests.property.broker.expected import QUEUES
 from tests.property.broker.group_machine import GroupMachine
-from tests.property.broker.test_broker_model import STEPS, arguments, is_possible
+from tests.property.broker.test_broker_model import STEPS
+from tests.property.broker.walking import walk
 
 GROUPING = STEPS | {
     **dict.fromkeys(("subscribe", "turn", "send"), 3.0),
@@ -55,20 +55,5 @@ def test_a_group_is_in_one_hand_and_in_order(
     machine = GroupMachine()
     machine.raise_the_level()
     machine.turn()
-    for step in range(120):
-        (name,) = random.choices(list(GROUPING), list((GROUPING | STORIES[story]).values()))
-        if is_possible(machine, name):
-            if name == "browse":
-                machine.browse(random.choice(QUEUES))
-            elif name in {"deadlines_pass", "come_to_rest"}:
-                getattr(machine, name)()
-            else:
-                said = arguments(name, random)
-                if name == "subscribe" and claims:
-                    said["claim"] = random.choice(CLAIMS)
-                getattr(machine, name)(**said)
-        if step % 8 == 0:
-            machine.check()
-    machine.come_to_rest()
-    machine.check()
-    machine.teardown()
+    weights = GROUPING | STORIES[story]
+    walk(machine, random, weights, lambda: {"claim": random.choice(CLAIMS)} if claims else {})

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from holdfast.broker.serving.consumer import NO_CLAIM
 from tests.property.broker.claim_machine import CLAIMS
-from tests.property.broker.expected import QUEUES
 from tests.property.broker.selector_machine import SELECTORS, SelectorMachine
-from tests.property.broker.test_broker_model import STEPS, arguments, is_possible
+from tests.property.broker.test_broker_model import STEPS
+from tests.property.broker.walking import walk
 
 SELECTING = STEPS | {
     **dict.fromkeys(("subscribe", "turn", "send"), 3.0),
@@ -49,21 +49,9 @@ def test_each_gets_what_it_wants_in_order(story: str, claims: bool, seed: int) -
     random = Random(seed)
     machine = SelectorMachine()
     weights = SELECTING | STORIES[story]
-    for step in range(120):
-        (name,) = random.choices(list(weights), list(weights.values()))
-        if is_possible(machine, name):
-            if name == "browse":
-                machine.browse(random.choice(QUEUES))
-            elif name in {"deadlines_pass", "come_to_rest"}:
-                getattr(machine, name)()
-            elif name == "subscribe":
-                claim = random.choice(CLAIMS) if claims else NO_CLAIM
-                said = arguments(name, random)
-                machine.subscribe(**said, claim=claim, selector=random.choice(SELECTORS))
-            else:
-                getattr(machine, name)(**arguments(name, random))
-        if step % 8 == 0:
-            machine.check()
-    machine.come_to_rest()
-    machine.check()
-    machine.teardown()
+
+    def says() -> dict[str, object]:
+        claim = random.choice(CLAIMS) if claims else NO_CLAIM
+        return {"claim": claim, "selector": random.choice(SELECTORS)}
+
+    walk(machine, random, weights, says)

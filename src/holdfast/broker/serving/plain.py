@@ -22,10 +22,12 @@ from collections.abc import Collection
 from holdfast.broker.serving.choice import Settle
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
 from holdfast.broker.serving.delivery import EFFORT_SHIFT, UNREAD_BYTES, Step
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.returned import Returned
 from holdfast.broker.serving.ring import Ring
 from holdfast.broker.serving.shelves import NO_SHELF, SHELF_SHIFT, SLOT_BITS, SLOT_MASK
+from holdfast.model.records import MessageRecord
 
 
 class Plain(Ring):
@@ -152,6 +154,32 @@ class Plain(Ring):
             if record is None or left <= 0:
                 return False
         return True
+
+    def deliver(
+        self, consumer: Consumer, key: int, settle: Settle, step: Step
+    ) -> MessageRecord | TransientMessage | None:
+        """
+        Put one delivery into a step, as `assign` does it many times; gives its content.
+
+        None: that is not in memory, and the step ends with it, as it is to be read.
+        """
+        queue = self._queue
+        number = flagged = 0
+        record = queue.cache.find(key) if key > 0 else queue.transients.find(key)
+        if record is None:
+            consumer.receiver.room_bytes -= UNREAD_BYTES
+            number = self._index.record_number(key)
+        else:
+            consumer.receiver.room_bytes -= record.size
+        if queue.is_flagged(key):
+            queue.redelivered_total += 1
+            flagged = queue.delivery_count(key)
+        step.append((consumer, key, record, number, flagged))
+        if consumer.mode is AcknowledgeMode.AUTO:
+            settle(key)
+        else:
+            consumer.unacknowledged[key] = None
+        return record
 
     def next_key(self) -> int:
         """Take the next message to dispatch and give its key, 0 if there is none now."""

@@ -21,8 +21,8 @@ from collections.abc import Collection, Iterable
 from typing import Final, cast
 
 from holdfast.broker.serving.choice import Settle
-from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
-from holdfast.broker.serving.delivery import EFFORT_SHIFT, UNREAD_BYTES, Step
+from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.delivery import EFFORT_SHIFT, Step
 from holdfast.broker.serving.effective import Sharing
 from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.queue import Queue
@@ -260,25 +260,12 @@ class Grouping(Plain):
 
     def _give(self, consumer: Consumer, key: int, settle: Settle, step: Step) -> bool | None:
         """Put a delivery into the step; false if it ends with it."""
-        queue = self._queue
-        number = flagged = 0
-        record = queue.cache.find(key) if key > 0 else queue.transients.find(key)
-        if record is None:
-            consumer.receiver.room_bytes -= UNREAD_BYTES
-            number = self._index.record_number(key)
-        else:
-            consumer.receiver.room_bytes -= record.size
-            self._left -= record.size >> EFFORT_SHIFT
-        if queue.is_flagged(key):
-            queue.redelivered_total += 1
-            flagged = queue.delivery_count(key)
-        step.append((consumer, key, record, number, flagged))
-        if consumer.mode is AcknowledgeMode.AUTO:
-            settle(key)
-        else:
-            consumer.unacknowledged[key] = None
+        record = self.deliver(consumer, key, settle, step)
         self._left -= 1
-        return False if record is None else None
+        if record is None:
+            return False
+        self._left -= record.size >> EFFORT_SHIFT
+        return None
 
     def give_back(self, order: int, serial: int, key: int) -> None:
         """Put a key back in its old order; what rests is out until then."""

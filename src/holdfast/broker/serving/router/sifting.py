@@ -27,8 +27,8 @@ from operator import itemgetter
 from typing import Final, cast
 
 from holdfast.broker.serving.choice import Settle
-from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, MessageSelector
-from holdfast.broker.serving.delivery import EFFORT_SHIFT, UNREAD_BYTES, Step
+from holdfast.broker.serving.consumer import Consumer, MessageSelector
+from holdfast.broker.serving.delivery import EFFORT_SHIFT, Step
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.queue import Queue
@@ -315,25 +315,12 @@ class Sifting(Plain):
         self, one: ConsumerClass, consumer: Consumer, key: int, settle: Settle, step: Step
     ) -> bool | None:
         """Put a delivery into the step; false if it ends with it."""
-        queue = self._queue
-        number = flagged = 0
-        record = self._content(key)
-        if record is None:
-            consumer.receiver.room_bytes -= UNREAD_BYTES
-            number = self._index.record_number(key)
-        else:
-            consumer.receiver.room_bytes -= record.size
-            self._turns.left -= record.size >> EFFORT_SHIFT
-        if queue.is_flagged(key):
-            queue.redelivered_total += 1
-            flagged = queue.delivery_count(key)
-        step.append((consumer, key, record, number, flagged))
-        if consumer.mode is AcknowledgeMode.AUTO:
-            settle(key)
-        else:
-            consumer.unacknowledged[key] = None
+        record = self.deliver(consumer, key, settle, step)
         self._turns.had_one(one, consumer)
-        return False if record is None else None
+        if record is None:
+            return False
+        self._turns.left -= record.size >> EFFORT_SHIFT
+        return None
 
     def _content(self, key: int) -> MessageRecord | TransientMessage | None:
         return self._queue.cache.find(key) if key > 0 else self._queue.transients.find(key)
