@@ -21,6 +21,7 @@ START ?= 1
 JOBS ?= 1
 MINUTES ?= 10
 CALLS ?= 100000
+LETTERS ?= 1000000
 HOURS ?= 0.33
 REPORT ?=
 # Beside the versions of constraints.txt: the lowest ones, and other versions of Python.
@@ -34,7 +35,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-covered test-measured test-whole test-rest test-lowest test-python simulate ablations chaos promises storm spark-cluster soak \
+        format test test-quick test-covered test-measured test-whole test-rest class-archive test-lowest test-python simulate ablations chaos promises storm retries removals spark-cluster soak \
         demo demo-dr bench serve clean
 
 help: ## list the commands
@@ -66,10 +67,9 @@ format: setup ## format every file and fix what ruff can fix by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The check of types is one process for half a minute: the first tests have the other processor.
+# What begins with one process, types and the archive of classes, stands beside the first tests.
 test: setup ## everything CI runs: check, all tests, and what they show of the promises
-	@$(MAKE) --no-print-directory --jobs 2 check test-measured
-	@$(BIN)/python -m trials.pipeline.class_archive
+	@$(MAKE) --no-print-directory --jobs 3 check test-measured class-archive
 	@$(MAKE) --no-print-directory test-rest
 	@$(BIN)/python -m trials.promises --check
 
@@ -79,8 +79,11 @@ test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 test-covered: test-measured ## the same, and what the unit tests cover, which the floor of pyproject.toml is held against
 	$(PYTEST) $(BESIDE) $(call existing,$(UNMEASURED)) $(ARGS)
 
+class-archive: setup
+	@$(BIN)/python -m trials.pipeline.class_archive
+
 # Only the unit tests are measured: it doubles their time, and property tests run the same lines often.
-# So do some of them, marked `no_cover`.
+# So do some of them, marked `no_cover`, and of tests of many cases all but the first (tests/conftest.py).
 test-measured: setup
 	$(PYTEST) $(BESIDE) --cov --cov-report= $(MEASURED) $(ARGS)
 
@@ -123,6 +126,12 @@ promises: setup ## run what shows each promise and write docs/reference/promises
 
 storm: setup ## 100,000 cancelled calls of the client (CALLS=n, SEED=n) against a broker that is killed meanwhile
 	STORM_CALLS=$(CALLS) STORM_SEED=$(or $(SEED),9) $(PYTEST) --timeout 900 tests/integration/test_client_storm.py $(ARGS)
+
+retries: setup ## a million dead letters go back while their command and two leaders are killed (LETTERS=n)
+	$(BIN)/python -m trials.retried_dead_letters --count $(LETTERS) $(ARGS)
+
+removals: setup ## a million scheduled messages are taken back while the command and two leaders are killed (LETTERS=n)
+	$(BIN)/python -m trials.removed_schedules --count $(LETTERS) $(ARGS)
 
 spark-cluster: setup ## the pipeline on a Spark cluster with a network of its own, executors and a leader killed (root; minutes)
 	SPARK_CLUSTER=1 $(PYTEST) tests/spark/test_other_network.py tests/spark/test_standalone.py $(ARGS)

@@ -23,7 +23,7 @@ _CONFIGURATION = """\
   http://activemq.apache.org/schema/core
   http://activemq.apache.org/schema/core/activemq-core.xsd">
   <broker xmlns="http://activemq.apache.org/schema/core" useJmx="false" brokerName="bench"
-      dataDirectory="{directory}/data">
+      dataDirectory="{directory}/data"{attributes}>{elements}
     <persistenceAdapter><kahaDB directory="{directory}/data/kahadb"/></persistenceAdapter>
     <transportConnectors>
       <transportConnector name="stomp" uri="stomp+nio://127.0.0.1:{port}"/>
@@ -40,6 +40,10 @@ class ActiveMQ(Broker):
     title = "ActiveMQ"
     process: subprocess.Popen[bytes] | None = None
     port = 0
+    attributes = ""
+    """Further attributes of the broker's element in its configuration, with a blank in front."""
+    elements = ""
+    """Further elements in it."""
 
     @classmethod
     def missing(cls) -> str:
@@ -55,7 +59,14 @@ class ActiveMQ(Broker):
         """Start it and wait for its STOMP port."""
         (self.port,) = free_ports(1)
         configuration = self.directory / "activemq.xml"
-        configuration.write_text(_CONFIGURATION.format(directory=self.directory, port=self.port))
+        configuration.write_text(
+            _CONFIGURATION.format(
+                directory=self.directory,
+                port=self.port,
+                attributes=self.attributes,
+                elements=self.elements,
+            )
+        )
         places = {
             "activemq.home": _PROGRAM.parent.parent,
             "activemq.base": self.directory,

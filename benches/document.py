@@ -42,10 +42,11 @@ The parts have benches of their own: `benches/pipeline.py` (microseconds per mes
 one process), `benches/journal.py` (appends against the raw disk), `benches/stomp_codec.py` (one
 frame in the parser), `benches/producers.py` (a million producers with one message each),
 `benches/turns.py` (how long work that grows keeps others waiting), `benches/growth.py` (how speed
-and memory change with size).
+and memory change with size), `benches/features.py` (what the features of consumer clusters cost).
 """
 
-_GROWTH_HEADING = "## Growth"
+GROWTH = "## Growth"
+FEATURES = "## Features"
 _GROWTH = """\
 ## Growth
 
@@ -55,6 +56,19 @@ KiB, persistent, unless the line says otherwise; medians.
 {conditions}
 
 {table}
+"""
+_FEATURES = """\
+## Features
+
+Written by `.venv/bin/python benches/features.py --write docs/benchmarks.md`. Messages a second, one
+broker each, in turns; persistent, 256 bytes, synced before the receipt; median, with the range in
+brackets. × is how many times faster Holdfast is.
+
+{conditions}
+
+| what | Holdfast | ActiveMQ | × |
+| --- | ---: | ---: | ---: |
+{rows}
 """
 
 
@@ -105,16 +119,28 @@ def growth(told: dict[str, str], table: str) -> str:
     return _GROWTH.format(conditions=_listed(told), table=table)
 
 
-def put_growth(path: Path, text: str) -> None:
-    """Replace the section on growth of a document, or put it behind the rest."""
-    before = path.read_text() if path.exists() else ""
-    path.write_text(before.partition(_GROWTH_HEADING)[0].rstrip() + "\n\n" + text)
+def features(told: dict[str, str], rows: list[str]) -> str:
+    """Give the section on features."""
+    return _FEATURES.format(conditions=_listed(told), rows="\n".join(rows))
 
 
-def kept_growth(path: Path) -> str:
-    """What another bench wrote behind the table; empty if there is nothing."""
-    _, heading, rest = (path.read_text() if path.exists() else "").partition(_GROWTH_HEADING)
-    return "\n" + heading + rest if heading else ""
+def put_section(path: Path, heading: str, text: str) -> None:
+    """Replace the section of a document that begins so, or put it behind the rest."""
+    first, sections = _cut(path)
+    sections[heading] = text
+    path.write_text("\n\n".join(each.rstrip() for each in [first, *sections.values()]) + "\n")
+
+
+def kept_sections(path: Path) -> str:
+    """What other benches wrote behind the table; empty if there is nothing."""
+    return "".join(f"\n{text.rstrip()}\n" for text in _cut(path)[1].values())
+
+
+def _cut(path: Path) -> tuple[str, dict[str, str]]:
+    """A document's beginning, and its sections by their headings."""
+    first, *rest = (path.read_text() if path.exists() else "").split("\n## ")
+    texts = [f"## {each}" for each in rest]
+    return first, {text.partition("\n")[0]: text for text in texts}
 
 
 def _listed(told: dict[str, str]) -> str:

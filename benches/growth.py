@@ -15,12 +15,13 @@ import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 from brokers import Holdfast
-from document import growth, put_growth
+from curves import Curve, Point, resident_bytes
+from document import GROWTH, growth, put_section
+from feature_curves import groups, selectors
 from generator import Generator, GeneratorMissingError
 from machine import KIB, heading
 from options import table_options
@@ -37,30 +38,6 @@ _SECONDS = 4.0
 _SECONDS_QUICK = 1.0
 _RUNS = 3
 _WAIT_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Point:
-    """One place of a curve: how large, what was measured there, and what was wrong."""
-
-    size: str
-    rate: float
-    unit: str = "/s"
-    note: str = ""
-    fault: str = ""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """What grows, and how a point of it is measured."""
-
-    name: str
-    title: str
-    sizes: tuple[int, ...]
-    sizes_quick: tuple[int, ...]
-    measure: Callable[[Place, int], Point]
-    has_own_broker: bool = False
-    """Each point needs a node that holds nothing else."""
 
 
 def _load(place: Place, *arguments: str, size: str, note: str = "") -> Point:
@@ -94,9 +71,9 @@ def bodies(place: Place, size: int) -> Point:
 def queues(place: Place, count: int) -> Point:
     """A message on each of so many queues; then one producer and one consumer beside them."""
     (pid,) = place.broker.pids
-    before = _resident_bytes(pid)
+    before = resident_bytes(pid)
     _fill(place, count)
-    grown = (_resident_bytes(pid) - before) / count
+    grown = (resident_bytes(pid) - before) / count
     words = f"{grown / KIB:,.1f} KiB a queue, its message of {_BODY_BYTES:,} B included"
     return _load(place, "-p", "1", "-c", "1", "-W", str(_UNDER_WAY), size=f"{count:,}", note=words)
 
@@ -109,7 +86,7 @@ def backlog(place: Place, count: int) -> Point:
         "-p", "10", "-c", "0", "-W", "1000", "-n", str(count), *body, destination=queue
     )
     (pid,) = place.broker.pids
-    note = f"{_resident_bytes(pid) / KIB**2:,.0f} MiB resident"
+    note = f"{resident_bytes(pid) / KIB**2:,.0f} MiB resident"
     part = min(count, 50_000)
     drained = place.load("-p", "0", "-c", "1", "-n", str(part), *body, destination=queue)
     fault = "; ".join(each.fault for each in (filled, drained) if each.fault)
@@ -137,6 +114,22 @@ CURVES = (
         backlog,
         has_own_broker=True,
     ),
+    Curve(
+        "groups",
+        "message groups, one message each, three consumers",
+        (1_000, 10_000, 100_000, 1_000_000),
+        (1_000, 10_000),
+        groups,
+        has_own_broker=True,
+    ),
+    Curve(
+        "selectors",
+        "consumers with a correlation id each beside one producer and one consumer",
+        (10, 100, 1_000, 10_000),
+        (10, 1_000),
+        selectors,
+        has_own_broker=True,
+    ),
 )
 
 
@@ -155,13 +148,6 @@ def _fill(place: Place, count: int) -> None:
             ]
             client.write("".join(frames).encode())
             client.await_receipt(f"w{end}")
-
-
-def _resident_bytes(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * KIB
-    raise AssertionError(f"process {pid} has no VmRSS")
 
 
 class Bench:
@@ -235,7 +221,7 @@ def main() -> int:
                 print(line, flush=True)
                 lines.append(line)
     if given.write:
-        put_growth(given.write, growth(told, "\n".join(lines)))
+        put_section(given.write, GROWTH, growth(told, "\n".join(lines)))
     return 1 if has_faults else 0
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from activemq import ActiveMQ
 from brokers import Broker, BrokerError, Holdfast
-from document import conditions, document, kept_growth
+from document import conditions, document, kept_sections
 from generator import Generator, GeneratorMissingError
 from machine import heading
 from options import table_options
@@ -152,7 +152,7 @@ def main() -> int:
     console.print(rich_table(heads, cells))
     if given.write:
         text = document(told, bench.scenarios, markdown(heads, cells))
-        given.write.write_text(text + kept_growth(given.write))
+        given.write.write_text(text + kept_sections(given.write))
     if given.json:
         record = {"conditions": told, "samples": bench.results.as_json()}
         given.json.write_text(json.dumps(record, indent=1))

@@ -25,6 +25,7 @@ from producers import HonestClient
 
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from trials.clients.stomp_socket import StompSocket
+from trials.long_work import depth
 
 _WAIT_SECONDS = 60.0
 _WINDOW = 1000
@@ -36,6 +37,8 @@ _PURGED = 400_000
 _SUBSCRIBERS = 100_000
 _CONNECTIONS = 1_000
 _QUEUES = 50_000
+_EXPIRE_SECONDS = 60.0
+"""Until what is sent expires: longer than it takes to send it."""
 _FILLING = 200
 """In the slow queue's log, so many messages of another queue stand between two of its own."""
 
@@ -47,12 +50,15 @@ def connected(port: int) -> StompSocket:
     return client
 
 
-def fill(client: StompSocket, count: int, queue_of: Callable[[int], str]) -> None:
+def fill(
+    client: StompSocket, count: int, queue_of: Callable[[int], str], *more_headers: str
+) -> None:
     """Send so many persistent messages of 40 bytes; a receipt for each window of them."""
+    more = "".join(f"{it}\n" for it in more_headers)
     for start in range(1, count + 1, _WINDOW):
         end = min(start + _WINDOW, count + 1)
         frames = [
-            f"SEND\ndestination:/queue/{queue_of(number)}\npersistent:true\n"
+            f"SEND\ndestination:/queue/{queue_of(number)}\npersistent:true\n{more}"
             f"{f'receipt:w{number}' if number == end - 1 else 'x:y'}\n\n{number:040d}\0"
             for number in range(start, end)
         ]
@@ -252,6 +258,20 @@ def look_at_queues(cluster: LocalCluster, scale: float) -> str:
     return f"status, list and metrics of {count:,} queues"
 
 
+def expire(cluster: LocalCluster, scale: float) -> str:
+    """Have very many messages expire at one moment, and become dead letters."""
+    count = int(_PURGED * scale)
+    leader = cluster.leader()
+    at_ms = int((time.time() + _EXPIRE_SECONDS * max(0.25, scale)) * 1000)
+    with connected(leader.stomp_port) as client:
+        fill(client, count, lambda _: "mortal", f"expires:{at_ms}")
+    assert time.time() * 1000 < at_ms, "the machine is too slow for so many before they expire"
+    leader.wait_until(
+        lambda _: depth(leader, "ActiveMQ.DLQ") == count, "all expired", 10 * _WAIT_SECONDS
+    )
+    return f"{count:,} messages expire in one millisecond, and become dead letters"
+
+
 WORK = (
     fill_queue,
     leave,
@@ -263,6 +283,7 @@ WORK = (
     publish,
     leave_at_once,
     look_at_queues,
+    expire,
 )
 
 

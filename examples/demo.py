@@ -3,12 +3,16 @@ The demonstration: a replicated cluster on this machine, real traffic, the leade
 
 Three brokers (or two and a witness) run as real processes. A producer and two consumers use the
 failover client. In the middle the leader gets SIGKILL; its successor takes over; the dead one comes
-back and catches up. At the end every message is accounted for, by ids that only this program knows,
-and the replicas' logs are compared by their hash chains. Then Spark audits the same replicas:
+back and catches up. At the end every message is accounted for, by ids that only this program knows.
+
+The second act is second_act.py: workers in message groups die and join, a poison message becomes a
+dead letter and is retried, reminders fire on time over the next leader's death.
+
+Then the replicas' logs are compared by their hash chains, and Spark audits the same replicas:
 segments by hash, entries by their proofs, and the fate of every message.
 
-Exit code 0: nothing lost, nothing stored twice, every repeated delivery flagged, replicas equal,
-and the audit found nothing.
+Exit code 0: nothing lost, nothing stored twice, every repeated delivery flagged, the second act as
+promised, replicas equal, and the audit found nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from second_act import second_act
 
 from holdfast.client import connect
 from holdfast.client.connection import Connection
@@ -302,10 +307,13 @@ def main() -> int:
             console.print(f"[bold green]{leader.name}[/] leads; sending {arguments.rate:,}/s")
             account, caught_up = uvloop.run(traffic(cluster, arguments.seconds, arguments.rate))
             cluster.wait_level()
+            console.rule("[bold]A cluster of consumers, a poison message, reminders")
+            is_right = uvloop.run(second_act(cluster, console))
+            cluster.wait_level()
             for node in cluster.nodes.values():
                 node.stop()
             chains, index = compare_replicas(cluster)
-        is_kept = show(account, chains, index, caught_up)
+        is_kept = show(account, chains, index, caught_up) and is_right
         return 0 if audit(cluster, arguments.topology) and is_kept else 1
 
 

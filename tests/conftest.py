@@ -18,6 +18,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.disk_room import (
+    FoldersOfFixtures,
+    clear_after_ended_runs,
+    folder_of_runs,
+    mark_as_ours,
+    missing_room,
+)
 from tests.forked_nodes import nodes_forked
 from trials.clients.ledger import Account
 from trials.promises.books import TestBooks, accounts_of_loads
@@ -25,6 +32,8 @@ from trials.promises.books import TestBooks, accounts_of_loads
 BOOKS = TestBooks()
 SLOW_FOLDERS = ("tests/spark/", "tests/integration/")
 LONG_FOLDERS = ("tests/simulation/", "tests/property/")
+MEASURED_CASES_MAX = 3
+"""Of each test: measured it takes three times as long, and further cases run the same lines."""
 ACCOUNTS = pytest.StashKey[list[Account]]()
 
 # No deadline: these machines are shared, and a slow moment is not a failure.
@@ -44,6 +53,21 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, si
     if signal.getsignal(_number) is signal.SIG_IGN:
         is_interrupt = _number == signal.SIGINT
         signal.signal(_number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin with the room on the disk that is needed, and give it back; see `disk_room`."""
+    factory = config._tmp_path_factory
+    config.pluginmanager.register(FoldersOfFixtures(factory))
+    if hasattr(config, "workerinput"):  # Its folder is in that of the process that shares out.
+        return
+    clear_after_ended_runs(folder_of_runs())
+    is_whole = config.getoption("dist", "no") == "loadfile"  # As `make` runs them.
+    missing = missing_room(folder_of_runs()) if is_whole else None
+    if missing is not None:
+        pytest.exit(missing, pytest.ExitCode.USAGE_ERROR)
+    mark_as_ours(factory.getbasetemp())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -93,8 +117,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     long = [name for name in files if name.startswith(LONG_FOLDERS)]
     order = dict.fromkeys([*first, *long, *files])
     items[:] = chain.from_iterable(files[name] for name in order)
+    leave_unmeasured(items)
     gc.collect()
     gc.freeze()
+
+
+def leave_unmeasured(items: list[pytest.Item]) -> None:
+    """
+    Measure what the first cases of each test cover, in the order in which they are written; all of
+    one that is marked `measured`: there each runs lines of its own, and is short.
+    """
+    cases: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        is_case = isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        if is_case and item.get_closest_marker("measured") is None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for each in cases.values():
+        each.sort(key=lambda it: (*it.callspec.indices.values(),))
+        for item in each[MEASURED_CASES_MAX:]:
+            item.add_marker("no_cover")
 
 
 # What tests with the marker `promise` show goes to build/evidence, from which the promise table is

@@ -17,12 +17,15 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── UnknownDeliveryError     an acknowledgement of something not delivered
     │   ├── TransactionError         unknown, doubled or too large transaction
     │   ├── StoreFullError           no room on disk: publishing is refused, acknowledging goes on
+    │   ├── QueueFullError           as much is on a queue as its policies allow
+    │   ├── SlowConsumerError        a consumer that is ended, as it held others up
     │   ├── LimitReachedError        more is asked for than the node allows
     │   ├── BusyError                the node does as much of this at once as it does: later
     │   ├── DestinationError         a destination that cannot be used in this way
     │   ├── SelectorError            .column: where a selector cannot be read
     │   ├── PolicyError              what cannot be said of destinations, and why
     │   ├── LevelNotReachedError     what needs a level of the log's format that not all know
+    │   ├── ScheduleError            when a message is to be sent makes no sense
     │   └── NotServedError           a wish that would have to be ignored
     ├── StoreError
     │   ├── SegmentsMissingError     files at the beginning of the log are gone
@@ -49,6 +52,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   └── LogDivergedError         two logs differ where they must be the same: halt
     ├── MisplacedCallError           a blocking call from where it could never return
     ├── UnfinishedHandlingError      a handler was cancelled by itself, or wanted to exit
+    ├── UnansweredError              nobody has answered a request in time
+    ├── CommandFailedError           a command of the operator's own has failed
     ├── MappedRowsError              what a user's function gave is not what it was said to give
     └── LinkError
         ├── LinkLostError            the connection went away in the middle of something
@@ -141,6 +146,12 @@ class NotServedError(RefusedError):
     code = "not-served"
 
 
+class ScheduleError(RefusedError):
+    """A schedule that makes no sense, or would never send anything."""
+
+    code = "schedule"
+
+
 class UnknownDeliveryError(RefusedError):
     """An acknowledgement of something that was not delivered on this connection."""
 
@@ -157,6 +168,29 @@ class StoreFullError(RefusedError):
     """No room on disk: publishing is refused, acknowledging goes on."""
 
     code = "store-full"
+
+
+class QueueFullError(RefusedError):
+    """
+    There is as much on a queue as its policies allow.
+
+    Args:
+        can_wait: Whether its sender may wait until there is room.
+    """
+
+    code = "queue-full"
+
+    def __init__(self, message: str, *, can_wait: bool = False, wait_ms: int = 0) -> None:
+        super().__init__(message)
+        self.can_wait = can_wait
+        self.wait_ms = wait_ms
+        """For how long it may; 0: as long as is usual."""
+
+
+class SlowConsumerError(RefusedError):
+    """A consumer that is ended: it held others up, and policies do not let it."""
+
+    code = "slow-consumer"
 
 
 class DestinationError(RefusedError):
@@ -371,12 +405,20 @@ class FailoverExhaustedError(LinkError):
     """No address answered within the attempts allowed."""
 
 
+class UnansweredError(HoldfastError, TimeoutError):
+    """Nobody has answered a request in time; whether it was or will be done is unknown."""
+
+
 class MisplacedCallError(HoldfastError):
     """A blocking call from where it could never return: a listener, a forked child."""
 
 
 class UnfinishedHandlingError(HoldfastError):
     """A handler of messages neither returned nor failed: it was cancelled, or wanted to exit."""
+
+
+class CommandFailedError(HoldfastError):
+    """A command of the operator's own, which was to make something, has failed."""
 
 
 class MappedRowsError(HoldfastError):

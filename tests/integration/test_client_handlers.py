@@ -165,3 +165,48 @@ def test_handlers_leave_nothing_behind(start_cluster, way):
     assert work.unflagged == []
     assert asyncio.run(left_on(cluster, QUEUE)) == []
     assert sorted(asyncio.run(left_on(cluster, DEAD_LETTERS))) == sorted(POISON)
+
+
+async def ask_and_answer(cluster: LocalCluster) -> tuple[list[str], list[str]]:
+    """What each of many was answered while the leader died, and what was asked."""
+    asked: list[str] = []
+
+    async def answer(message: Message) -> str:
+        asked.append(message.text)
+        if len(asked) == KILLED_AFTER:
+            await asyncio.to_thread(cluster.leader().kill)
+        return f"{message.text} is answered"
+
+    async with (
+        asyncio.timeout(SECONDS_MAX),
+        connect(cluster.uri) as server,
+        connect(cluster.uri) as asker,
+        server.subscribe("/queue/questions", prefetch=50) as questions,
+    ):
+        answering = asyncio.create_task(questions.answer(answer, concurrency=10))
+        free = asyncio.Semaphore(20)
+
+        async def ask(number: int) -> str:
+            async with free:
+                answered = await asker.request(
+                    "/queue/questions", str(number), seconds=None, is_repeatable=True
+                )
+                return answered.text
+
+        answers = await asyncio.gather(*(ask(number) for number in range(MESSAGES)))
+        await questions.drain()
+        await answering
+    return answers, asked
+
+
+def test_each_request_is_answered_though_the_leader_dies(start_cluster):
+    """
+    Q62: at the same address under the next leader; what an answer was lost with is asked again.
+    """
+    cluster = start_cluster("three")
+    answers, asked = asyncio.run(ask_and_answer(cluster))
+
+    assert answers == [f"{number} is answered" for number in range(MESSAGES)]
+    # Those that were under way when it died, at most, were asked twice.
+    assert set(asked) == {str(number) for number in range(MESSAGES)}
+    assert asyncio.run(left_on(cluster, "/queue/questions")) == []

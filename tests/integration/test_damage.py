@@ -20,8 +20,10 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
 def fill(cluster: LocalCluster, count: int = 1500) -> None:
-    """Put messages of 1 KiB on /queue/load, where nobody takes them."""
-    settings = LoadSettings(consumers=0, count_max=count, rate=20_000, window=100)
+    """Put messages of 1 KiB on /queue/load, each once, where nobody takes them."""
+    settings = LoadSettings(
+        consumers=0, count_max=count, rate=20_000, window=100, deduplicated=True
+    )
     with Load(cluster.stomp_addresses.split(","), settings) as load:
         load.wait_all_confirmed()
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.model.format_level import EXPIRY_LEVEL
 from holdfast.testing.local_cluster import LocalCluster
-from trials.clients.stomp_socket import StompSocket
+from trials.clients.stomp_socket import connected
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -20,13 +20,6 @@ DEAD = "/queue/ActiveMQ.DLQ"
 MORTAL = 12_000
 IMMORTAL = 3_000
 LIFETIME_MS = 4_000
-
-
-def connected(cluster: LocalCluster) -> StompSocket:
-    """A connection to the leader, which waits patiently for answers."""
-    client = StompSocket(cluster.leader().stomp_port, timeout_seconds=60.0)
-    client.connect()
-    return client
 
 
 def wait_newest(cluster: LocalCluster) -> None:

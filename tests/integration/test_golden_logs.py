@@ -6,8 +6,10 @@ Data directories of every level of the log's format are read for ever, by whatev
 of most other records. `node-of-level-2` is the last version's before policies, with its checkpoint;
 `log-format-3` has policies of each kind. `node-of-level-3` is the last version's before returns,
 with its checkpoint; `log-format-4` has returns of each kind, `log-format-5` moves,
-`log-format-6` messages in groups, `log-format-7` some that expire, and have. They are never written
-again.
+`log-format-6` messages in groups, `log-format-7` some that expire, and have, `log-format-8` some
+that are scheduled, and have fired, `log-format-9` some that went as newer ones came,
+`log-format-10` some with priorities, `log-format-11` a topic with durable subscriptions. They are
+never written again.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from holdfast.environment.disk import RealDisk
 from holdfast.journal.entry import KIND_RECORDS
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import PRIORITY_DEFAULT, MessageFacts
 from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.groups import group_hash
 from holdfast.model.records import MessageRecord
+from holdfast.model.schedules import FOREVER
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
 from holdfast.store.record_codec import decode_records, encode_records
@@ -50,6 +53,10 @@ CHAINS = {
     "log-format-5": "ff9f0fb8706b43bacb268a8abfd7f93e",
     "log-format-6": "7ae62ed7e02591ce011e835635390ec7",
     "log-format-7": "8237f4dbaa62eae9ea1bb3da9ba9c282",
+    "log-format-8": "d506a2aa575a27db6db9772b200d6608",
+    "log-format-9": "f7f3f5d0f76e29cdc9af17e955435304",
+    "log-format-10": "d569879635f60b31c3cc1c79532327cd",
+    "log-format-11": "42ec00aa51be378ceecd9d3a99448b8b",
 }
 LIVE = {
     "log-format-1": Counter({1: 12}),
@@ -62,20 +69,27 @@ LIVE = {
     "log-format-5": Counter({1: 3, 2: 3, 3: 1}),
     "log-format-6": Counter({1: 2, 2: 3}),
     "log-format-7": Counter({1: 3, 2: 3}),
+    "log-format-8": Counter({1: 3, 2: 3}),
+    "log-format-9": Counter({1: 2, 2: 3}),
+    "log-format-10": Counter({1: 3, 2: 2}),
+    "log-format-11": Counter({1: 1, 2: 2}),
 }
 """How many messages live on each queue, by its number."""
 
 MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
 MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3, "node-of-level-3": 5, "log-format-4": 9}
-MESSAGES |= {"log-format-5": 7, "log-format-6": 6, "log-format-7": 7}
+MESSAGES |= {"log-format-5": 7, "log-format-6": 6, "log-format-7": 7, "log-format-8": 5}
+MESSAGES |= {"log-format-9": 6, "log-format-10": 7, "log-format-11": 6}
 DEAD = {"log-format-5": 0, "log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
 DEAD |= {"node-of-level-2": 1, "log-format-3": 1, "node-of-level-3": 1, "log-format-4": 0}
-DEAD |= {"log-format-6": 0, "log-format-7": 0}
+DEAD |= {"log-format-6": 0, "log-format-7": 0, "log-format-8": 0, "log-format-9": 0}
+DEAD |= {"log-format-10": 0, "log-format-11": 0}
 """Message records, and those that say why they are dead letters."""
 
 LEVEL = {"log-format-5": 5, "log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
 LEVEL |= {"node-of-level-2": 2, "log-format-3": 3, "node-of-level-3": 3, "log-format-4": 4}
-LEVEL |= {"log-format-6": 6, "log-format-7": 7}
+LEVEL |= {"log-format-6": 6, "log-format-7": 7, "log-format-8": 8, "log-format-9": 9}
+LEVEL |= {"log-format-10": 10, "log-format-11": 11}
 
 RETURNED = {
     "log-format-2": {(1, 11): Returned(3, 2)},
@@ -87,6 +101,7 @@ RETURNED = {
         (2, 9): Returned(4, 2),
     },
     "log-format-6": {(1, 3): Returned(1, 1)},
+    "log-format-11": {(3, 4): Returned(1, 1), (4, 5): Returned(1, 0, 1_900_000_000_001)},
 }
 """What of the messages there came back, by queue and sequence."""
 
@@ -101,17 +116,48 @@ GROUPS = {
 }
 """Those that are in groups, with the hashes of these."""
 
-GROUPS |= {"log-format-7": {(1, 3): group_hash("a")}}
+GROUPS |= {"log-format-7": {(1, 3): group_hash("a")}, "log-format-10": {(2, 1): 5}}
+GROUPS |= {
+    "log-format-8": {(1, 2): group_hash("a"), (2, 1): group_hash("a"), (2, 3): group_hash("a")}
+}
 EXPIRE = {
-    "log-format-2": {(1, sequence): 1_800_000_000_000 for sequence in (3, 10, 11)},
+    "log-format-2": {
+        (1, 3): 1_800_000_000_000,
+        (1, 4): 1_750_000_000_000,
+        (1, 10): 1_750_000_000_000,
+        (1, 11): 1_800_000_000_000,
+    },
     "log-format-7": {
         (1, 2): 1_900_000_000_000,
         (1, 3): 1_900_000_000_001,
         (2, 2): 1_900_000_000_003,
         (2, 3): 1_900_000_000_002,
     },
+    "log-format-8": {
+        (1, 1): 1_900_000_000_000,
+        (1, 2): 1_900_000_000_001,
+        (1, 5): 1_900_000_000_002,
+        (2, 1): 1_900_000_000_009,
+    },
+    "log-format-11": {(2, 4): 1_900_000_000_000, (3, 4): 1_900_000_000_000},
 }
-"""When those expire that do."""
+"""When those expire that do, or are due that never came back."""
+
+REPEATS = {"log-format-8": {(1, 2): 7, (1, 5): FOREVER}}
+"""How often what is scheduled there is sent after the next time."""
+
+PRIORITIES = {
+    "log-format-2": {(1, sequence): 7 for sequence in (3, 10, 11)},
+    "log-format-10": {(1, 3): 0, (1, 5): 1, (2, 1): 7},
+    "log-format-11": {(2, 4): 7, (3, 4): 7},
+}
+"""Those that have not the usual priority."""
+
+SEEN = {"log-format-10": {1: ((4, 8),)}, "log-format-11": {3: ((80, 90),)}}
+"""What may have been seen beyond the dispatch mark."""
+
+NEEDED = {"log-format-11": {("ann", "mine"): [4, 5], ("ben", "größe"): [5]}}
+"""What durable subscriptions need, by client-id and name."""
 
 POLICIES = {
     (False, "queue://orders", '{"queuePrefetch":7}'),
@@ -152,7 +198,11 @@ def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None
             records = list(decode_records(entry.body))
             assert b"".join(encode_records(records)) == bytes(entry.body)
             state.apply(entry.first_record, records, entry.timestamp, entry.term)
-    live = {number: queue.index.live_count for number, queue in state.queues.items()}
+    needed = {key: [*it.index.sequences(1, 100)] for key, it in state.subscriptions.items()}
+    assert needed == NEEDED.get(name, {})
+    views = {each.number for each in state.subscriptions.values()}
+    live = {each.number: each.index.live_count for each in state.queues.values()}
+    live = {number: count for number, count in live.items() if number not in views}
     assert Counter(live) == LIVE[name]
     assert state.format_level == LEVEL[name]
     said = {(*key, record.values) for key, record in state.policies.by_key.items()}
@@ -178,6 +228,22 @@ def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None
         if queue.index.expires_ms(sequence)
     }
     assert expire == EXPIRE.get(name, {})
+    repeats = {
+        (number, sequence): queue.index.repeats(sequence)
+        for number, queue in state.queues.items()
+        for sequence in queue.index.sequences(1, 100)
+        if queue.index.repeats(sequence)
+    }
+    assert repeats == REPEATS.get(name, {})
+    priorities = {
+        (number, sequence): queue.index.priority(sequence)
+        for number, queue in state.queues.items()
+        for sequence in queue.index.sequences(1, 100)
+        if queue.index.priority(sequence) != PRIORITY_DEFAULT
+    }
+    assert priorities == PRIORITIES.get(name, {})
+    seen = {number: queue.seen for number, queue in state.queues.items() if queue.seen}
+    assert seen == SEEN.get(name, {})
 
 
 def test_store_verify_reads_it(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,6 +69,8 @@ class Conversation:
         self.delivered: set[str] = set()
         self.acknowledged: list[str] = []
         self.errors: list[Frame] = []
+        self.left: set[str] = set()
+        """Subscriptions that the client has ended."""
         self.headers: set[str] = set()
         """Names of headers that the client sent."""
 
@@ -81,6 +83,8 @@ class Conversation:
                 self.headers.update(event.block.headers)
             elif isinstance(event, Frame):
                 self.headers.update(event.headers)
+                if event.command == "UNSUBSCRIBE":
+                    self.left.add(event.headers["id"])
 
     def broker_said(self, data: bytes) -> None:
         self.broker.receive_data(data)
@@ -89,8 +93,13 @@ class Conversation:
                 continue
             if event.command == "MESSAGE":
                 self.delivered.add(event.headers["ack"])
-            elif event.command == "ERROR":
+            elif event.command == "ERROR" and not self.was_on_its_way(event):
                 self.errors.append(event)
+
+    def was_on_its_way(self, error: Frame) -> bool:
+        """RabbitMQ complains to a client of what it had on the way when a subscription ended."""
+        no_more = [f"There is no current subscription with tag 'T_{each}'." for each in self.left]
+        return error.body.decode().strip() in no_more
 
 
 class Relay:

@@ -13,12 +13,15 @@ import pytest
 
 from holdfast.model.format_level import MOVES_LEVEL
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from trials import removed_schedules
 from trials.clients.stomp_socket import StompSocket
+from trials.long_work import depth
+from trials.retried_dead_letters import DEAD, bury, retry
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-COUNT = 4_000
-DEAD = "ActiveMQ.DLQ"
+COUNT = 12_000
+"""Of which the first half goes back in several steps."""
 
 
 def command(cluster: LocalCluster, node: LocalNode, *arguments: str) -> list[str]:
@@ -46,69 +49,32 @@ def bodies(cluster: LocalCluster, node: LocalNode, queue: str) -> Counter[str]:
     return Counter(json.loads(line)["body_base64"] for line in ended.stdout.splitlines())
 
 
-def dead_letters(node: LocalNode, count: int) -> None:
-    """Send so many, and reject all of them."""
-    with StompSocket(node.stomp_port, timeout_seconds=60.0) as client:
-        client.connect()
-        frames = b"".join(
-            b"SEND\ndestination:/queue/orders\npersistent:true\nreceipt:s%d\n\nbody %d\0" % (it, it)
-            for it in range(count)
-        )
-        client.write(frames)
-        for number in range(count):
-            client.await_receipt(f"s{number}")
-        client.subscribe("/queue/orders", headers={"activemq.prefetchSize": "1000"})
-        for number in range(count):
-            headers = {"id": client.read_message().headers["ack"]}
-            if number + 1 == count:
-                headers["receipt"] = "last"
-            client.send("NACK", headers)
-        client.await_receipt("last")
-
-
-def test_a_retry_outlives_its_leader_and_itself(start_cluster) -> None:
+def test_a_retry_outlives_leaders_and_itself(start_cluster) -> None:
     """
-    kill -9 of the leader while dead letters go back: the command waits for the next one, and ends.
+    kill -9 of two leaders while dead letters go back: the command waits for the next one, and ends.
     Killed itself and run again it finds what is left. Every message is there, and once.
     """
     cluster = start_cluster("three")
     leader = cluster.leader()
     leader.wait_until(lambda status: status["format_level"] >= MOVES_LEVEL, "at the level of moves")
-    dead_letters(leader, COUNT)
-    follower = next(node for node in cluster.nodes.values() if node is not leader)
-    wanted = bodies(cluster, leader, DEAD)
-    assert (len(wanted), wanted.total()) == (COUNT, COUNT)
+    bury(leader, COUNT)
+    assert depth(leader, DEAD) == COUNT
 
-    first = subprocess.Popen(command(cluster, follower, "retry", DEAD, "--quiet"))
-    try:
-        leader.wait_until(lambda _: depth(leader, "orders") > 0, "some are back")
-    finally:
-        first.kill()
-        first.wait()
-    retrying = subprocess.Popen(
-        command(cluster, follower, "retry", DEAD, "--json"), stdout=subprocess.PIPE, text=True
-    )
-    try:
-        before = depth(leader, "orders")
-        leader.wait_until(
-            lambda _: depth(leader, "orders") > before or before == COUNT, "it goes on"
-        )
-        leader.kill()
-        told, _ = retrying.communicate(timeout=120)
-    finally:
-        retrying.kill()
-        retrying.wait()
-    assert retrying.returncode == 0, told
+    outcome = retry(cluster, COUNT, 2, lambda _: None)
 
-    present = cluster.leader(but=leader)
-    there, left = bodies(cluster, present, "orders"), bodies(cluster, present, DEAD)
-    assert not left
-    assert there == wanted
+    assert outcome.work.was_amid, outcome
+    assert outcome.is_good, outcome
 
 
-def depth(node: LocalNode, queue: str) -> int:
-    found = {it["name"]: it["messages"] for it in node.get("/queues")["queues"]}
-    return int(found.get(queue, 0))
+def test_a_removal_of_schedules_outlives_leaders_and_itself(tmp_path) -> None:
+    """
+    kill -9 of a leader while what is due tomorrow is taken back: that is gone, all of it, what is
+    due next week is there, and what was due meanwhile came once.
+    """
+    outcome = removed_schedules.run(tmp_path, COUNT, 1, lambda _: None)
+
+    assert outcome.work.was_amid, outcome
+    assert outcome.is_good, outcome
 
 
 def test_all_nodes_apply_the_same_moves(start_cluster) -> None:

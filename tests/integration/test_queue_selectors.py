@@ -4,23 +4,20 @@ Selectors on a queue, over the death of leaders: who wants a message gets it, an
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from holdfast.testing.local_cluster import LocalCluster
-from trials.clients.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket, connected
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 QUEUE = "/queue/replies"
-
-
-def connected(cluster: LocalCluster) -> StompSocket:
-    """A connection to the leader, which waits patiently for answers."""
-    client = StompSocket(cluster.leader().stomp_port, timeout_seconds=60.0)
-    client.connect()
-    return client
+STEPS = "/queue/steps"
+ROUNDS_MAX = 3000
+"""Looks at all clients; each waits a moment."""
 
 
 def consumer(cluster: LocalCluster, selector: str, **headers: str) -> StompSocket:
@@ -39,12 +36,73 @@ def fail_over(cluster: LocalCluster) -> None:
     killed.wait_until(lambda status: status["leader"] is not None, "back")
 
 
+class Grouped:
+    """
+    Messages in groups, of which three select by kind; counted over the death of a leader.
+    """
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self.sent = [(f"g{number % 7}", "abc"[number % 3]) for number in range(84)]
+        with connected(cluster) as sender:
+            for number, (group, kind) in enumerate(self.sent):
+                headers = {"JMSXGroupID": group, "kind": kind}
+                assert sender.publish(STEPS, b"%d" % number, headers).command == "RECEIPT"
+        self.settled: list[int] = []
+        self.seen: set[int] = set()
+
+    def take(self, count: int, settled: int) -> None:
+        """Take so many and settle some; none of a group while somebody else has some of it."""
+        holders: dict[str, str] = {}
+        clients = {kind: self._consumer(kind) for kind in "abc"}
+        with ExitStack() as stack:
+            for client in clients.values():
+                stack.enter_context(client)
+            for _ in range(ROUNDS_MAX):
+                for kind, client in clients.items():
+                    try:
+                        message = client.read_message(0.02)
+                    except TimeoutError:
+                        continue
+                    number = int(message.body)
+                    group, wanted = self.sent[number]
+                    assert wanted == kind
+                    assert number not in self.settled
+                    assert message.is_redelivered or number not in self.seen
+                    assert holders.setdefault(group, kind) == kind, f"{group} is in two hands"
+                    self.seen.add(number)
+                    count -= 1
+                    if settled > 0:
+                        settled -= 1
+                        assert client.acknowledge(message).command == "RECEIPT"
+                        self.settled.append(number)
+                        del holders[group]
+                if count <= 0:
+                    return
+        raise AssertionError(f"{count} never came")
+
+    def _consumer(self, kind: str) -> StompSocket:
+        window = {"destination": STEPS, "activemq.prefetchSize": "1"}
+        return consumer(self.cluster, f"kind = '{kind}'", **window)
+
+    def take_the_rest(self) -> None:
+        """Each comes once more, until it is settled; those of one kind and group in their order."""
+        before = len(self.settled)
+        self.take(len(self.sent) - before, settled=len(self.sent))
+        assert sorted(self.settled) == [*range(len(self.sent))]
+        for stream in set(self.sent):
+            rest = [number for number in self.settled[before:] if self.sent[number] == stream]
+            assert rest == sorted(rest)
+
+
 def test_each_gets_its_own_whoever_leads(start_cluster: Any) -> None:
     """
     Q18, Q20 over a failover: what was in delivery and what nobody selected is all there; each comes
     to whoever selects it, in order, read from the log by a leader that has none of it in memory.
+    Where it is in groups (Q6), each is in one hand, and by counts all comes until it is settled.
     """
     cluster = start_cluster("three", is_patient=True)
+    groups = Grouped(cluster)
     with connected(cluster) as sender:
         for number in range(300):
             headers = {"correlation-id": f"c{number % 100}", "number": f"{number}"}
@@ -53,7 +111,9 @@ def test_each_gets_its_own_whoever_leads(start_cluster: Any) -> None:
         held = [first.read_message() for _ in range(3)]
         assert [each.body for each in held] == [b"7", b"107", b"207"]
         assert first.ask("ACK", {"id": held[0].headers["ack"]}).command == "RECEIPT"
+        groups.take(13, settled=10)
         fail_over(cluster)
+    groups.take_the_rest()
     with (
         consumer(cluster, "JMSCorrelationID = 'c7'") as again,
         consumer(cluster, "number >= 298") as last,

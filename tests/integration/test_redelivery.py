@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from holdfast.testing.local_cluster import LocalCluster
-from trials.clients.stomp_socket import ReceivedFrame, StompSocket
+from trials.clients.stomp_socket import ReceivedFrame, StompSocket, connected
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 QUEUE = "/queue/orders"
+GROUPED = "/queue/customers"
+CHOSEN = "/queue/chosen"
+KIND = "kind = 'a'"
 RESTING = "/queue/resting"
 REST_SECONDS = 5
 DEAD = "/queue/ActiveMQ.DLQ"
@@ -26,13 +29,6 @@ REDELIVERY = {
     "activemq.initialRedeliveryDelay": "0",
     "activemq.redeliveryDelay": "0",
 }
-
-
-def connected(cluster: LocalCluster) -> StompSocket:
-    """A connection to the leader, which waits patiently for answers."""
-    client = StompSocket(cluster.leader().stomp_port, timeout_seconds=60.0)
-    client.connect()
-    return client
 
 
 def consumer(cluster: LocalCluster, **headers: str) -> StompSocket:
@@ -129,6 +125,116 @@ def test_what_takes_too_long_is_counted_under_each_leader(start_cluster: Any) ->
             else:
                 kill_the_leader(cluster)
     assert counts == [None, "2", "2", "3"]
+
+
+def test_a_poison_is_found_among_a_hundred_whoever_leads(start_cluster: Any) -> None:
+    """
+    Q25: consumers that have a hundred messages at a time work through them and die of one; a leader
+    dies, too. That one is dead in the end, and every other is done; in message groups in order, and
+    by who selects what it wants, while what nobody wants stays.
+    """
+    cluster = start_cluster("three", is_patient=True)
+    wait_newest(cluster)
+    leader = cluster.leader()
+    command = [sys.executable, "-m", "holdfast", "queues", "set", "queue://>"]
+    proof = ["--admin", leader.admin, "--secret-file", str(cluster.secret_path)]
+    subprocess.run([*command, "maximumRedeliveries=2", *proof], check=True)
+    good = {b"good %d" % number for number in range(99)}
+    send_poison_among_others(cluster, sorted(good))
+    chosen = [body for _ in range(2) for body in work_until_it_dies(cluster, CHOSEN, KIND)[0]]
+    in_groups = [body for _ in range(2) for body in work_until_it_dies(cluster, GROUPED)[0]]
+    done: set[bytes] = set()
+    dead: ReceivedFrame | None = None
+    for number in range(20):
+        some, dead = work_until_it_dies(cluster)
+        done.update(some)
+        if dead is not None:
+            break
+        if number == 2:
+            kill_the_leader(cluster)
+    assert dead is not None
+    with consumer(cluster) as client:
+        for _ in good - done:
+            message = client.read_message()
+            assert client.ask("ACK", {"id": message.headers["ack"]}).command == "RECEIPT"
+            done.add(message.body)
+    assert done == good
+    assert dead.body == b"poison"
+    assert dead.headers["dlqDeliveryFailureCause"] == "the connections of its consumers were lost"
+    # What the leader that died had counted still counts.
+    in_groups = done_by_then(cluster, in_groups, 23, GROUPED)
+    numbers = [int(body) for body in in_groups]
+    assert sorted(numbers) == [number for number in range(24) if number != 9]
+    for group in range(4):
+        of_group = [number for number in numbers if number % 4 == group]
+        assert of_group == sorted(of_group)
+    chosen = done_by_then(cluster, chosen, 11, CHOSEN, KIND)
+    assert sorted(chosen) == [b"%02d" % number for number in range(0, 24, 2) if number != 10]
+    names = ("orders", "customers", "chosen", "ActiveMQ.DLQ")
+    assert [depth(cluster, name) for name in names] == [0, 0, 12, 0]
+
+
+def send_poison_among_others(cluster: LocalCluster, good: list[bytes]) -> None:
+    """Send these and a poison, some of groups and one, and some of two kinds and one."""
+    with connected(cluster) as sender:
+        for number, body in enumerate(good):
+            if number == 40:
+                assert sender.publish(QUEUE, b"poison").command == "RECEIPT"
+            assert sender.publish(QUEUE, body).command == "RECEIPT"
+        for number in range(24):
+            named = {"JMSXGroupID": f"g{number % 4}"}
+            body = b"poison" if number == 9 else b"%02d" % number
+            assert sender.publish(GROUPED, body, named).command == "RECEIPT"
+        for number in range(24):
+            kind = {"kind": "ab"[number % 2]}
+            body = b"poison" if number == 10 else b"%02d" % number
+            assert sender.publish(CHOSEN, body, kind).command == "RECEIPT"
+
+
+def done_by_then(
+    cluster: LocalCluster, done: list[bytes], count: int, queue: str, selector: str | None = None
+) -> list[bytes]:
+    """Go on until the poison is dead, and then up to so many; give what was done."""
+    done, dead = [*done], None
+    for _ in range(20):
+        some, dead = work_until_it_dies(cluster, queue, selector)
+        done += some
+        if dead is not None:
+            break
+    assert dead is not None
+    assert dead.body == b"poison"
+    said = {} if selector is None else {"selector": selector}
+    with consumer(cluster, destination=queue, **said) as client:
+        for _ in range(count - len(done)):
+            message = client.read_message()
+            done.append(message.body)
+            assert client.ask("ACK", {"id": message.headers["ack"]}).command == "RECEIPT"
+    return done
+
+
+def work_until_it_dies(
+    cluster: LocalCluster, queue: str = QUEUE, selector: str | None = None
+) -> tuple[list[bytes], ReceivedFrame | None]:
+    """Do what comes, in its order, until it is the poison, or that is dead; give what was done."""
+    done: list[bytes] = []
+    said = {"activemq.prefetchSize": "100"} | ({} if selector is None else {"selector": selector})
+    with consumer(cluster, destination=queue, **said) as client:
+        client.send("SUBSCRIBE", {"destination": DEAD, "id": "d", "ack": "client-individual"})
+        while True:
+            message = client.read_message()
+            if message.headers["subscription"] == "d":
+                assert client.ask("ACK", {"id": message.headers["ack"]}).command == "RECEIPT"
+                return done, message
+            if message.body == b"poison":
+                return done, None
+            assert client.ask("ACK", {"id": message.headers["ack"]}).command == "RECEIPT"
+            done.append(message.body)
+
+
+def depth(cluster: LocalCluster, queue: str) -> int:
+    """How many messages are on a queue."""
+    found = {it["name"]: it["messages"] for it in cluster.leader().get("/queues")["queues"]}
+    return int(found.get(queue, 0))
 
 
 def test_a_poison_that_kills_its_consumers_ends_and_its_neighbours_do_not(

@@ -11,20 +11,13 @@ from typing import Any
 import pytest
 
 from holdfast.testing.local_cluster import LocalCluster
-from trials.clients.stomp_socket import ReceivedFrame, StompSocket
+from trials.clients.stomp_socket import ReceivedFrame, StompSocket, connected
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 QUEUE = "/queue/orders"
 FEW = {"activemq.prefetchSize": "3"}
 SOLE = {"activemq.exclusive": "true"}
-
-
-def connected(cluster: LocalCluster) -> StompSocket:
-    """A connection to the leader, which waits patiently for answers."""
-    client = StompSocket(cluster.leader().stomp_port, timeout_seconds=60.0)
-    client.connect()
-    return client
 
 
 def consumer(cluster: LocalCluster, **headers: str) -> StompSocket:

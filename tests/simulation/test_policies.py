@@ -4,35 +4,31 @@ Policies in simulated worlds: changed under crashes and hand-overs, the same on 
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
+from tests.simulation.worlds import assert_kept
 from trials.safeguards.ablation import catch
 from trials.safeguards.policies import ABLATIONS
 from trials.simulation.faults import focused
 from trials.simulation.policy_books import FILED, SAID, STAYED
-from trials.simulation.simulator import simulate
 
-SEEDS_MIN = 3
-"""So many are lived through, and more where something did not happen in them."""
+FIRST_SEEDS = {"one": 1, "two": 1, "three": 1, "witness": 21, "learner": 1}
+"""Soon after these all that is wanted has happened."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("topology", ["one", "two", "three", "witness", "learner"])
+@pytest.mark.parametrize("topology", FIRST_SEEDS)
 def test_what_was_said_holds_whatever_happens(topology: str) -> None:
     """Also where a leader has a file of before, and where a copy is forced to go on."""
     wanted = {SAID, FILED} | ({STAYED} if topology in {"three", "witness"} else set())
-    found: Counter[str] = Counter()
-    for count, seed in enumerate(range(1, 41)):
-        if count >= SEEDS_MIN and wanted <= found.keys():
-            break
-        kinds = [SAID, FILED, "crash", "power cut", "transfer", "partition", "heal network"]
-        result = simulate(seed, focused(seed, kinds, topology=topology))
-        assert result.violation == "", f"seed {seed}"
-        found += result.faults
+    kinds = (SAID, FILED, "crash", "power cut", "transfer", "partition", "heal network")
 
-    assert wanted <= found.keys()
+    assert_kept(
+        lambda seed: focused(seed, kinds, topology=topology),
+        first=FIRST_SEEDS[topology],
+        count=3,
+        happened=wanted,
+    )
 
 
 @pytest.mark.slow

@@ -7,11 +7,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.serving.time_limits import TimeLimits
+from tests.simulation.worlds import FAILOVERS, assert_kept
 from trials.simulation.faults import Plan, focused
 from trials.simulation.hoarding_consumer import HOARDED, TAKEN
 from trials.simulation.simulator import simulate
-
-FAILOVERS = ("crash", "power cut", "transfer", "pause", "partition", "heal network")
 
 
 def plan(seed: int, *kinds: str) -> Plan:
@@ -25,10 +24,9 @@ def plan(seed: int, *kinds: str) -> Plan:
 @pytest.mark.parametrize("kinds", [FAILOVERS, ("clock jump", "crash"), ("disk full", "crash")])
 def test_what_is_kept_for_too_long_is_taken_and_nothing_else(kinds: tuple[str, ...]) -> None:
     """Whoever leads by then; what is said late of it counts once or is refused."""
-    results = [simulate(seed, plan(seed, *kinds)) for seed in range(5, 9)]
+    acts = (HOARDED, TAKEN)
 
-    assert [""] * 4 == [result.violation for result in results]
-    assert all(sum(result.faults[it] for result in results) for it in (HOARDED, TAKEN))
+    assert_kept(lambda seed: plan(seed, *kinds), first=5, count=2, happened=acts)
 
 
 def test_who_is_let_keep_it_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,6 @@ from holdfast.testing.local_cluster import LocalCluster
 from trials.pipeline.class_archive import options_with_archive
 from trials.pipeline.standalone_spark import JAVA_OPTIONS
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS + options_with_archive())
-"""For every driver that a test starts."""
-
-
 TIMEOUT_SECONDS = 400
 """Of a test that names none: on a machine with much else to do a query takes minutes."""
 
@@ -66,6 +62,14 @@ def _forget_answers() -> Callable[[], None]:
     return forget_answers
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _options_of_java(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """For every driver that a test starts; what a killed one leaves goes with the run."""
+    folder = tmp_path_factory.mktemp("java")
+    options = f"{JAVA_OPTIONS} -Djava.io.tmpdir={folder}{options_with_archive()}"
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
@@ -84,6 +88,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
             "spark.sql.streaming.stopTimeout": "20s",
+            "spark.sql.streaming.pollingDelay": "100ms",  # Of its own ten it has no rest.
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         },

@@ -4,10 +4,12 @@ What a test that was ended in the middle of a call to Java leaves to the next on
 
 from __future__ import annotations
 
-import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socket import SocketIO
 
 import pytest
 from pyspark.errors import PySparkException
@@ -18,21 +20,42 @@ class BrokenOffError(BaseException):
     """As a timeout of pytest's ends a test."""
 
 
-@pytest.fixture
-def _broken_off() -> Iterator[None]:
+def waits_for_java(thread: int) -> bool:
+    """Whether a thread has asked Java for something and has no answer yet."""
+    frame = sys._current_frames()[thread]
+    while frame.f_back is not None:
+        if frame.f_code is SocketIO.readinto.__code__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def broken_off() -> Iterator[None]:
+    """End the first call to Java within, once it waits."""
+    thread, is_over = threading.get_ident(), threading.Event()
+
     def end(number: int, frame: object) -> None:
         raise BrokenOffError
 
+    def strike() -> None:
+        while not is_over.wait(0.01):
+            if waits_for_java(thread):
+                signal.pthread_kill(thread, signal.SIGUSR2)
+                return
+
     before = signal.signal(signal.SIGUSR2, end)
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR2))
-    timer.start()
-    yield
-    timer.join()
-    signal.signal(signal.SIGUSR2, before)
+    striker = threading.Thread(target=strike)
+    striker.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        striker.join()
+        signal.signal(signal.SIGUSR2, before)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_broken_off")
 def test_a_call_that_is_broken_off_leaves_no_answer_behind(
     spark: SparkSession, forget_answers: Callable[[], None]
 ) -> None:
@@ -41,8 +64,9 @@ def test_a_call_that_is_broken_off_leaves_no_answer_behind(
     it, each in another way.
     """
     assert spark._jvm is not None
-    with pytest.raises(BrokenOffError) as ended:
-        spark._jvm.java.lang.Thread.sleep(2000)
+    sleep = spark._jvm.java.lang.Thread.sleep
+    with pytest.raises(BrokenOffError) as ended, broken_off():
+        sleep(2000)
     forget_answers()
     assert ended.tb is not None  # A failure that is still to be told keeps the connection alive.
     assert [5, 7] == [spark._jvm.java.lang.Math.max(1, number) for number in (5, 7)]

@@ -67,8 +67,9 @@ def test_a_query_goes_on_where_it_was_and_its_hold_follows(
     spark: SparkSession, nodes: LocalCluster, tmp_path: Path
 ) -> None:
     """Each message once over restarts; what is done is no longer held."""
-    first = [f"one {n}" for n in range(50)]
-    send(nodes, "followed", first)
+    first = [f"one {n}" for n in range(10)]
+    for bodies in (first[:5], first[5:]):
+        send(nodes, "followed", bodies)  # Two entries at least, and few: each is a batch.
     frame = (
         spark.readStream.format("holdfast")
         .options(url=url(nodes), hold="reader", maxEntriesPerTrigger=1)
@@ -81,7 +82,7 @@ def test_a_query_goes_on_where_it_was_and_its_hold_follows(
     assert len(batches) > 1
     held = hold_of(nodes, "reader")
 
-    second = [f"two {n}" for n in range(50)]
+    second = [f"two {n}" for n in range(10)]
     send(nodes, "followed", second)
     assert sorted(second) == sorted(joined(run(frame, tmp_path)))
     assert hold_of(nodes, "reader")["index"] > held["index"]

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+import zlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from holdfast.client import Connection, Message, Subscription, connect
 from holdfast.errors import HoldfastError, RefusedError
-from trials.chaos.history import DEAD_LETTERS, HistoryFile, make_body
-from trials.chaos.worker import Signals, WorkerSettings
+from trials.chaos.history import DEAD_LETTERS, GROUPED, SCHEDULED, HistoryFile, make_body
+from trials.chaos.worker import DELAY_MS_MAX, TRANSACTION_COUNT_MAX, Signals, WorkerSettings
 
 _Mode: TypeAlias = Literal["client", "client-individual"]
 
@@ -32,11 +33,24 @@ _POLL_SECONDS = 0.05
 _BATCH_COUNT = 10
 _RELAY_TRIES_MAX = 5
 _HEART_BEAT_SECONDS = 1.0
+_GROUPS_EACH = 7
+"""So many groups does each producer of groups send to, in turn."""
 
 
 def run(settings: WorkerSettings, history: HistoryFile, signals: Signals) -> None:
     """Work until told to end."""
     asyncio.run(_Worker(settings, history, signals).run())
+
+
+def _dressed(name: str, sequence: int, queue: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a message of a queue is sent with, for the history and for the library."""
+    if queue == GROUPED:
+        group = f"{name}/{sequence % _GROUPS_EACH}"
+        return {"g": group}, {"group": group}
+    if queue == SCHEDULED:
+        delay_ms = 1 + zlib.crc32(b"%b %d" % (name.encode(), sequence)) % DELAY_MS_MAX
+        return {"d": delay_ms}, {"delay": delay_ms / 1000}
+    return {}, {}
 
 
 class _Worker:
@@ -58,6 +72,12 @@ class _Worker:
             for number, queue in enumerate(queues):
                 mode: _Mode = "client" if number % 2 else "client-individual"
                 group.create_task(self._guarded(self._consume(f"c{number}", queue, mode)))
+            for number in range(settings.group_consumers):
+                task = self._consume(f"g{number}", GROUPED, "client-individual")
+                group.create_task(self._guarded(task))
+            for number in range(settings.schedule_consumers):
+                task = self._consume(f"d{number}", SCHEDULED, "client-individual")
+                group.create_task(self._guarded(task))
             if settings.dead_letters:
                 task = self._consume("dead", DEAD_LETTERS, "client-individual")
                 group.create_task(self._guarded(task))
@@ -106,7 +126,7 @@ class _Worker:
 
     async def _produce_all(self) -> None:
         settings = self.settings
-        numbers = range(settings.producers + settings.transactions)
+        numbers = range(settings.sender_count)
         if numbers:
             await self._guarded(self._produce_over_one_connection(numbers))
         await self._stopped()
@@ -116,13 +136,7 @@ class _Worker:
         settings = self.settings
         async with self._connection() as connection:
             tasks = [
-                asyncio.create_task(
-                    self._guarded(
-                        self._produce(connection, number)
-                        if number < settings.producers
-                        else self._transact(connection, number)
-                    )
-                )
+                asyncio.create_task(self._guarded(self._sender(connection, number)))
                 for number in numbers
             ]
             await self._stopped()
@@ -130,6 +144,18 @@ class _Worker:
             for task in late:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _sender(self, connection: Connection, number: int) -> Awaitable[None]:
+        """Plain producers come first, then transactions, groups, and what is scheduled."""
+        settings = self.settings
+        place = number - settings.producers
+        if place < 0:
+            queue = settings.queues[number % len(settings.queues)]
+            return self._produce(connection, number, queue)
+        if place < settings.transactions:
+            return self._transact(connection, number)
+        is_grouped = place < settings.transactions + settings.group_producers
+        return self._produce(connection, number, GROUPED if is_grouped else SCHEDULED)
 
     async def _stopped(self) -> None:
         """Wait until nothing new is to be sent."""
@@ -152,17 +178,17 @@ class _Worker:
             count += 1
             yield count
 
-    async def _produce(self, connection: Connection, number: int) -> None:
+    async def _produce(self, connection: Connection, number: int, queue: str) -> None:
         settings, history = self.settings, self.history
-        queue = settings.queues[number % len(settings.queues)]
         name = f"{settings.name}.p{number}"
         producer = connection.producer(queue, window=settings.window)
         async for sequence in self._paced(number):
             body = make_body(name, sequence)
-            history.write("send", p=name, n=sequence, q=queue)
+            told, properties = _dressed(name, sequence, queue)
+            history.write("send", p=name, n=sequence, q=queue, **told)
             while True:
                 try:
-                    confirmation = await producer.send(body)
+                    confirmation = await producer.send(body, **properties)
                 except HoldfastError:
                     if connection.is_closed:
                         raise
@@ -197,12 +223,13 @@ class _Worker:
                 continue  # a transaction has three messages on average
             unit = self._unit("t")
             transaction = connection.transaction()
-            for _ in range(chance.randint(2, 4)):
+            for _ in range(chance.randint(2, TRANSACTION_COUNT_MAX)):
                 sequence += 1
                 queue = settings.queues[sequence % len(settings.queues)]
                 history.write("send", p=name, n=sequence, q=queue, u=unit)
                 await transaction.send(queue, make_body(name, sequence))
-            if chance.random() < settings.abort_share:
+            # What it begins with is rolled back, so that some is, however slow the machine is.
+            if sequence <= TRANSACTION_COUNT_MAX or chance.random() < settings.abort_share:
                 history.write("rolled-back", u=unit)
                 await transaction.roll_back()
                 continue

@@ -30,12 +30,19 @@ SECOND: Final = 1_000_000_000
 
 DEAD_LETTERS: Final = "/queue/ActiveMQ.DLQ"
 
+GROUPED: Final = "/queue/chaos.groups"
+"""Where every message is of a group."""
+
+SCHEDULED: Final = "/queue/chaos.reminders"
+"""Where every message is to come a while after it was sent."""
+
 Event = dict[str, Any]
 """
 One line: `t` (nanoseconds), `e` (what), and by kind:
 
     begin       w worker, library, numbered (retries are recognised by the broker)
-    send        p producer, n sequence, q queue, u transaction or absent
+    send        p producer, n sequence, q queue, u transaction or absent, g group or absent,
+                d milliseconds that it is not to come before, or absent
     stored      p, n: the receipt came
     refused     p, n, code: the broker said that it is not stored
     unknown     p, n: nobody will ever know

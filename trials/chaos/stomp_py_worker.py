@@ -28,7 +28,7 @@ import stomp  # type: ignore[import-untyped]
 from stomp.exception import StompException  # type: ignore[import-untyped]
 
 from trials.chaos.history import HistoryFile, make_body
-from trials.chaos.worker import Signals, WorkerSettings
+from trials.chaos.worker import TRANSACTION_COUNT_MAX, Signals, WorkerSettings
 
 logger = logging.getLogger("trials")
 
@@ -310,13 +310,15 @@ class _Transactor(_Member):
         is_asked = False
         try:
             connection.begin(unit)
-            for _ in range(self.chance.randint(2, 4)):
+            for _ in range(self.chance.randint(2, TRANSACTION_COUNT_MAX)):
                 self.sequence += 1
                 place = queues[self.sequence % len(queues)]
                 history.write("send", p=self.name, n=self.sequence, q=place, u=unit)
                 body = make_body(self.name, self.sequence).decode()
                 connection.send(place, body, transaction=unit, headers={"persistent": "true"})
-            if self.chance.random() < self.settings.abort_share:
+            # What it begins with is rolled back, so that some is, however slow the machine is.
+            is_begun = self.sequence > TRANSACTION_COUNT_MAX
+            if not is_begun or self.chance.random() < self.settings.abort_share:
                 history.write("rolled-back", u=unit)
                 connection.abort(unit)
                 return

@@ -10,6 +10,8 @@ What counts as what (a message is a producer and a sequence; it may be stored un
   merely `duplicated`: their own retry.
 * unflagged: a delivery that was certainly not the first of its message id and did not say so.
 * resurrected: a delivery sent after the broker had confirmed the acknowledgement.
+* in two hands, out of group order: see `group_rules`. early: a scheduled message came before its
+  time, while every clock was right. One that never fired is lost, one fired twice is stored twice.
 * reordered: the order of a producer's messages in a queue (message ids count places), and of what
   one link delivered unflagged. Consumers that compete see no common order, so none is asked for.
 
@@ -25,7 +27,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trials.chaos.history import DEAD_LETTERS, Event, History
+from trials.chaos.group_rules import GroupBook
+from trials.chaos.history import DEAD_LETTERS, GROUPED, Event, History
 
 GAP_SECONDS: Final = 0.05
 """Silences at least so long are listed."""
@@ -89,6 +92,13 @@ class Verdict:
     """Given by the library to a program that still had it: the library promises not to."""
     gave_up: int = 0
     """Times a library stopped trying."""
+    grouped: int = 0
+    """Messages of groups that were sent."""
+    scheduled: int = 0
+    """Messages that were sent to come later."""
+    in_two_hands: int = 0
+    out_of_group_order: int = 0
+    early: int = 0
     undrained: int = 0
     """Queues that nobody saw empty at the end."""
 
@@ -129,6 +139,8 @@ class _Sent:
     queue: str
     unit: str | None
     worker: str
+    group: str = ""
+    delay_ms: int = 0
     outcome: str = "open"
     """stored, refused, unknown (the client said so) or open (it never said anything)."""
 
@@ -184,6 +196,9 @@ class _Books:
         self.due_count = 0
         self.silent_since = 0
         self.gaps: list[Gap] = []
+        self.groups = GroupBook()
+        self.are_clocks_true = True
+        """Whether no broker's clock was set wrong so far: then nobody can say what is early."""
         self.drained: set[str] = set()
         self.subscribed: set[str] = set()
         self.last = 0
@@ -206,7 +221,8 @@ class _Books:
         key = (event["p"], event["n"])
         unit = event.get("u")
         assert key not in self.sent, f"{key} stands for one message only"
-        self.sent[key] = _Sent(event["t"], event["q"], unit, event["w"])
+        more = (event.get("g", ""), event.get("d", 0))
+        self.sent[key] = _Sent(event["t"], event["q"], unit, event["w"], *more)
         if unit is None:
             self._is_due(event, key)
         else:
@@ -264,11 +280,13 @@ class _Books:
 
     def _mark(self, event: Event) -> None:
         self.marks.append(event["t"])
+        self.are_clocks_true &= not event.get("text", "").startswith("clock")
 
     # What consumers say --------------------------------------------------------------------------
 
     def _link(self, event: Event) -> None:
         self.links[event["c"]] = _Link(event["t"], event["t"])
+        self.groups.relink(event["c"])
 
     def _delivery(self, event: Event) -> None:
         identity, flagged, now = event["id"], event["r"], event["t"]
@@ -277,7 +295,8 @@ class _Books:
         self.subscribed.add(event["q"])
         self._check_resurrected(event, link)
         self._check_flag(event, link)
-        if not flagged:
+        # A group that a consumer gets later may have messages from before.
+        if not flagged and event["q"] != GROUPED:
             self._check_link_order(event, link)
         known = self.messages.setdefault(identity, key)
         if known != key:
@@ -287,6 +306,11 @@ class _Books:
         sent = self.sent.get(key)
         if sent is not None and event["q"] != DEAD_LETTERS:
             link.since = max(link.since, sent.at)
+            if sent.group:
+                self.groups.deliver(event, sent.group, place_of(identity) or 0)
+            if self.are_clocks_true and now - sent.at < sent.delay_ms * _MS:
+                early = sent.delay_ms - (now - sent.at) / _MS
+                self.findings.add("early", f"{_shown(event)}, {early:.0f} ms before its time")
 
     def _check_resurrected(self, event: Event, link: _Link) -> None:
         settled = self.settled.get(event["id"])
@@ -333,10 +357,12 @@ class _Books:
         self.findings.add("shown_twice", f"{event['id']} to {event['c']}, which still had it")
 
     def _settle(self, event: Event) -> None:
+        self.groups.ask(event["c"], event["x"], event["t"])
         for identity in event["x"]:
             self.settle_asked[identity].add(event["v"])
 
     def _settled(self, event: Event) -> None:
+        self.groups.confirm(event["c"], event["x"])
         for identity in event["x"]:
             self.settled.setdefault(identity, event["t"])
             if event["v"] == "reject":
@@ -418,6 +444,8 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
     _find_torn(books, is_drained=is_drained)
     _find_copies(books)
     _find_log_order(books)
+    for kind, sentence in books.groups.violations():
+        findings.add(kind, sentence)
     gaps = _closed_gaps(books)
     places = Counter(_place_of_lost(books, lost))
     counts = findings.counts
@@ -429,6 +457,8 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
         refused=outcomes["refused"],
         unknown=outcomes["unknown"] + outcomes["open"],
         delivered=len(arrived),
+        grouped=sum(bool(sent.group) for sent in books.sent.values()),
+        scheduled=sum(bool(sent.delay_ms) for sent in books.sent.values()),
         recovered=sum(books.sent[key].outcome != "stored" for key in arrived),
         duplicated=_copies(books),
         redelivered=sum(len(each) - 1 for each in books.deliveries.values()),
@@ -447,6 +477,7 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
             for name in (
                 *("lost", "vanished", "unexpected", "stored_twice", "unflagged", "resurrected"),
                 *("reordered", "torn_transactions", "shown_twice", "gave_up", "undrained"),
+                *("in_two_hands", "out_of_group_order", "early"),
             )
         },
     )
@@ -575,8 +606,8 @@ def _find_log_order(books: _Books) -> None:
     highest: dict[tuple[str, str], tuple[int, _Message]] = {}
     for key, sent in sorted(books.sent.items()):
         ids = books.identities.get(key, {}).get(sent.queue)
-        if not ids or sent.outcome == "unknown":
-            continue  # what its client has given up may be done late
+        if not ids or sent.outcome == "unknown" or sent.delay_ms:
+            continue  # what its client has given up may be done late; and what is scheduled is
         place = min((place_of(identity) or 0) for identity in ids)
         lane = (key[0], sent.queue)
         last = highest.get(lane)

@@ -23,6 +23,9 @@ from pathlib import Path
 from trials.chaos.history import HistoryFile
 
 LIBRARIES = ("holdfast", "stomp.py")
+DELAY_MS_MAX = 2_000
+TRANSACTION_COUNT_MAX = 4
+"""Messages of one transaction."""
 FAILOVER_OPTIONS = "initialReconnectDelay=10&maxReconnectDelay=200"
 
 
@@ -49,11 +52,23 @@ class WorkerSettings:
     consumers: int = 0
     """The first takes the first queue, and so on; every other one acknowledges cumulatively."""
 
+    group_producers: int = 0
+    """Producers to the grouped queue. With the holdfast library only, as the next two."""
+
+    group_consumers: int = 0
+    """Consumers of the grouped queue."""
+
+    schedulers: int = 0
+    """Producers of messages that are to come after up to `DELAY_MS_MAX`."""
+
+    schedule_consumers: int = 0
+
     failover_options: str = FAILOVER_OPTIONS
     """Of the holdfast library's URI."""
 
     rate: float = 100.0
-    """Messages a second of all producers of this worker."""
+    """Messages a second of all producers of this worker; those of groups and schedules come on
+    top, each at the same pace."""
 
     reject_share: float = 0.01
     abort_share: float = 0.1
@@ -75,6 +90,16 @@ class WorkerSettings:
     drain_seconds: float = 60.0
     dead_letters: bool = False
     """Take what lies on the dead-letter queue, too."""
+
+    @property
+    def sender_count(self) -> int:
+        """How many producers of any kind there are."""
+        return self.producers + self.transactions + self.group_producers + self.schedulers
+
+    @property
+    def consumes(self) -> bool:
+        """Whether it has consumers of any kind."""
+        return bool(self.consumers or self.group_consumers or self.schedule_consumers)
 
     def share(self, producer: int) -> float:
         """Seconds between two messages of this one of all producers."""
@@ -112,7 +137,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> WorkerSettings:
     parser.add_argument("--history", type=Path, required=True)
     parser.add_argument("--queues", help="/queue/a,/queue/b,...")
     parser.add_argument("--failover-options", help="option=value&option=value...")
-    for name in ("seed", "producers", "transactions", "relays", "consumers", "window", "prefetch"):
+    for name in (
+        *("seed", "producers", "transactions", "relays", "consumers", "window", "prefetch"),
+        *("group-producers", "group-consumers", "schedulers", "schedule-consumers"),
+    ):
         parser.add_argument(f"--{name}", type=int)
     for name in (
         *("rate", "reject-share", "abort-share", "hold-seconds"),

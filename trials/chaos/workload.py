@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from trials.chaos.history import HistoryFile
+from trials.chaos.history import SECOND, HistoryFile, read_history
 from trials.chaos.worker import FAILOVER_OPTIONS, WorkerSettings, command_line
 
 logger = logging.getLogger("trials")
@@ -32,6 +32,8 @@ logger = logging.getLogger("trials")
 CLIENT = "client"
 _POLL_SECONDS = 0.05
 _END_SECONDS = 15.0
+_LATE_SECONDS = 1.5
+"""So much later than it is due a scheduled message may be."""
 
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
 """Called with (host, command, **what Popen takes)."""
@@ -59,7 +61,8 @@ class WorkloadSettings:
     """What all workers do together."""
 
     rate: float = 400.0
-    """Messages a second sent, over all producers; relays and rejections come on top."""
+    """Messages a second sent, over all producers; relays, rejections, groups and schedules come on
+    top."""
 
     queues: tuple[str, ...] = ("/queue/chaos.1", "/queue/chaos.2")
     libraries: tuple[str, ...] = ("holdfast", "stomp.py")
@@ -73,6 +76,13 @@ class WorkloadSettings:
     """Of each library; every other one acknowledges cumulatively."""
 
     relays: int = 1
+    group_producers: int = 1
+    """Of the holdfast library, as all of groups and schedules."""
+
+    group_consumers: int = 2
+    """In each of two workers."""
+
+    schedulers: int = 1
     reject_share: float = 0.01
     hold_seconds: float = 0.3
     quiet_seconds: float = 1.5
@@ -129,9 +139,19 @@ class Workload:
                     producers=settings.producers,
                     transactions=1,
                     rate=settings.rate / len(settings.libraries),
+                    **self._featured(library, "group_producers", "schedulers"),
                 )
             )
             self._start(self._consumers(library, f"{letter}-consumers"))
+        if "holdfast" in settings.libraries and settings.group_consumers:
+            again = self._settings_for(
+                "holdfast",
+                "g-consumers",
+                group_consumers=settings.group_consumers,
+                reject_share=settings.reject_share,
+                hold_seconds=settings.hold_seconds,
+            )
+            self._start(again)
 
     def mark(self, text: str) -> None:
         """Write something into the histories: a fault begins."""
@@ -143,14 +163,16 @@ class Workload:
 
         Gives the name of the dead.
         """
-        names = [name for name, (settings, _) in self._workers.items() if settings.consumers]
+        names = [name for name, (settings, _) in self._workers.items() if settings.consumes]
         name = self._chance.choice(sorted(names))
         settings, process = self._workers.pop(name)
         self._killed.add(name)
         process.kill()
         process.wait(_END_SECONDS)
         number = sum(each.startswith(name.split(".")[0]) for each in self._killed)
-        self._start(self._consumers(settings.library, f"{name.split('.')[0]}.{number}"))
+        following = f"{name.split('.')[0]}.{number}"
+        history = self.folder / f"{following}.jsonl"
+        self._start(replace(settings, name=following, history=history))
         return name
 
     def stop_producing(self, seconds: float = 40.0) -> None:
@@ -178,12 +200,16 @@ class Workload:
         deadline = time.monotonic() + seconds
         try:
             self.stop_producing(seconds)
+            last = max((_last_due(path) for path in self.paths), default=0.0)
+            time.sleep(max(0.0, last + _LATE_SECONDS - time.monotonic()))
             self._signal(signal.SIGTERM)
             self._await_end(deadline)
             sweeper = self._settings_for(
                 "holdfast",
                 "sweeper",
                 consumers=len(self.settings.queues),
+                group_consumers=1,
+                schedule_consumers=1,
                 dead_letters=True,
                 reject_share=0.0,
                 hold_seconds=0.0,
@@ -274,13 +300,20 @@ class Workload:
         )
         return replace(settings, **fields)
 
+    def _featured(self, library: str, *names: str) -> dict[str, int]:
+        """Settings of what a library does that knows groups and schedules; of others nothing."""
+        if library != "holdfast":
+            return {}
+        return {name: getattr(self.settings, name) for name in names}
+
     def _consumers(self, library: str, name: str) -> WorkerSettings:
         settings = self.settings
         return self._settings_for(
             library,
             name,
             consumers=settings.consumers,
-            relays=settings.relays if library == "holdfast" else 0,
+            **self._featured(library, "relays", "group_consumers"),
+            schedule_consumers=int(library == "holdfast" and settings.schedulers > 0),
             reject_share=settings.reject_share,
             hold_seconds=settings.hold_seconds,
         )
@@ -335,6 +368,18 @@ class Workload:
         if not path.exists():
             return "(no log)"
         return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _last_due(path: Path) -> float:
+    """
+    When the last of a worker's scheduled messages is due, by the monotonic clock; 0: none is.
+
+    Behind a clock that was ahead a broker's time goes half as fast, so each may take twice as long.
+    """
+    if b'"d":' not in path.read_bytes():
+        return 0.0
+    scheduled = (event for event in read_history(path) if "d" in event)
+    return max((event["t"] / SECOND + 2 * event["d"] / 1000 for event in scheduled), default=0.0)
 
 
 def _has_line(path: Path, part: bytes, offset: int) -> bool:

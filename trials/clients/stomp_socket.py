@@ -16,9 +16,12 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from trials.clients.load import FrameReader
+
+if TYPE_CHECKING:
+    from holdfast.testing.local_cluster import LocalCluster
 
 _READ_BYTES = 1 << 18
 
@@ -191,3 +194,10 @@ class StompSocket:
         for command, headers, body in self._reader.feed(data):
             text = {name.decode(): value.decode() for name, value in headers.items()}
             self._frames.append(ReceivedFrame(command.decode(), text, body))
+
+
+def connected(cluster: LocalCluster) -> StompSocket:
+    """A connection to the leader, which waits patiently for answers."""
+    client = StompSocket(cluster.leader().stomp_port, timeout_seconds=60.0)
+    client.connect()
+    return client

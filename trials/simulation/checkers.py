@@ -313,7 +313,7 @@ class Checkers:
 
     def could_confirm_without(self, absent: SimulatedNode) -> bool:
         """Whether the others, of the voters by what is committed, make a commit quorum."""
-        membership = self.log.newest_membership(self.log.last_index)
+        membership = self.log.membership
         if membership is None:
             return False
         nodes = self.world.network.nodes
@@ -671,7 +671,7 @@ class Checkers:
             if term < self.top_term:
                 self.world.count("lease outlives a leadership")
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Feed what is committed and only begun to be applied: a long entry takes several turns."""
         log = self.log
         for node in self.world.network.nodes.values():
@@ -688,7 +688,7 @@ class Checkers:
 
     def _check_confirm(self, token: str) -> None:
         if not self.log.is_committed(token):
-            self._catch_up()
+            self.catch_up()
         if not self.log.is_committed(token):
             raise ViolationError("S5", f"{token} was confirmed and is not committed")
 
@@ -698,7 +698,7 @@ class Checkers:
             return  # It was on its way when the copy that it came from was given up.
         place = place_of(message_id)
         if place not in self.log.tokens:
-            self._catch_up()
+            self.catch_up()
         found = self.log.tokens.get(place)
         if found != token:
             raise ViolationError("S5", f"{token} was delivered; in its place stands {found}")
@@ -723,7 +723,7 @@ class Checkers:
         if not self.log.is_committed(token):
             return False
         note, places = self.history.sent[token], self.log.identities.get(token, ())
-        if note.others:  # Wherever it stood, somebody got it there, or somebody took it away.
+        if note.others or note.queue in self.history.topics:  # Wherever it stood it is gone.
             return not any(place in self.log.live for place in places)
         is_removed = any(place in self.log.removed for place in places)
         is_received = token in self.history.received

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, Entry
-from holdfast.model.facts import DEAD_LETTER_CAUSES
+from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.model.limits import FLOOR_ID
 from holdfast.model.records import (
     AcknowledgeRecord,
@@ -26,6 +26,7 @@ from holdfast.model.records import (
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    FiredRecord,
     ForgetProducerRecord,
     MessageRecord,
     MoveRecord,
@@ -35,10 +36,14 @@ from holdfast.model.records import (
     Record,
     ReturnCause,
     ReturnedRecord,
+    SubscriptionAcknowledgeRecord,
 )
+from holdfast.model.topic_records import CountedRecord, SubscriptionRecord, TopicRecord
 from holdfast.replication.membership import Membership, decode_membership
 from holdfast.store.record_codec import decode_records
+from trials.simulation.calendars import Calendars
 from trials.simulation.history import History, ViolationError
+from trials.simulation.stored_topics import StoredTopics
 
 DEAD_LETTERS = "ActiveMQ.DLQ"
 
@@ -73,6 +78,11 @@ class CommittedLog:
 
     def __init__(self, history: History) -> None:
         self._history = history
+        self.calendars = Calendars(history)
+        self.topics = StoredTopics()
+        self._to_count: dict[tuple[int, int], Returned] = {}
+        """Of what the present entry has written again of topics: what came of it, and is still to
+        be said."""
         self.last_index = 0
         self.entries: list[Entry] = []
         """All of them, to be read again where a promotion by force turns the log back."""
@@ -80,6 +90,8 @@ class CommittedLog:
         """The chain value of every committed entry."""
         self.live: dict[tuple[int, int], int] = {}
         """Queue number and sequence of every live message, and the entry of its newest copy."""
+        self.expires: dict[tuple[int, int], int] = {}
+        """When what was sent with a time expires, in milliseconds since the epoch."""
         self.settled: dict[tuple[int, int], str] = {}
         self.removed: dict[tuple[int, int], str] = {}
         """What operators took off its queue, by the token."""
@@ -137,6 +149,11 @@ class CommittedLog:
                     take(self, record)
         self._end_unit(None)
         self._check_several(entry.index)
+        if self._to_count:
+            raise ViolationError("S18", f"nothing is said of {self._to_count}, which came back")
+        self.calendars.end_entry(entry.index)
+        for check in self._history.entry_checks:
+            check()
         for unit, count in sent.items():
             expected = self._history.transactions[unit]
             if count != expected:
@@ -155,13 +172,44 @@ class CommittedLog:
     def _message(self, record: MessageRecord, index: int, sent: dict[str, int]) -> None:
         assert record.body is not None
         token = token_of(record.body)
-        if record.rewritten:
+        places = self.topics.places_of(record, self.live)
+        if places is not None:
+            self._message_of_topic(record, places, token, index)
+        elif record.rewritten:
             for place in record.places:
                 self._written_again(record, place, token, index)
+        else:
+            for place in record.places:
+                self._put(record, place, token, index)
+        if not record.rewritten:
+            self._judge_sender(record, token, sent)
+
+    def _message_of_topic(
+        self, record: MessageRecord, places: list[tuple[int, int]], token: str, index: int
+    ) -> None:
+        """Take a message that stands with each of some subscriptions."""
+        if record.rewritten:
+            for place in places:
+                self.live[place] = index
+                if (known := self.returns.get(place, NEVER)) != NEVER:
+                    self._to_count[place] = known
             return
-        for place in record.places:
-            self._put(record, place, token, index)
-        self._judge_sender(record, token, sent)
+        once = token not in self._history.unnumbered and token not in self._history.doubtful
+        if once and self.identities.get(token):
+            raise ViolationError("S9", f"{token} was stored twice")
+        self.identities.setdefault(token, [])
+        for place in places:
+            self._stand(record, place, token, index)
+            self.identities[token].append(place)
+
+    def _counted(self, record: CountedRecord) -> None:
+        """Hold what is said of a copy against what came of it."""
+        for sequence in record.sequences:
+            place = (record.queue_number, sequence)
+            said = Returned(record.attempts, record.failures, record.due_ms)
+            known = self._to_count.pop(place, NEVER)
+            if said != known:
+                raise ViolationError("S18", f"{place} came back {known}, and it is said {said}")
 
     def _written_again(
         self, record: MessageRecord, place: tuple[int, int], token: str, index: int
@@ -171,9 +219,12 @@ class CommittedLog:
         if place not in self.live:
             raise ViolationError("S18", f"{token} was written again after it had ended")
         self.live[place] = index
-        self._check_counts(record, place)
+        if record.is_scheduled:
+            self.calendars.check_copy(place, token, record)
+        else:
+            self._check_counts(record, place)
 
-    def _put(self, record: MessageRecord, place: tuple[int, int], token: str, index: int) -> None:
+    def _stand(self, record: MessageRecord, place: tuple[int, int], token: str, index: int) -> None:
         if place in self.tokens:
             raise ViolationError("S9", f"{token} has the place {place} of {self.tokens[place]}")
         note = self._history.sent.get(token)
@@ -181,7 +232,15 @@ class CommittedLog:
             raise ViolationError("S8", f"{token} is in the log and nobody sent it so")
         self.message_count += 1
         self.tokens[place] = token
+        if record.facts is not None and record.facts.expires_ms:
+            self.expires[place] = record.facts.expires_ms
         self.live[place] = index
+        if record.is_scheduled:
+            self.calendars.put(place, record)
+
+    def _put(self, record: MessageRecord, place: tuple[int, int], token: str, index: int) -> None:
+        self._stand(record, place, token, index)
+        note = self._history.sent[token]
         places = self.identities.setdefault(token, [])
         if self._is_twice(token, place[0]):
             self._twice = token
@@ -265,6 +324,12 @@ class CommittedLog:
     def _queue(self, record: QueueRecord) -> None:
         self.names[record.queue_number] = record.name
 
+    def _topic(self, record: TopicRecord) -> None:
+        self.topics.topic(record)
+
+    def _subscription(self, record: SubscriptionRecord) -> None:
+        self.names[record.number] = self.topics.subscription(record)
+
     def _settle(self, record: AcknowledgeRecord | DeadLetterRecord) -> None:
         for sequence in record.sequences:
             place = (record.queue_number, sequence)
@@ -289,9 +354,19 @@ class CommittedLog:
                 source = (record.queue_number, run.first + place)
                 if source not in self.live:
                     raise ViolationError("M1", f"{source} is moved and does not live")
-                if record.cause in DEAD_LETTER_CAUSES:
+                if record.cause is Cause.EXPIRED:
+                    is_over = 0 < self.expires.get(source, 0) <= record.moved_at
+                    self._history.check_expired(name, self.tokens[source], is_over=is_over)
+                    self.settled[source] = self.tokens[source]
+                elif record.cause is Cause.MAXLEN:
+                    self._history.check_dropped(name, source, self.tokens[source])
+                    self.settled[source] = self.tokens[source]
+                elif record.cause in DEAD_LETTER_CAUSES:
+                    self._history.check_dead(name, self.tokens[source])
                     self._history.check_settled(name, source, self.tokens[source])
                     self.settled[source] = self.tokens[source]
+                elif record.cause is Cause.FIRED:
+                    self.calendars.fires(source, self.tokens[source], ends=not record.is_copy)
                 else:
                     self._history.check_moved(source, name)
                 target = (record.target_number, run.target_first + place)
@@ -314,15 +389,36 @@ class CommittedLog:
         else:
             self.removed[source] = token
 
+    def _fired(self, record: FiredRecord) -> None:
+        place = (record.queue_number, record.sequence)
+        self.calendars.again(place, self.tokens[place], record)
+
     def _purge(self, record: PurgeRecord) -> None:
-        self._remove(record.queue_number, record.through_sequence)
+        number, through = record.queue_number, record.through_sequence
+        if record.topic_number:
+            self.topics.check_removed(number, through)
+        else:
+            self._history.check_removed(number, through, self.names.get(number, ""))
+        self._remove(number, through)
 
     def _delete(self, record: DeleteQueueRecord) -> None:
-        self._remove(record.queue_number, None)
+        ended = self.topics.delete(record)
+        number = record.queue_number
+        if ended is not None:
+            for each in ended:
+                if each.key not in self.topics.changing:
+                    raise ViolationError("S6", f"{each.key} ended, and nobody asked")
+                self._remove(each.number, None)
+            return
+        name = self.names.get(number, "")
+        if name not in self._history.idle_names:
+            self._history.check_removed(number, None, name)
+            self._remove(number, None)
+        elif any(place[0] == number for place in self.live):
+            raise ViolationError("Q61", f"{name} went, and there was a message on it")
 
     def _remove(self, queue_number: int, through: int | None) -> None:
-        """Take what stands up to a sequence off a queue, if an operator has asked for it."""
-        self._history.check_removed(queue_number, through, self.names.get(queue_number, ""))
+        """Take what stands up to a sequence off a queue, or a subscription."""
         for place in [it for it in self.live if it[0] == queue_number]:
             if through is None or place[1] <= through:
                 del self.live[place]
@@ -346,9 +442,14 @@ class CommittedLog:
         QueueRecord: _queue,
         ForgetProducerRecord: _forget,
         MoveRecord: _move,
+        FiredRecord: _fired,
         ProducerRecord: _producer,
         PurgeRecord: _purge,
         ReturnedRecord: _return,
+        SubscriptionAcknowledgeRecord: _settle,
+        SubscriptionRecord: _subscription,
+        TopicRecord: _topic,
+        CountedRecord: _counted,
     }
 
     def is_committed(self, token: str) -> bool:
@@ -362,10 +463,10 @@ class CommittedLog:
         found = [index for through, index in self.cleaned if through >= first_index - 1]
         return found[0] if found else self.last_index + 1
 
-    def newest_membership(self, index: int) -> Membership | None:
-        """The newest committed membership at or before an entry."""
-        found = [membership for at, membership in self.memberships if at <= index]
-        return found[-1] if found else None
+    @property
+    def membership(self) -> Membership | None:
+        """The newest committed membership."""
+        return self.memberships[-1][1] if self.memberships else None
 
 
 def _is_below(producer: str, name: str, floor: int) -> bool:

@@ -65,8 +65,7 @@ class Elections:
 
     def on_stop(self, node: SimulatedNode) -> None:
         """Note which promises are worth nothing any more, now that this process has ended."""
-        log = self._checkers.log
-        membership = log.newest_membership(log.last_index)
+        membership = self._checkers.log.membership
         if membership is None:
             return
         needed = majority(len(membership.voters))
@@ -89,9 +88,11 @@ class Elections:
         # A forced promotion skips some, and more of them where one before it was cut short.
         term, elections = node.driver.term, self._checkers.elections
         generation, above = node.driver.generation, term - elections
-        times = min(round(above / TERMS_SKIPPED), generation * (generation + 1) // 2)
         # Each that was asked for begins one of its own.
-        excess = above - times * TERMS_SKIPPED - self.forced_count
+        excess = above - self.forced_count
+        if generation:
+            times = min(round(above / TERMS_SKIPPED), generation * (generation + 1) // 2)
+            excess -= times * TERMS_SKIPPED
         if excess > EXCESS_TERMS_MAX:
             leaders = self._checkers.leaders
             excess -= sum(it <= term and it not in leaders for it in self.bereft)

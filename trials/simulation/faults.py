@@ -737,8 +737,7 @@ class Nemesis:
         Of those that are committed, and of those that one of them goes by: a change of members
         counts for whoever has it in its log.
         """
-        log = self.world.checkers.log
-        members = log.newest_membership(log.last_index)
+        members = self.world.checkers.log.membership
         if self.plan.topology == "two" or members is None:
             return True
         kept = [it for it in self.world.nodes if it is not node and not it.is_shut_out]

@@ -6,8 +6,9 @@ group.
 
 Invariants (each violation is raised with its name):
     M4: nothing of a group that was never seen is delivered behind what was sent later in it, to
-    whomever and under whichever leader; and no two consumers have messages of a group at once (as
-    the leader has it, which alone knows what it was told).
+    whomever and under whichever leader (where they select: to whomever says the same); and no two
+    consumers have messages of a group at once (as the leader has it, which alone knows what it was
+    told).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trials.simulation.history import ViolationError, sequence_of
-from trials.simulation.workload import Consumer, Producer, make_frame
+from trials.simulation.workload import Consumer, Producer
 
 if TYPE_CHECKING:
     from trials.simulation.simulator import Simulation
@@ -38,25 +39,25 @@ class GroupProducer(Producer):
     def _make(self, number: int) -> tuple[str, bytes]:
         token = f"{self.name}.{number}"
         group = self.chance.randrange(_GROUPS)
-        body = b"%b %b" % (token.encode(), b"x" * self.chance.randrange(_SIZE_MAX))
+        lines = [b"JMSXGroupID:g%d" % group] if group else []
+        kind, *more = self._kind()
+        body = b"%b %b%b" % (token.encode(), kind, b"x" * self.chance.randrange(_SIZE_MAX))
         self.world.history.send(token, _QUEUE, body)
-        lines = [
-            b"destination:/queue/" + _QUEUE.encode(),
-            b"persistent:true",
-            self._numbers.next_lines(),
-            b"receipt:%d" % number,
-        ]
-        if group:
-            lines.append(b"JMSXGroupID:g%d" % group)
-        return token, make_frame(b"SEND", *lines, body=body)
+        return token, self._numbered(number, f"/queue/{_QUEUE}", body, *lines, *more)
+
+    def _kind(self) -> tuple[bytes, ...]:
+        """Give of which kind the next message is, and the lines that say so."""
+        return (b"",)
 
 
 class GroupConsumer(Consumer):
     """One of several that share the groups of the queue."""
 
-    def __init__(self, world: Simulation, name: str) -> None:
-        super().__init__(world, name, queue=_QUEUE, mode="client-individual", prefetch=12)
+    def __init__(self, world: Simulation, name: str, queue: str = _QUEUE) -> None:
+        super().__init__(world, name, queue=queue, mode="client-individual", prefetch=12)
         self.death_chance = 0.1
+        self.selector = ""
+        """What it wants; empty: all."""
 
     def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
         """Look with each delivery at its group."""
@@ -74,7 +75,7 @@ class GroupConsumer(Consumer):
             self.world.count(CHANGED)
         if headers.get(b"redelivered") == b"true" or not history.is_order_known:
             return
-        key = (message_id.rpartition(b"-")[0], group)
+        key = (message_id.rpartition(b"-")[0], group, self.selector)
         sequence = sequence_of(message_id)
         if not self._is_in_group(sequence):
             return

@@ -77,6 +77,8 @@ class History:
         self.settled_at: dict[bytes, float] = {}
         self.removals: dict[int, list[Removal]] = {}
         """By queue number: what operators asked to be removed."""
+        self.periods: dict[str, int] = {}
+        """By token: the milliseconds between two times of what is scheduled and repeated."""
         self.moving: set[tuple[int, int]] = set()
         """Queue number and sequence of what operators asked to be moved, copied or removed."""
         self.short_lived: set[str] = set()
@@ -89,9 +91,11 @@ class History:
         """Queues that somebody consumes without acknowledging."""
         self._newest: dict[tuple[str, bytes], int] = {}
         """By consumer and queue: the place of the newest first delivery."""
+        self.topics: set[str] = set()
+        """What is sent to where durable subscriptions are: it arrives when all are done with it."""
         self.grouped_queues: set[str] = set()
         """Queues on which the order is that of each group; see `group_clients`."""
-        self.newest_of_groups: dict[tuple[bytes, bytes], tuple[int, float]] = {}
+        self.newest_of_groups: dict[tuple[bytes, bytes, str], tuple[int, float]] = {}
         """By queue and group: the place of the newest first delivery, and when it was sent."""
         self.group_owners: dict[bytes, str] = {}
         """By group: who got something of it last."""
@@ -102,6 +106,17 @@ class History:
         self.confirm_checks: list[Callable[[str], None]] = []
         self.delivery_checks: list[Callable[[bytes, str, float], None]] = []
         self.settle_checks: list[Callable[[tuple[int, int], str], None]] = []
+        self.dead_letter_checks: list[Callable[[str, str], None]] = []
+        """Asked of the queue and the token of what the log makes a dead letter."""
+        self.expiry_checks: list[Callable[[str, str], None]] = []
+        """The same of what has expired, as the log says."""
+
+        self.drop_checks: list[Callable[[str, tuple[int, int], str], None]] = []
+        """Asked of queue, place and token of what the log drops, as a queue was full."""
+        self.idle_names: set[str] = set()
+        """Queues that go by themselves while nobody uses them, with no message on them."""
+        self.entry_checks: list[Callable[[], None]] = []
+        """Asked once what an entry says is done."""
 
     # Producers ------------------------------------------------------------------------------------
 
@@ -195,6 +210,25 @@ class History:
         raise ViolationError(
             "S6", f"{token}, message {place[1]} of {queue}, was settled by nobody who had it"
         )
+
+    def check_dead(self, queue: str, token: str) -> None:
+        """Hold what the log makes a dead letter against what clients know of it."""
+        for check in self.dead_letter_checks:
+            check(queue, token)
+
+    def check_expired(self, queue: str, token: str, *, is_over: bool) -> None:
+        """Hold what the log takes off a queue as expired against when it expires."""
+        if not is_over:
+            raise ViolationError("M6", f"{token} of {queue} is taken off before its time")
+        for check in self.expiry_checks:
+            check(queue, token)
+
+    def check_dropped(self, queue: str, place: tuple[int, int], token: str) -> None:
+        """Hold what the log takes off a full queue against what may be on it."""
+        if not self.drop_checks:
+            raise ViolationError("Q59", f"{token} of {queue} was dropped: that has no limits")
+        for check in self.drop_checks:
+            check(queue, place, token)
 
     # Operators ------------------------------------------------------------------------------------
 

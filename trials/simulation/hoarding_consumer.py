@@ -15,14 +15,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.serving.consumer import Consumer as ServedConsumer
-from holdfast.errors import LevelNotReachedError, PolicyError
-from holdfast.model.wildcards import parse_pattern
 from trials.simulation.history import ViolationError
 from trials.simulation.places import Places
+from trials.simulation.ruled_clients import RuledConsumer, keep_said
 from trials.simulation.simulated_network import ClientPipe
-from trials.simulation.workload import Consumer
 
 if TYPE_CHECKING:
+    from trials.simulation.simulated_node import SimulatedNode
     from trials.simulation.simulator import Simulation
 
 HOARDED: Final = "consumer keeps messages for too long"
@@ -35,17 +34,15 @@ _LATE_SECONDS: Final = 3.5
 """A clock that was put back goes half as fast for a while, a node may stand still and none
 notices."""
 _KEPT_SECONDS: Final = (0.3, 1.5, 2.5, 5.0)
-_AGAIN_SECONDS: Final = 0.25
+_POLICY: Final = {
+    "deliverySecondsMax": _LIMIT_SECONDS,
+    "maximumRedeliveries": -1,
+    "initialRedeliveryDelay": 0,
+    "redeliveryDelay": 0,
+}
 
 
-class _Unheard:
-    """An operator who does not wait for an answer."""
-
-    def reply(self, _receipt: bytes) -> None:
-        """Whether it is stored shows by what comes of it."""
-
-
-class HoardingConsumer(Consumer):
+class HoardingConsumer(RuledConsumer):
     """Takes from one queue, beside others."""
 
     def __init__(self, world: Simulation, name: str) -> None:
@@ -57,48 +54,17 @@ class HoardingConsumer(Consumer):
         """By message id: since when, and on which connection."""
         self._has_said = False
         world.history.delivery_checks.append(self._check_early)
-        world.timeline.after(_AGAIN_SECONDS, self._say_policy)
+        keep_said(world, _QUEUE, _POLICY, _is_limited, lambda: self.is_ended)
 
-    def connected(self) -> None:
-        """Subscribe once the policy holds: it counts from then on."""
-        if self._holds():
-            super().connected()
-        else:
-            self.world.timeline.after(_AGAIN_SECONDS, self._connected_again, self.pipe)
-
-    def _connected_again(self, pipe: ClientPipe | None) -> None:
-        if self.is_connected and pipe is self.pipe:
-            self.connected()
+    def is_ruled(self) -> bool:
+        """Whether the leader has the queue, and a limit for it."""
+        leader = self.world.leader()
+        return leader is not None and _is_limited(leader)
 
     def disconnected(self) -> None:
         """What it kept comes again."""
         super().disconnected()
         self._kept.clear()
-
-    def _holds(self) -> bool:
-        leader = self.world.leader()
-        if leader is None or not leader.broker.destinations.has_queue(_QUEUE):
-            return False
-        queue = leader.broker.destinations.existing(_QUEUE)
-        return leader.broker.policies.of(queue).delivery_ms_max > 0
-
-    def _say_policy(self) -> None:
-        leader = self.world.leader()
-        if leader is not None and not leader.conductor.is_within_entry and not self._holds():
-            values = {
-                "deliverySecondsMax": _LIMIT_SECONDS,
-                "maximumRedeliveries": -1,
-                "initialRedeliveryDelay": 0,
-                "redeliveryDelay": 0,
-            }
-            changes = leader.broker.policy_changes
-            try:
-                changes.say(parse_pattern(f"queue://{_QUEUE}"), values, _Unheard(), b"")
-            except (LevelNotReachedError, PolicyError):
-                pass
-            leader.conductor.schedule()
-        if not self.is_ended:
-            self.world.timeline.after(_AGAIN_SECONDS, self._say_policy)
 
     def _settle(self) -> None:
         """Keep some, for a while."""
@@ -153,3 +119,10 @@ class HoardingConsumer(Consumer):
             return  # Its connection is gone, as its leader sees it.
         if 0 < seconds < _LIMIT_SECONDS - _EARLY_SECONDS:
             raise ViolationError("M13", f"{token} was taken from {self.name} after {seconds:.2f} s")
+
+
+def _is_limited(leader: SimulatedNode) -> bool:
+    if not leader.broker.destinations.has_queue(_QUEUE):
+        return False
+    queue = leader.broker.destinations.existing(_QUEUE)
+    return leader.broker.policies.of(queue).delivery_ms_max > 0

@@ -24,8 +24,10 @@ from holdfast.model.format_level import (
     NEWEST_LEVEL,
     POLICIES_LEVEL,
     RETURNS_LEVEL,
+    SCHEDULES_LEVEL,
 )
 from holdfast.model.records import (
+    FiredRecord,
     FormatRecord,
     MessageRecord,
     MoveRecord,
@@ -47,6 +49,7 @@ _BROUGHT_BY = {
     PolicyRecord: POLICIES_LEVEL,
     ReturnedRecord: RETURNS_LEVEL,
     MoveRecord: MOVES_LEVEL,
+    FiredRecord: SCHEDULES_LEVEL,
 }
 
 
@@ -69,7 +72,9 @@ class Levels:
             if plan.is_old_at_first:
                 node.known_format_level = FIRST_LEVEL
             elif plan.is_mixed_at_first:
-                node.known_format_level = chance.randint(lowest, NEWEST_LEVEL)
+                # Rather old ones: what a level brings is worth most where it is to come yet.
+                draws = [chance.randint(lowest, NEWEST_LEVEL) for _ in range(3)]
+                node.known_format_level = min(draws)
 
     def end(self, node: SimulatedNode) -> None:
         """Start a node as the newest version, if it is not and nobody else will."""

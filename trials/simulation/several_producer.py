@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trials.simulation.workload import Producer, make_frame
+from trials.simulation.workload import Producer
 
 if TYPE_CHECKING:
     from trials.simulation.simulator import Simulation
@@ -36,10 +36,4 @@ class SeveralProducer(Producer):
         body = b"%b %b" % (token.encode(), b"x" * self.chance.randrange(_SIZE_MAX))
         self.world.history.send(token, first, body, others=tuple(others))
         written = f"/queue/{first}," + ", ".join(f"queue://{each}" for each in others)
-        lines = (
-            b"destination:" + written.encode(),
-            b"persistent:true",
-            self._numbers.next_lines(),
-            b"receipt:%d" % number,
-        )
-        return token, make_frame(b"SEND", *lines, body=body)
+        return token, self._numbered(number, written, body)

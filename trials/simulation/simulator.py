@@ -256,6 +256,7 @@ class Simulation:
             return
         self._check_liveness()
         self.checkers.check_end()
+        self.checkers.log.calendars.check_end()
         if self.policies is not None:
             self.policies.check_end()
         self.volatile.check_topics()

@@ -103,6 +103,7 @@ class Client:
         self.term = 0
         """Of the present connection."""
         self.term_seen = 0
+        self.greeting = CONNECT
         self._buffer = b""
         self._heard_at = 0.0
         self._watches = 0
@@ -166,7 +167,7 @@ class Client:
             self._buffer = b""
             self._heard_at = self.world.timeline.now
             self.pipe = ClientPipe(self.world, node, self)
-            self.pipe.send(CONNECT)
+            self.pipe.send(self.greeting)
         else:
             self._redial()
 
@@ -340,6 +341,18 @@ class Producer(Client):
         lines.append(b"receipt:%d" % number)
         return token, make_frame(b"SEND", *lines, body=body)
 
+    def _numbered(self, number: int, destination: str, body: bytes, *more: bytes) -> bytes:
+        """Give the bytes of the next persistent message, with a number of ours and more headers."""
+        return make_frame(
+            b"SEND",
+            b"destination:" + destination.encode(),
+            b"persistent:true",
+            self._numbers.next_lines(),
+            b"receipt:%d" % number,
+            *more,
+            body=body,
+        )
+
     def connected(self) -> None:
         """Send again what is unconfirmed, in its order."""
         self._refused_by = ""
@@ -460,16 +473,20 @@ class TransactionProducer(Client):
         for number in range(self.chance.randrange(1, 5)):
             token = f"{unit}.{number}"
             queue = self.queues[self.chance.randrange(len(self.queues))]
-            body = b"%b %b" % (token.encode(), _FILLER[: self.chance.randrange(10, 200)])
+            body, lines = self._made(token, queue)
             history.send(token, queue, body, unit)
             history.sent[token].is_aborted = is_aborted
-            to = b"destination:/queue/" + queue.encode()
-            parts.append(make_frame(b"SEND", to, b"persistent:true", name, body=body))
+            parts.append(make_frame(b"SEND", b"persistent:true", name, *lines, body=body))
             tokens.append(token)
         if is_aborted:
             parts.append(make_frame(b"ABORT", name))
         history.operation_count += len(parts) + (not is_aborted)
         return tokens, parts
+
+    def _made(self, token: str, queue: str) -> tuple[bytes, list[bytes]]:
+        """Give the body of a message, and the headers that go with it."""
+        body = b"%b %b" % (token.encode(), _FILLER[: self.chance.randrange(10, 200)])
+        return body, [b"destination:/queue/" + queue.encode()]
 
     def _send_unit(self) -> None:
         if self.pending is not None:
@@ -520,6 +537,8 @@ class Consumer(Client):
         self.prefetch = prefetch
         self.death_chance = 0.02
         self.reject_chance = 0.02
+        self.pause_seconds = 0.0
+        """So much longer it keeps what it has, as long as there is trouble."""
         self.held: list[tuple[bytes, bytes]] = []
         """Message id and ack id of what is to be settled, in the order of delivery."""
         self.unsure: dict[bytes, list[bytes]] = {}
@@ -535,6 +554,10 @@ class Consumer(Client):
         """A consumer may wait for long, but a silent broker may also be a dead one."""
         return True
 
+    def soon(self, seconds: float) -> float:
+        """Take its time, too."""
+        return super().soon(seconds + self.pause_seconds * self.world.nemesis.is_active)
+
     def connected(self) -> None:
         """Subscribe, and settle late what was done on an earlier connection."""
         parts = []
@@ -546,12 +569,28 @@ class Consumer(Client):
             parts.append(make_frame(b"ACK", b"id:" + message_id, b"receipt:" + receipt))
         self.world.acts["acknowledged late"] += len(self.late)
         self.late = []
-        to = b"destination:/queue/" + self.queue.encode()
-        mode = b"ack:" + self.mode.encode()
-        window = b"activemq.prefetchSize:%d" % self.prefetch
-        parts.append(make_frame(b"SUBSCRIBE", b"id:s", to, mode, window))
+        parts.append(self.subscription_frame())
         history.operation_count += len(parts)
         self.send(b"".join(parts))
+
+    def subscription_frame(self) -> bytes:
+        """Give its SUBSCRIBE."""
+        to = b"destination:" + self.destination()
+        mode = b"ack:" + self.mode.encode()
+        window = b"activemq.prefetchSize:%d" % self.prefetch
+        return make_frame(b"SUBSCRIBE", b"id:s", to, mode, window, *self.subscription_lines())
+
+    def queue_of(self, message_id: bytes) -> str:
+        """Give the queue that a message came of."""
+        return self.queue
+
+    def destination(self) -> bytes:
+        """Give where its messages come from."""
+        return b"/queue/" + self.queue.encode()
+
+    def subscription_lines(self) -> list[bytes]:
+        """Give what its SUBSCRIBE says beside what all say."""
+        return []
 
     def disconnected(self) -> None:
         """What was settled and not confirmed is settled late next time, or left to chance."""
@@ -569,7 +608,8 @@ class Consumer(Client):
             settled = self.unsure.pop(headers[b"receipt-id"], None)
             if settled:
                 self.check_term()
-                self.world.history.settled(self.queue, settled)
+                for message_id in settled:
+                    self.world.history.settled(self.queue_of(message_id), [message_id])
         elif command == b"ERROR":
             code = headers.get(b"code", b"?").decode()
             self.world.count_refusal(code)
@@ -607,7 +647,7 @@ class Consumer(Client):
         history = self.world.history
         history.operation_count += 1
         for message_id, _ in held:
-            history.settle(self.queue, message_id)
+            history.settle(self.queue_of(message_id), message_id)
         self._receipts += 1
         receipt = b"%d" % self._receipts
         self.unsure[receipt] = [message_id for message_id, _ in held]
@@ -616,7 +656,7 @@ class Consumer(Client):
     def _single(self, message_id: bytes, acknowledgement: bytes) -> bytes:
         history = self.world.history
         history.operation_count += 1
-        history.settle(self.queue, message_id)
+        history.settle(self.queue_of(message_id), message_id)
         if self.chance.random() < self.reject_chance:
             self.world.count("client rejects a message")
             return make_frame(b"NACK", b"id:" + acknowledgement)

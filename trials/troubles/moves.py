@@ -78,7 +78,7 @@ def _ask(nemesis: Nemesis) -> None:
     world.history.moving.update((queue.number, sequence) for sequence in some)
     moving.take(
         queue,
-        None if what == REMOVED else destinations.queue(target),
+        [] if what == REMOVED else [destinations.queue(target)],
         some,
         {COPIED: Cause.COPIED, REMOVED: Cause.REMOVED, RETRIED: Cause.RETRIED}.get(
             what, Cause.MOVED

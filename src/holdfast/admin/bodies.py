@@ -50,6 +50,15 @@ class NoArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class EndSubscription(BaseModel):
+    """Which durable subscription is to end."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    client_id: str
+    name: str
+
+
 class Transfer(BaseModel):
     """Who shall lead; whoever is best, if nobody is named."""
 
@@ -134,6 +143,8 @@ class StepOfMessages(BaseModel):
     through: int = Field(0, ge=0, le=_NUMBER_MAX)
     count_max: int = Field(1_000, ge=1, le=1_000)
     body_bytes_max: int = Field(0, ge=0, le=MiB)
+    due_from: int = Field(0, ge=0, le=_NUMBER_MAX)
+    due_through: int = Field(0, ge=0, le=_NUMBER_MAX)
     dry_run: bool = False
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
-from holdfast.admin.status import DurationStatus
+from holdfast.admin.counters import DurationStatus
 
 SECONDS_BOUNDS = (
     *(0.00005, 0.000075, 0.0001, 0.00015, 0.0002, 0.0003, 0.0005, 0.00075),

@@ -4,6 +4,7 @@ The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
     GET  /health /ready /status /connections
     GET  /segments[?after=BASE&seconds=N]   what is known after so long; "next" as for the queues
     GET  /queues[?limit=N&after=NAME]       a page; "next" is what the next one stands behind
+    GET  /subscriptions[?limit=N&after=KEY]  see `subscription_api`, as of /policies and the log
     GET  /metrics[?queues=top:N|PATTERN]    of single queues only what is asked for
     GET  /log/position /log /holds    POST, DELETE /holds/{name}    (see log_api)
     POST /cluster/transfer /cluster/add /cluster/remove /cluster/promote
@@ -49,6 +50,7 @@ from holdfast.admin.remote import (
 )
 from holdfast.admin.slices import Desk, Slices, listed
 from holdfast.admin.status import as_json
+from holdfast.admin.subscription_api import SubscriptionInterface
 from holdfast.errors import (
     HoldfastError,
     LinkLostError,
@@ -66,6 +68,7 @@ _PIECE_BYTES = 64 * 1024
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
 _Change = Callable[[Request, bytes], Awaitable[Response]]
+_Page = Callable[[Request, int, str], Awaitable[Response]]
 
 
 def build_application(
@@ -83,6 +86,7 @@ def build_application(
     log = LogInterface(operations)
     policies = PolicyInterface(operations, api.leaders_answer)
     messages = MessageInterface(operations)
+    subscriptions = SubscriptionInterface(operations, api.leaders_answer)
     application = Starlette(
         routes=[
             Route("/health", api.health),
@@ -100,6 +104,8 @@ def build_application(
             Route("/policies", policies.policies),
             Route("/policies", api.guarded(policies.change), methods=["POST"]),
             Route("/messages", api.guarded(messages.step), methods=["POST"]),
+            Route("/subscriptions", api.paged(subscriptions.subscriptions)),
+            Route("/subscriptions/end", api.guarded(subscriptions.end), methods=["POST"]),
             Route("/cluster/transfer", api.guarded(api.transfer), methods=["POST"]),
             Route("/cluster/add", api.guarded(api.add), methods=["POST"]),
             Route("/cluster/remove", api.guarded(api.remove), methods=["POST"]),
@@ -249,6 +255,15 @@ class _Interface:
         _require_nothing(body)
         count = await self._operations.delete(request.path_params["queue"])
         return JSONResponse({"deleted": request.path_params["queue"], "messages": count})
+
+    @staticmethod
+    def paged(tell: _Page) -> _Endpoint:
+        """What gives pages of something by name."""
+
+        async def endpoint(request: Request) -> Response:
+            return await tell(request, *read_page(request.query_params))
+
+        return endpoint
 
     def guarded(self, change: _Change) -> _Endpoint:
         """The change, passed on if this node does not lead."""

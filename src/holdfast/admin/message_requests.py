@@ -49,6 +49,12 @@ class MessageRequest:
     body_bytes_max: int = 0
     """Of each body so much is shown."""
 
+    due_from: int = 0
+    """Of what is scheduled, only with what is due at this time or later, in milliseconds."""
+
+    due_through: int = 0
+    """And no later than this; 0: whenever."""
+
     dry_run: bool = False
     """Only say to how many it would be done, and behind which one the next step goes on."""
 

@@ -23,11 +23,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from holdfast.admin.counters import DurationStatus
 from holdfast.admin.metrics_selection import NO_QUEUES, Selection
 from holdfast.admin.operations import Operations
 from holdfast.admin.queue_pages import Survey, matching, survey
 from holdfast.admin.slices import Remembered, Slices
-from holdfast.admin.status import DurationStatus, HoldStatus, MemberStatus, NodeStatus, QueueStatus
+from holdfast.admin.status import HoldStatus, MemberStatus, NodeStatus, QueueStatus
 
 _QUEUES_PER_PIECE = 64
 ROLES = ("leader", "follower", "candidate", "witness", "learner")
@@ -40,6 +41,12 @@ _MESSAGE_COUNTERS = (
     ("receipts", "Receipts sent to clients"),
     ("refused", "Requests that were understood and refused"),
     ("dead_lettered", "Rejected messages stored on the dead-letter queue"),
+    ("expired", "Messages whose time was over before anybody got them"),
+    ("fired", "Times that a scheduled message was sent"),
+    ("evicted", "Messages dropped as too many waited for a subscription of a topic"),
+    ("advisories_missed", "Advisories that nobody was told, as too many were on their way"),
+    ("dropped", "Messages taken off queues and durable subscriptions that were full"),
+    ("unmatched", "Messages that policies forward, and that fit no destination of theirs"),
     ("duplicates", "Sends that were stored before and only confirmed again"),
 )
 _MEMBER_GAUGES = (
@@ -63,10 +70,19 @@ _SURVEY_GAUGES = (
     ("consumers", "Subscriptions on queues"),
     ("bytes", "Bytes of the messages on all queues"),
 )
+_DURABLE_GAUGES = (
+    ("count", "Durable subscriptions of topics"),
+    ("messages", "Messages that they were not given or have not acknowledged, those of each"),
+    ("messages_max", "Messages of the durable subscription that has the most"),
+    ("unacknowledged", "Messages sent to their consumers and not settled"),
+    ("consumers", "Durable subscriptions that have a consumer"),
+    ("bytes", "Bytes of the messages that they have, those of each"),
+)
 _QUEUE_COUNTERS = (
     ("enqueued", "Messages put on the queue"),
     ("acknowledged", "Messages taken off the queue for good: acknowledged, rejected, purged"),
     ("redelivered", "Messages of the queue sent again"),
+    ("dropped", "Messages taken off the queue as it was full and newer ones came"),
 )
 
 
@@ -89,11 +105,12 @@ _HOLD_GAUGES: tuple[tuple[str, str, Callable[[HoldStatus], float]], ...] = (
 class Metrics:
     """The numbers of one node, ready to be scraped."""
 
-    __slots__ = ("_matches", "_open", "_operations", "_proven", "_surveys")
+    __slots__ = ("_durables", "_matches", "_open", "_operations", "_proven", "_surveys")
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
         self._surveys: Remembered[Survey] = Remembered()
+        self._durables: Remembered[Survey] = Remembered()
         self._matches: Remembered[tuple[list[str], int]] = Remembered()
         self._open = CollectorRegistry()
         self._open.register(_NodeCollector(operations))
@@ -115,7 +132,10 @@ class Metrics:
         queues, age = await self._surveys.find(
             selection.deepest, slices, lambda: self._survey(selection.deepest, slices)
         )
-        found.append(b"".join(_survey_lines(queues, age)))
+        durables, _ = await self._durables.find(0, slices, lambda: self._survey_durables(slices))
+        lines = [*_survey_lines(queues, age)]
+        lines += [_survey_line("durable_subscriptions", durables, it) for it in _DURABLE_GAUGES]
+        found.append(b"".join(lines))
         names, left_out = queues.deepest, 0
         if selection.pattern:
             (names, left_out), _ = await self._matches.find(
@@ -129,6 +149,9 @@ class Metrics:
 
     async def _survey(self, deepest: int, slices: Slices) -> Survey:
         return await survey(self._operations.queue_depths(), deepest, slices)
+
+    async def _survey_durables(self, slices: Slices) -> Survey:
+        return await survey(self._operations.subscription_depths(), 0, slices)
 
     async def _matching(self, pattern: str, slices: Slices) -> tuple[list[str], int]:
         return await matching(self._operations.queue_names(), pattern, slices)
@@ -222,6 +245,8 @@ def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("store_first_index", "Oldest entry kept", store.first_index)
     yield _gauge("store_last_index", "Newest entry", store.last_index)
     yield _gauge("store_space_low", "1 while publishing is refused", store.space == "low")
+    text = "Bytes of log beyond which publishing is refused; 0: no such limit"
+    yield _gauge("store_limit_bytes", text, store.limit_bytes)
     text = "1 while nothing is stored for want of room"
     yield _gauge("store_out_of_room", text, store.is_out_of_room)
     text = "1 while space is low and cleaning can free nothing"
@@ -252,6 +277,12 @@ def _counter_metrics(status: NodeStatus) -> Iterator[Metric]:
     for code, count in sorted(status.refusals.items()):
         refusals.add_metric([code], float(count))
     yield refusals
+    text = "Queues that went as nobody used them"
+    yield _counter("queues_removed", text, status.queues_removed)
+    consumers = status.consumers
+    yield _gauge("consumers_slow", "Consumers found slow, where policies look", consumers.slow)
+    text = "Consumers ended as they were slow for too long"
+    yield _counter("consumers_aborted", text, consumers.aborted)
     batches = status.batches
     yield _counter("batches", "Batches sealed while this node led", batches.batches)
     yield _counter("records", "Records in those batches", batches.records)
@@ -283,9 +314,13 @@ def _member_metrics(members: Iterable[MemberStatus], own: str) -> Iterator[Metri
 def _survey_lines(queues: Survey, age_seconds: float) -> Iterator[bytes]:
     text = "Seconds since all queues were looked at: very many are not looked at each time"
     yield _sample("queues_age_seconds", text, age_seconds)
-    for field, text in _SURVEY_GAUGES:
-        name = "queues" if field == "count" else f"queues_{field}"
-        yield _sample(name, text, getattr(queues, field))
+    for gauge in _SURVEY_GAUGES:
+        yield _survey_line("queues", queues, gauge)
+
+
+def _survey_line(name: str, found: Survey, gauge: tuple[str, str]) -> bytes:
+    field, text = gauge
+    return _sample(name if field == "count" else f"{name}_{field}", text, getattr(found, field))
 
 
 def _sample(name: str, text: str, value: float) -> bytes:

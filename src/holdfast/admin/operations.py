@@ -34,9 +34,10 @@ from holdfast.admin.status import (
     QueueStatus,
     SegmentStatus,
 )
+from holdfast.admin.subscription_status import SubscriptionStatus
 from holdfast.errors import DestinationError, MembershipError, NotLeaderError
 from holdfast.model.destination import Kind
-from holdfast.model.policies import Value
+from holdfast.model.policy_option import Value
 from holdfast.model.wildcards import Pattern
 from holdfast.replication.promotion import LogEnd
 
@@ -138,6 +139,21 @@ class Node(Protocol):
 
     async def messages(self, wanted: MessageRequest) -> MessageStep:
         """Do one step of something with a queue's messages; returns once it is committed."""
+        ...
+
+    def subscription_keys(self) -> Iterable[str]:
+        """What its durable subscriptions are known by, in no order; see `key_text`."""
+        ...
+
+    def subscription_depths(self) -> Iterable[QueueDepth | None]:
+        """What is summed over its durable subscriptions, looked at one by one."""
+
+    def subscriptions(self, keys: Iterable[str]) -> Iterable[SubscriptionStatus | None]:
+        """The durable subscriptions of these keys that are there, looked at one by one."""
+        ...
+
+    async def end_subscription(self, client_id: str, name: str) -> int:
+        """End one; returns what it was not given, once that is committed."""
         ...
 
 
@@ -408,6 +424,29 @@ class Operations:
         self._require_leader()
         self._require_queue(wanted.queue)
         return await self._node.messages(wanted)
+
+    def subscription_keys(self) -> Iterable[str]:
+        """What the node's durable subscriptions are known by, in no order."""
+        return self._node.subscription_keys()
+
+    def subscription_depths(self) -> Iterable[QueueDepth | None]:
+        """What is summed over the node's durable subscriptions."""
+        return self._node.subscription_depths()
+
+    def subscriptions(self, keys: Iterable[str]) -> Iterable[SubscriptionStatus | None]:
+        """Those of these keys that are there; each is looked at when it is asked for."""
+        return self._node.subscriptions(keys)
+
+    async def end_subscription(self, client_id: str, name: str) -> int:
+        """
+        End a durable subscription and return how many messages it was not given.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            DestinationError: There is no such subscription, or somebody consumes from it.
+        """
+        self._require_leader()
+        return await self._node.end_subscription(client_id, name)
 
     def _require_leader(self) -> NodeStatus:
         status = self._node.status()

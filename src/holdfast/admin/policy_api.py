@@ -26,6 +26,7 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.slices import Desk, Slices, listed
 from holdfast.errors import PolicyError
 from holdfast.model.policies import NEAR_COUNT_MAX, moot_notice, read_values, require_option
+from holdfast.model.policy_options import SYNONYMS
 from holdfast.model.wildcards import Pattern, parse_pattern
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class PolicyInterface:
             notices = [moot_notice(spoken.moot)] if spoken.moot else []
             left = await self._operations.say_policy(pattern, spoken.values)
         else:
-            names = wanted.unset or []
+            names = [SYNONYMS.get(name, name) for name in wanted.unset or []]
             _require_none(pattern, _unknown(pattern, names))
             notices = []
             left = await self._operations.take_back_policy(pattern, names)

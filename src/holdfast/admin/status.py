@@ -19,6 +19,13 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from holdfast.admin.counters import (
+    BatchCounters,
+    ConsumerCounters,
+    MemoryStatus,
+    MessageCounters,
+    ProducerStatus,
+)
 from holdfast.replication.promotion import LogEnd
 
 Role = Literal["leader", "follower", "candidate", "witness", "learner"]
@@ -101,6 +108,9 @@ class StoreStatus:
     space: Space = "ok"
     """`low`: publishing is refused until space returns; acknowledging goes on."""
 
+    limit_bytes: int = 0
+    """So many bytes of log there may be before that is so; 0: as many as the disk has room for."""
+
     is_full_of_live: bool = False
     """On the leader: space is low, and cleaning can free nothing, because what is kept lives."""
 
@@ -144,81 +154,6 @@ class StoreStatus:
     def unrepaired_count(self) -> int:
         """How many such places there are, also where too many are damaged to tell of each."""
         return max(self.damage_count, len(self.unrepaired))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageCounters:
-    """Messages since this process started, and what it has read of its log since."""
-
-    enqueued: int = 0
-    """Put on a queue, on each node that applies it, or on a topic, on the leader."""
-
-    delivered: int = 0
-    acknowledged: int = 0
-    """Taken off a queue for good, on each node that applies it: also rejected or purged."""
-
-    redelivered: int = 0
-    receipts: int = 0
-    refused: int = 0
-    dead_lettered: int = 0
-    """Rejected on a queue and stored on the dead-letter queue, while this node led."""
-
-    duplicates: int = 0
-    """Sends that were stored before and only confirmed again, while this node led."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DurationStatus:
-    """How long something took, since this process started."""
-
-    count: int = 0
-    seconds_sum: float = 0.0
-    seconds_p50: float = 0.0
-    seconds_p99: float = 0.0
-    buckets: tuple[tuple[float, int], ...] = ()
-    """(upper bound in seconds, cumulative count), ascending; the infinite one is left out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCounters:
-    """Group commit since this process started."""
-
-    batches: int = 0
-    """Sealed while this node led."""
-
-    records: int = 0
-    """Those in them."""
-
-    bytes: int = 0
-    """Written to the log, a leader's that this node followed too."""
-
-    serving_syncs: int = 0
-    """Those of `syncs` while this node led."""
-
-    uncommitted_bytes: int = 0
-    """Sealed and not yet committed, now."""
-
-    syncs: DurationStatus = field(default_factory=DurationStatus)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryStatus:
-    """Message bodies kept in memory."""
-
-    used_bytes: int = 0
-    limit_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerStatus:
-    """The producers whose last sequence is known."""
-
-    count: int = 0
-    count_max: int = 0
-    """Beyond it those that have not sent for the longest are forgotten."""
-
-    forgotten: int = 0
-    """Since this process started: too many, or idle for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,6 +303,10 @@ class NodeStatus:
     """Clients closed because the port was full, since the process started."""
 
     messages: MessageCounters = field(default_factory=MessageCounters)
+    consumers: ConsumerCounters = field(default_factory=ConsumerCounters)
+    queues_removed: int = 0
+    """Those that nobody used, as policies say so, while this node led since the process started."""
+
     refusals: Mapping[str, int] = field(default_factory=dict)
     """What clients were refused, and rules that they broke, by the code of the ERROR."""
 
@@ -398,6 +337,9 @@ class QueueStatus:
     enqueued: int = 0
     acknowledged: int = 0
     redelivered: int = 0
+    dropped: int = 0
+    """Taken off as it was full and newer ones came, under this leader."""
+
     selectors: int = 0
     """Different ones of its consumers."""
 
@@ -406,6 +348,22 @@ class QueueStatus:
 
     is_parked_full: bool = False
     """So many are parked that nothing more is looked at until some of them are taken."""
+
+    unlooked: int = 0
+    """Places of the queue that consumers who have come have still to look through, where some
+    select: of the one that has most to do."""
+
+    sole_consumer: str = ""
+    """Whose connection gets all messages, by its client-id or number; empty: nobody asked."""
+
+    is_draining: bool = False
+    """That one gets nothing yet: others still hold messages."""
+
+    is_gate_closed: bool = False
+    """Nothing goes out before enough consumers are there, or it is time."""
+
+    is_grouped: bool = False
+    """Messages of a group go to its owner."""
 
 
 class QueueDepth(NamedTuple):

@@ -17,17 +17,25 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from holdfast.broker.addressing import Addressing
+from holdfast.broker.bundling import Bundling
 from holdfast.broker.committing import Committing
 from holdfast.broker.destinations import Destinations
+from holdfast.broker.durables import Durables
 from holdfast.broker.errands import Errands, IsSpent
 from holdfast.broker.expiring import Expiring
+from holdfast.broker.firing import Firing
 from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.lapsing import Lapsing
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.limiting import Limiting
 from holdfast.broker.moving import Moving
 from holdfast.broker.operating import Operating
 from holdfast.broker.outputs import Batch
+from holdfast.broker.policy_advising import PolicyAdvising
 from holdfast.broker.policy_changes import PolicyChanges
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.removing import Removing
 from holdfast.broker.returning import Returning
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
@@ -41,6 +49,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.settling import Settling
+from holdfast.broker.slowness import Slowness
 from holdfast.model.numbering import FIRST_TERM, Numbering
 
 
@@ -56,22 +65,17 @@ class Broker:
         self.settings = settings
         self.state = state or BrokerState(settings)
         self.receipts, self.errands = Receipts(), Errands()  # On its way to the log; long work.
-        self.flow = FlowControl(settings)
-        self.publishing = Publishing(settings)
+        self.flow, self.publishing = FlowControl(settings), Publishing(settings)
         self.policies = PolicyBook(settings, self.state)
         self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
+        self.addressing = Addressing(self.destinations, self.policies)
+        self.durables = Durables(self.state, self.receipts, self.destinations)
         self.sending = Sending(
             self.state, self.receipts, self.destinations, self.flow, self.publishing
         )
-        self.routing = Routing(
-            settings,
-            destinations=self.destinations,
-            flow=self.flow,
-            publishing=self.publishing,
-            errands=self.errands,
-            policies=self.policies,
-        )
+        self.routing = self._made_routing()
+        self.bundling = Bundling(self.destinations, self.routing, self.flow, self.errands)
         self.committing = Committing(
             settings,
             receipts=self.receipts,
@@ -83,17 +87,7 @@ class Broker:
             errands=self.errands,
         )
         self.moving = Moving(settings, self.state, self.receipts)
-        self.settling = Settling(
-            settings,
-            self.state,
-            receipts=self.receipts,
-            destinations=self.destinations,
-            routing=self.routing,
-            sending=self.sending,
-            committing=self.committing,
-            policies=self.policies,
-            moving=self.moving,
-        )
+        self.settling = self._made_settling()
         self.returning = Returning(
             settings,
             self.state,
@@ -103,7 +97,7 @@ class Broker:
             sending=self.sending,
             policies=self.policies,
         )
-        self.expiring = self._made_expiring()
+        self.expiring, self.firing = self._made_expiring(), self._made_firing()
         self.operating = Operating(self.receipts, self.destinations)
         self.finished = FinishedProducers(
             self.state, self.receipts, self.destinations, self.errands
@@ -112,6 +106,30 @@ class Broker:
         """Whether `prepare` was called, and neither the lead nor the state have changed since."""
         self.numbering = Numbering()  # Where each queue's numbers begin under the last leader here.
         self._bind()
+
+    def _made_settling(self) -> Settling:
+        return Settling(
+            self.settings,
+            self.state,
+            receipts=self.receipts,
+            destinations=self.destinations,
+            routing=self.routing,
+            sending=self.sending,
+            committing=self.committing,
+            policies=self.policies,
+            moving=self.moving,
+        )
+
+    def _made_routing(self) -> Routing:
+        return Routing(
+            self.settings,
+            destinations=self.destinations,
+            flow=self.flow,
+            publishing=self.publishing,
+            errands=self.errands,
+            policies=self.policies,
+            durables=self.durables,
+        )
 
     def _made_expiring(self) -> Expiring:
         return Expiring(
@@ -126,15 +144,68 @@ class Broker:
             returning=self.returning,
         )
 
+    def _made_firing(self) -> Firing:
+        return Firing(
+            self.settings,
+            self.state,
+            receipts=self.receipts,
+            destinations=self.destinations,
+            policies=self.policies,
+            moving=self.moving,
+            returning=self.returning,
+        )
+
+    def _made_limiting(self) -> Limiting:
+        return Limiting(
+            self.settings,
+            self.state,
+            receipts=self.receipts,
+            destinations=self.destinations,
+            policies=self.policies,
+            moving=self.moving,
+            settling=self.settling,
+            sending=self.sending,
+            expiring=self.expiring,
+            broken=self.routing.broken,
+        )
+
+    def _made_advising(self) -> PolicyAdvising:
+        advising = PolicyAdvising(
+            self.policies,
+            state=self.state,
+            destinations=self.destinations,
+            flow=self.flow,
+            publishing=self.publishing,
+            sending=self.sending,
+            errands=self.errands,
+        )
+        self.destinations.advising = self.routing.advising = advising
+        self.settling.advising = self.expiring.advising = advising
+        self.receipts.advising = self.sending.advising = self.slowness.advising = advising
+        self.limiting.advising = self.committing.advising = advising
+        self.publishing.backlogs.tell_evicted = advising.evicted
+        return advising
+
     def _bind(self) -> None:
         """Give what its parts do the names by which it is asked for."""
+        self.removing = Removing(self.state, destinations=self.destinations, policies=self.policies)
+        self.lapsing = Lapsing(
+            self.state,
+            receipts=self.receipts,
+            destinations=self.destinations,
+            durables=self.durables,
+            policies=self.policies,
+        )
+        self.slowness = Slowness(self.state, destinations=self.destinations, policies=self.policies)
+        self.limiting = self._made_limiting()
+        self.advising = self._made_advising()
         self.queue, self.topic = self.destinations.queue, self.destinations.topic
-        self.consumers_of = self.destinations.consumers_of
         self.drop_temporary = self.destinations.drop_temporary
         self.send, self.send_transient = self.sending.send, self.sending.send_transient
         self.publish, self.has_room = self.sending.publish, self.sending.has_room
         self.has_taken = self.sending.has_taken
-        self.subscribe, self.unsubscribe = self.routing.subscribe, self.routing.unsubscribe
+        self.subscribe, self.unsubscribe = self.routing.subscribe, self.bundling.unsubscribe
+        self.subscribe_to_several = self.bundling.subscribe
         self.resume, self.refill = self.routing.resume, self.routing.refill
         self.renew, self.broken = self.routing.renew, self.routing.broken
         self.acknowledge, self.reject = self.settling.acknowledge, self.settling.reject
@@ -166,6 +237,7 @@ class Broker:
         """Get ready to lead, under these numbers."""
         self.numbering = numbering
         self.follow()
+        self.errands.begin(self.destinations.read_ahead(self.removing.forms()))
         self.is_prepared = True
 
     def lead(self, numbering: Numbering = Numbering()) -> None:  # noqa: B008 - a value
@@ -177,17 +249,26 @@ class Broker:
         self.is_prepared = False
         self.destinations.next_queue_number = self.state.next_queue_number
         self.expiring.lead()
+        self.temporaries.lead()
+        self.firing.lead()
 
     def follow(self) -> None:
         """Stop serving: everything that is not lasting is dropped, nothing has to be undone."""
         self.is_leading = self.is_prepared = False
         self.moving.closed_through = 0
         self.expiring.follow()
+        self.firing.follow()
+        self.limiting.follow()
+        self.removing.follow()
+        self.lapsing.follow()
+        self.slowness.follow()
         self.flow.forget_leadership()
         self.flow.discards.add(*self.receipts.clear(), *self.publishing.clear())
         self.destinations.end()
         self.broken.clear()
         self.errands.clear()
+        self.bundling.clear()
+        self.advising.clear()
         self.finished.clear()
         self.destinations.begin(self.numbering)
 
@@ -209,13 +290,29 @@ class Broker:
     @property
     def has_to_wake(self) -> bool:
         """Whether something is due at some time, or expires."""
-        return bool(self.destinations.leadership.alarms) or self.expiring.has_any
+        if self.destinations.leadership.alarms or self.firing.has_any:
+            return True
+        if self.expiring.has_any or self.temporaries.has_orphans:
+            return True
+        if self.limiting.has_any or self.removing.has_any:
+            return True
+        return self.lapsing.has_any or self.slowness.has_any
 
     def wake(self, is_spent: IsSpent = lambda: False) -> bool:
         """Do what is due by now, as the time goes; whether more of it is."""
         is_more_due = self.returning.wake(is_spent)
         if self.is_leading and self.expiring.has_any:
             is_more_due = self.expiring.step(is_spent) or is_more_due
+        if self.temporaries.has_orphans:
+            is_more_due = self.destinations.drop_orphans(is_spent) or is_more_due
+        if self.is_leading and self.limiting.has_any:
+            is_more_due = self.limiting.step(is_spent) or is_more_due
+        if self.is_leading and self.removing.has_any:
+            is_more_due = self.removing.step(is_spent) or is_more_due
+        if self.is_leading and self.lapsing.has_any:
+            is_more_due = self.lapsing.step(is_spent) or is_more_due
+        if self.is_leading and self.slowness.has_any:
+            is_more_due = self.slowness.step(is_spent) or is_more_due
         return is_more_due
 
     @property
@@ -224,7 +321,11 @@ class Broker:
         publishing = self.publishing  # Asked in every turn: its parts, which costs no call.
         leadership = self.destinations.leadership
         return bool(
-            leadership.touched or publishing.deliveries or publishing.spreads or leadership.browsing
+            leadership.touched
+            or publishing.deliveries
+            or publishing.spreads
+            or leadership.browsing
+            or leadership.stirring
         )
 
     def browse(self, subscription: Subscription, queue: Queue) -> None:
@@ -233,7 +334,8 @@ class Broker:
 
     def dispatch(self) -> Generator[list[Delivery], None, None]:
         """Give the deliveries to be made in short steps; see `routing`."""
-        return self.routing.dispatch(self.settling.settle, self.expiring)
+        steps = self.routing.dispatch(self.settling.settle, self.expiring)
+        return self.advising.dispatched(steps) if self.advising.is_heard else steps
 
     @property
     def has_to_let_go(self) -> bool:

@@ -18,15 +18,19 @@ from itertools import chain, islice, repeat
 from typing import Final, NamedTuple
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.cleaning_topics import copy_on_topic, homeless_topics, needing, widen
+from holdfast.broker.lasting.chunk import CHUNK_SHIFT
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.returns import NEVER, Returned
-from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
+from holdfast.broker.lasting.schedule import put_due
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topics import LastingSubscription, LastingTopic
 from holdfast.model.facts import Attributes, MessageFacts, Place
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     CountersRecord,
+    DispatchMarkRecord,
     ForgetProducerRecord,
     FormatRecord,
     HoldRecord,
@@ -75,16 +79,23 @@ class OnTheWay(NamedTuple):
     """By queue number: what is settled."""
     returning: dict[Place, list[tuple[int, bool]]]
     """What came back, each time until when it rests and whether the message is to blame."""
+    firing: dict[Place, tuple[int, int]]
+    """When what is scheduled is due again, and how often it is sent after that."""
 
 
 def on_the_way(broker: Broker, wanted: dict[int, set[int]]) -> OnTheWay:
     """Give what of these messages, by queue number, is on its way."""
+    wanted = widen(broker, wanted)
     returning: dict[Place, list[tuple[int, bool]]] = {}
     for record in broker.receipts.returning():
         for sequence in wanted.get(record.queue_number, set()).intersection(record.sequences):
             of_it = returning.setdefault(Place(record.queue_number, sequence), [])
             of_it.append((record.due_ms, record.cause.is_failure))
-    return OnTheWay(broker.receipts.settling(wanted), returning)
+    firing = {
+        Place(it.queue_number, it.sequence): (it.due_ms, it.repeats)
+        for it in broker.receipts.firing()
+    }
+    return OnTheWay(broker.receipts.settling(wanted), returning, firing)
 
 
 def is_kept(
@@ -110,6 +121,8 @@ def lives_at(
         return False
     if queue.index.record_number(sequence) != record_number:
         return False
+    if isinstance(queue, LastingTopic):
+        return any(needing(broker, queue, sequence, leaving))
     return sequence not in leaving.get(queue_number, ())
 
 
@@ -127,35 +140,49 @@ def live_copies(
     record_number: int,
     stored_at: int,
     on_the_way: OnTheWay,
-) -> Iterator[MessageRecord]:
+) -> Iterator[Record]:
     """
     Give the records that keep this message alive when its segment goes; none if it is dead.
 
-    More than one where it came back to some of its places and not as often to others.
+    More than one where it came back to some of its places and not as often to others. On a topic
+    it is one by itself.
     """
     leaving = on_the_way.leaving
     kept: dict[Returned, list[Place]] = {}
     for place in record.places:
-        if lives_at(broker, *place, record_number, leaving):
+        if not lives_at(broker, *place, record_number, leaving):
+            continue
+        if isinstance(broker.state.queues[place.queue_number], LastingTopic):
+            copy = _copy_of(record, [place], stored_at)
+            yield from copy_on_topic(broker, copy, leaving, on_the_way.returning)
+        else:
             kept.setdefault(_returned_to_be(broker, place, on_the_way), []).append(place)
     for returned, places in kept.items():
-        copy = MessageRecord(
-            *places[0],
-            record.headers,
-            record.body,
-            record.size,
-            record.producer_id,
-            record.producer_sequence,
-        )
-        copy.rewritten = True
-        copy.redelivery_count = record.redelivery_count
-        copy.stored_at = record.stored_at or stored_at
-        copy.facts = record.facts
-        if record.facts is not None and record.facts.places:
-            only = replace(record.facts, places=tuple(places[1:]))
-            copy.facts = None if only == MessageFacts() else only
+        copy = _copy_of(record, places, stored_at)
         _carry(copy, returned)
+        if record.is_scheduled:
+            _carry_due(broker, copy, places[0], on_the_way)
         yield copy
+
+
+def _copy_of(record: MessageRecord, places: list[Place], stored_at: int) -> MessageRecord:
+    """Give a message again as it stands at some of its places."""
+    copy = MessageRecord(
+        *places[0],
+        record.headers,
+        record.body,
+        record.size,
+        record.producer_id,
+        record.producer_sequence,
+    )
+    copy.rewritten = True
+    copy.redelivery_count = record.redelivery_count
+    copy.stored_at = record.stored_at or stored_at
+    copy.facts = record.facts
+    if record.facts is not None and (record.facts.places or record.facts.skips):
+        only = replace(record.facts, places=tuple(places[1:]), skips=b"")
+        copy.facts = None if only == MessageFacts() else only
+    return copy
 
 
 def _carry(copy: MessageRecord, returned: Returned) -> None:
@@ -166,6 +193,14 @@ def _carry(copy: MessageRecord, returned: Returned) -> None:
     attributes = (facts.attributes or Attributes())._replace(failures=returned.failures)
     copy.redelivery_count = returned.attempts
     copy.facts = replace(facts, attributes=attributes, due_ms=returned.due_ms or None)
+
+
+def _carry_due(broker: Broker, copy: MessageRecord, place: Place, on_the_way: OnTheWay) -> None:
+    """Let a copy of what is scheduled say when it is due once all is applied that is on its way."""
+    index = broker.state.queues[place.queue_number].index
+    due = (index.expires_ms(place.sequence), index.repeats(place.sequence))
+    due_ms, repeats = on_the_way.firing.get(place, due)
+    put_due(copy, due_ms, repeats)
 
 
 def _returned_to_be(broker: Broker, place: Place, on_the_way: OnTheWay) -> Returned:
@@ -189,6 +224,8 @@ def live_within(
     effort = 0
     for queue in list(broker.state.queues.values()):
         effort += _EFFORT_PER_QUEUE
+        if isinstance(queue, LastingSubscription):
+            continue  # What it needs is its topic's.
         for number, chunk in list(queue.index.chunks.items()):
             effort += len(chunk.record_numbers)
             leaving_through = _leaving_through(broker, queue)
@@ -219,6 +256,8 @@ def moved_from(broker: Broker, through_record: int) -> Iterator[list[tuple[Lasti
     effort = 0
     for queue in list(broker.state.queues.values()):
         effort += _EFFORT_PER_QUEUE
+        if isinstance(queue, LastingSubscription):
+            continue  # What it needs is its topic's.
         for number, chunk in list(queue.index.chunks.items()):
             effort += 1
             if chunk.moves is not None:
@@ -258,6 +297,9 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iter
         records += [record for record in some if record is not None]
         yield records
         records = []
+    for records in homeless_topics(broker, through_record):
+        if records:
+            yield records
 
 
 def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
@@ -297,7 +339,8 @@ def _homeless_policies(broker: Broker, through_record: int) -> Iterator[Record |
 def _homeless_queues(broker: Broker, through_record: int) -> Iterator[Record | None]:
     leadership = broker.destinations.leadership
     for queue in list(broker.state.queues.values()):
-        if not queue.is_declared or queue.home > through_record:
+        is_queue = type(queue) is LastingQueue
+        if not (is_queue and queue.is_declared) or queue.home > through_record:
             yield None
             continue
         serving = leadership.half_of(queue)
@@ -310,7 +353,10 @@ def _homeless_queues(broker: Broker, through_record: int) -> Iterator[Record | N
             # What is assigned, not what is applied: everything on its way to the log stands before
             # this record there, and may be cleaned away before it.
             following, mark = serving.assigned_sequence, serving.asked_mark
+        seen = queue.seen if serving is None else serving.asked_seen
         yield QueueRecord(queue.number, queue.name, following, mark)
+        for first, last in seen:
+            yield DispatchMarkRecord(queue.number, last, first)
 
 
 def _homeless_producers(

@@ -23,6 +23,8 @@ from holdfast.broker.outputs import Batch, Publications, Publisher
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
+from holdfast.broker.serving.advises import SILENCE, Advises
+from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.numbers_taken import Verdict
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
@@ -30,6 +32,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import (
     NUMBERED_PER_STEP,
+    Numbered,
     Run,
     Transaction,
     number_messages,
@@ -48,6 +51,7 @@ class Committing:
     """Opens, fills and ends transactions."""
 
     __slots__ = (
+        "advising",
         "_destinations",
         "_errands",
         "_flow",
@@ -78,6 +82,7 @@ class Committing:
         self._sending = sending
         self._publishing = publishing
         self._errands = errands
+        self.advising: Advises = SILENCE
 
     def begin(self, name: str) -> Transaction:
         """
@@ -252,7 +257,7 @@ class Committing:
         """
         told = (replier, receipt)
         is_to_be_out_first = self._take(transaction, told, producer_id, producer_sequence)
-        self._settle(transaction)
+        self._settle(transaction, replier)
         if receipt is not None and not is_to_be_out_first:
             # Also of a repetition: what it acknowledges was not in the first.
             self._receipts.reply_after_pending(replier, receipt)
@@ -301,14 +306,14 @@ class Committing:
                 if producer_id is not None and is_told_apart:
                     receipts.record(ProducerRecord(producer_id, producer_sequence))
             except Exception:
-                for run in runs:
+                for run in reversed(runs):
                     run.queue.assigned_sequence = run.first
-                for record in transaction.records:
-                    record.sequence = 0  # What they had is given back whole.
+                    for record in run.records:
+                        record.sequence = 0  # What they had is given back whole.
                 raise
         if receipts.batch.publications:
             receipts.batch.is_urgent = True
-        self._errands.begin(self._advance_marks(runs))
+        self._errands.begin(self._advance_marks(runs), told[0])
 
     def _put_sends(self, transaction: Transaction, told: Told, runs: list[Run]) -> None:
         """
@@ -322,21 +327,35 @@ class Committing:
         if transaction.publications:
             held = transaction.publications
             receipts.batch.publications.append(Publications(current, held, *told))
+        self._put_now_stored(transaction, runs)
         receipts.uncommitted_bytes += receipts.batch.add_messages(
             transaction.records, transaction.records_bytes
         )
         for destination, records in transaction.by_queue.items():
             queue = current[destination]
             assert isinstance(queue, Queue)
-            runs.append(Run(queue, queue.assigned_sequence, records))
-            queue.assigned_sequence += len(records)
+            runs.append(_run_on(queue, records))
+        for each in current.values():
+            if isinstance(each, StoredTopic) and not each.subscription_count:
+                self._destinations.remove_topic(each)
         # Many get the numbers that are kept for them only as they are sealed.
         steps = number_messages(runs, transaction.placed, self._sending.now_microseconds)
-        if transaction.numbered_count > NUMBERED_PER_STEP:
+        if sum(len(run.records) for run in runs) > NUMBERED_PER_STEP:
             receipts.batch.unnumbered.append(steps)
             return
         for _ in steps:
             pass
+
+    def _put_now_stored(self, transaction: Transaction, runs: list[Run]) -> None:
+        """Put what was sent to topics before they were stored, first: it was sent before."""
+        receipts = self._receipts
+        for name, sends in transaction.unstored.items():
+            topic = self._destinations.stored_topic(name)
+            if topic is not None:
+                runs.append(_run_on(topic, sends.records))
+                receipts.uncommitted_bytes += receipts.batch.add_messages(
+                    sends.records, sends.size_bytes
+                )
 
     def _advance_marks(self, runs: list[Run]) -> Iterator[None]:
         """Ask in steps for dispatch marks further ahead, where the messages come near to them."""
@@ -350,7 +369,7 @@ class Committing:
             if not place % self._settings.step_count_max:
                 yield
 
-    def _settle(self, transaction: Transaction) -> None:
+    def _settle(self, transaction: Transaction, owner: Publisher) -> None:
         """
         Let all acknowledgements of a transaction be part of the batch, whole queues at a time.
 
@@ -359,7 +378,7 @@ class Committing:
         self._flow.release(transaction.held_bytes)
         for queue, keys in transaction.keys_by_queue.items():
             self._receipts.settle(queue, keys)
-        self._errands.begin(self._let_go(transaction))
+        self._errands.begin(self._let_go(transaction), owner)
 
     def settle_all(self, queue: Queue, keys: list[int]) -> None:
         """
@@ -372,7 +391,7 @@ class Committing:
         if len(lasting) < len(keys):
             volatile = [key for key in keys if key < 0]
             queue.custody.reserved.update(volatile)
-            self._errands.begin(self._free(queue, volatile))
+            self._errands.begin(self._free(queue, volatile), queue)
 
     def _let_go(self, transaction: Transaction) -> Iterator[None]:
         """Do in steps what is left to be done for each key and each subscription of a COMMIT."""
@@ -388,9 +407,16 @@ class Committing:
             if queue is not None:
                 yield from self._free(queue, keys)
             if subscription is not None:
-                subscription.reserved_count -= len(keys)
-                self._routing.refill(subscription)
+                yield from self._tell_committed(subscription, keys)
             effort += 1 + min(len(keys), step_count)
+
+    def _tell_committed(self, subscription: Subscription, keys: list[int]) -> Iterator[None]:
+        """Let a subscription have more in the place of what is settled."""
+        try:
+            yield from subscription.committed(keys, self._settings.step_count_max)
+            self._routing.refill(subscription)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+            self._errands.fail(subscription.receiver, error)
 
     def _free(self, queue: Queue, keys: list[int]) -> Iterator[None]:
         """Give up, in steps, what was reserved and is settled; what is only in memory ends here."""
@@ -400,9 +426,11 @@ class Committing:
                 yield
             some = keys[start : start + step_count]
             try:
-                for key in some:
-                    if key < 0:
-                        self._destinations.settle_transient(queue, key)
+                volatile = [key for key in some if key < 0]
+                for key in volatile:
+                    self._destinations.settle_transient(queue, key)
+                if volatile and self.advising.is_heard:
+                    self.advising.consumed(queue, volatile)
                 queue.custody.settle_reserved(some)
             except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
                 self._routing.broken.append((queue, error))
@@ -414,13 +442,17 @@ class Committing:
             for destination, headers, body, facts in publications.sends():
                 try:
                     if isinstance(destination, Topic):
-                        message = self._sending.topic_message(headers, body, facts)
-                        self._publishing.publish_later(destination, message)
+                        self._sending.publish_later(destination, headers, body, facts)
+                    elif isinstance(destination, StoredTopic):
+                        self._sending.send_transient_on(destination, headers, body, facts)
                     elif not destination.is_deleted:
                         self._sending.send_transient(destination, headers, body, facts)
+                        destination.note_filling()
                 except Exception as error:  # noqa: BLE001 - lasting state is applied already
                     self._routing.broken.append((destination, error))
                 effort += 1
+                if isinstance(destination, StoredTopic):
+                    effort += destination.effort_of(is_stored=False)
                 if effort >= self._settings.step_count_max:
                     effort = 0
                     yield
@@ -434,3 +466,10 @@ class Committing:
         is_for_topics = publications.is_for_topics
         confirm = publishing.confirm_later if is_for_topics else publishing.confirm
         confirm(publications.publisher, publications.receipt)
+
+
+def _run_on(queue: Queue, records: Sequence[Numbered]) -> Run:
+    """Take numbers of a queue for messages that are to stand there."""
+    run = Run(queue, queue.assigned_sequence, records)
+    queue.assigned_sequence += len(records)
+    return run

@@ -11,16 +11,23 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple
 
+from holdfast.broker.errands import IsSpent
 from holdfast.broker.flow_control import FlowControl, require_room
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.lasting.seen_ranges import gathered, united
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topics import LastingTopic
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.advises import SILENCE, Advises
 from holdfast.broker.serving.choice import Choice
 from holdfast.broker.serving.dispatch import next_mark
-from holdfast.broker.serving.leadership import Leadership
+from holdfast.broker.serving.durable import StoredTopic
+from holdfast.broker.serving.leadership import Leadership, ReadSelector, no_selectors
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.publishing import NOWHERE
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.shelves import LOOKED_AT, NO_SHELF, SHELF_SHIFT
 from holdfast.broker.serving.temporaries import Temporaries
@@ -28,11 +35,26 @@ from holdfast.broker.serving.topic import IdleTopics, Topic
 from holdfast.broker.serving.virtual_consumers import VirtualConsumers
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
+from holdfast.model.destination import Destination, Kind
 from holdfast.model.format_level import RETURNS_LEVEL
 from holdfast.model.limits import VIRTUAL_CONSUMERS_MAX
 from holdfast.model.numbering import Numbering
-from holdfast.model.records import DispatchMarkRecord, QueueRecord, ReturnedRecord
-from holdfast.model.virtual_topics import virtual_topic_of
+from holdfast.model.records import (
+    DeleteQueueRecord,
+    DispatchMarkRecord,
+    QueueRecord,
+    ReturnedRecord,
+)
+from holdfast.model.topic_records import TopicRecord
+from holdfast.model.virtual_topics import DEFAULT_FORM, Form, form_of
+
+
+class Idle(NamedTuple):
+    """A queue as it was when it was found idle; it was not used since, if it is the same still."""
+
+    since_ms: int
+    next_sequence: int
+    enqueued_total: int
 
 
 class Destinations:
@@ -45,11 +67,19 @@ class Destinations:
         "_settings",
         "_state",
         "_virtual",
+        "advising",
+        "came",
+        "form_of",
+        "idle",
+        "idle_ms",
         "idle_topics",
         "leadership",
         "next_queue_number",
+        "nowhere",
+        "read_selector",
         "temporaries",
         "topics",
+        "went",
     )
 
     def __init__(
@@ -66,6 +96,22 @@ class Destinations:
         self._flow = flow
         self._make_choice = make_choice
         self.next_queue_number = 0
+        self.came: Callable[[Queue | Topic], None] = _nothing
+        """Is told of a queue or topic that is new."""
+        self.went: Callable[[Queue | Topic], None] = _nothing
+        """Is told of one that is gone, while others than those it named may subscribe to it."""
+        self.form_of: Callable[[str], Form | None] = form_of
+        """Says how the queues of a topic are called that consume it; None: there are none."""
+        self.nowhere = Topic(NOWHERE)
+        """A topic that nobody can name: what is sent there is gone."""
+        self.advising: Advises = SILENCE
+        self.idle: dict[int, Idle] = {}
+        """Queues by number that nobody uses, where policies say that such ones go."""
+        self.read_selector: ReadSelector = no_selectors
+        """Gives what a durable subscription wants of its topic; whoever conducts sets it."""
+        self.idle_ms: dict[int, int] = {}
+        """By number, after how long a queue goes of which nobody has use, as far as it is known; 0:
+        never."""
         self.topics: dict[str, Topic] = {}
         self.idle_topics = IdleTopics()
         self.begin(Numbering())
@@ -79,13 +125,34 @@ class Destinations:
             numbering,
             producers=self._state.producers,
             say=self._say_returned,
+            read_selector=self.read_selector,
         )
         self._state.planning = self.leadership
-        self._virtual: VirtualConsumers | None = None
-        """None until somebody asks: to look through all names takes a while."""
-        self.temporaries = Temporaries(self._settings.temporary_count_max, self._temporary)
+        self._virtual = VirtualConsumers(self.queue_names)
+        leadership = self.leadership
+        self.temporaries = Temporaries(
+            self._settings.temporary_count_max,
+            self._temporary,
+            orphan_ms=round(self._settings.temporary_orphan_seconds * 1000),
+            elapsed_ms=lambda: leadership.passed_ms,
+            empty=self.empty,
+            came=self._say_came,
+            went=self._say_gone,
+        )
         self.topics = {}
         self.idle_topics.clear()
+
+    def read_ahead(self, forms: Sequence[Form]) -> Iterator[None]:
+        """
+        Read, in steps, what durable subscriptions want, and who consumes virtual topics of these
+        forms: later it would hold up who sends.
+        """
+        yield from self._virtual.look_ahead(forms, list(self._state.by_name))
+        leadership = self.leadership
+        for subscription in list(self._state.subscriptions.values()):
+            if subscription.selector:
+                leadership.read_ahead(subscription)
+                yield
 
     def end(self) -> None:
         """Let go, in steps, of what the leader has: the leadership is over."""
@@ -141,39 +208,117 @@ class Destinations:
             return None
         return self.leadership.serve(lasting)
 
+    def has_place(self, names: Sequence[str]) -> bool:
+        """Whether names mean queues, or queues of those names may be declared, all of them."""
+        try:
+            self.require_place(names)
+        except DestinationError:
+            return False
+        return True
+
+    def require_place(self, names: Sequence[str]) -> None:
+        """
+        Refuse names that do not all mean queues, where those cannot be declared together.
+
+        Raises:
+            DestinationError: There would be too many, or too many that consume one topic.
+        """
+        new = list(dict.fromkeys(name for name in names if not self.has_queue(name)))
+        if new:
+            self.require_queues(len(new))
+            self._require_virtual_room(new)
+
     def _declared(self, name: str) -> Queue:
         require_room(self.queue_count, self._settings.queue_count_max, "queues")
-        self._require_virtual_room(name)
+        self._require_virtual_room([name])
         leadership = self.leadership
-        number = self.next_queue_number
+        number = self.take_number()
         queue = Queue(LastingQueue(number, name), leadership, name)
-        self.next_queue_number += 1
         queue.asked_mark = queue.newest_before + queue.mark_step
         # First: a queue that is known and not declared would lose its messages at a restart.
         record = QueueRecord(number, name, queue.assigned_sequence, queue.asked_mark)
         self._receipts.record(record)
         leadership.by_name[name] = leadership.plans[number] = queue
         leadership.names_to_come += 1
-        if self._virtual is not None:
-            self._virtual.add(name)
+        self._virtual.add(name)
+        self.came(queue)
+        self._say_came(queue)
         return queue
 
-    def _require_virtual_room(self, name: str) -> None:
-        topic = virtual_topic_of(name)
-        if topic is not None and not self._virtual_consumers.has_room_for(name):
-            raise DestinationError(
-                f"at most {VIRTUAL_CONSUMERS_MAX:,} queues may consume topic {topic!r}"
-            )
+    def take_number(self) -> int:
+        """Take a number that nothing else has: queues, stored topics and subscriptions share it."""
+        self.next_queue_number += 1
+        return self.next_queue_number - 1
 
-    @property
-    def _virtual_consumers(self) -> VirtualConsumers:
-        if self._virtual is None:
-            self._virtual = VirtualConsumers(self.queue_names())
-        return self._virtual
+    def stored_topic(self, name: str) -> StoredTopic | None:
+        """Give the topic of this name if it has durable subscriptions, else None."""
+        leadership = self.leadership
+        topic = leadership.stored_topics.get(name)
+        if topic is None:
+            lasting = self._state.topics.get(name)
+            if lasting is None or lasting.number in leadership.leaving:
+                return None
+            topic = leadership.stored_topic(lasting)
+        return topic if topic.subscription_count else None
 
-    def consumers_of(self, topic: str) -> list[Queue]:
-        """Give the queues that consume a topic, if it is a virtual one."""
-        return [self.queue(name) for name in self._virtual_consumers.of(topic)]
+    def stored_among(self, written: Sequence[Destination]) -> list[StoredTopic]:
+        """Give those of some destinations that are topics with durable subscriptions."""
+        found = [self.stored_topic(each.name) for each in written if each.kind is Kind.TOPIC]
+        return [each for each in found if each is not None]
+
+    def declare_topic(self, name: str) -> StoredTopic:
+        """Let the messages of a topic be stored from now on."""
+        leadership = self.leadership
+        topic = leadership.stored_topics.get(name)
+        if topic is None:
+            number = self.take_number()
+            topic = StoredTopic(LastingTopic(number, name), leadership)
+            self._receipts.record(TopicRecord(number, name, topic.assigned_sequence))
+            leadership.stored_topics[name] = leadership.plans[number] = topic
+        live = self.topics.get(name)
+        if live is not None:
+            live.is_deleted = True
+        return topic
+
+    def remove_topic(self, topic: StoredTopic) -> None:
+        """Let a topic's messages be stored no more: nobody is left who needs them later."""
+        leadership = self.leadership
+        topic.is_deleted = True
+        leadership.stored_topics.pop(topic.name, None)
+        leadership.leaving[topic.number] = topic
+        self._receipts.record(DeleteQueueRecord(topic.number))
+        live = self.topics.get(topic.name)
+        if live is not None:
+            live.is_deleted = False
+
+    def _require_virtual_room(self, names: Sequence[str]) -> None:
+        for own in {DEFAULT_FORM.topic_of(name) for name in names}:
+            if own is not None:  # Of other forms it is known once one was asked of.
+                self._virtual.of(own, DEFAULT_FORM)
+        topic = self._virtual.full_topic(names, self.form_of)
+        if topic is not None:
+            raise _too_many_consumers(topic)
+
+    def consumers_of(self, topic: str) -> list[str]:
+        """
+        Give the names of the queues that consume a topic, if it is a virtual one.
+
+        Raises:
+            DestinationError: There are too many: they came before it was one.
+        """
+        form = self.form_of(topic)
+        found = [] if form is None else self._virtual.of(topic, form)
+        if len(found) > VIRTUAL_CONSUMERS_MAX:
+            raise _too_many_consumers(topic)
+        return found
+
+    def is_heard(self, topic: str) -> bool:
+        """Whether anybody gets what is sent to a topic now."""
+        found = self.topics.get(topic)
+        if (found is not None and found.subscriptions) or self.stored_topic(topic) is not None:
+            return True
+        wildcards = self.leadership.wildcards
+        return bool(self.consumers_of(topic)) or wildcards.concern(Kind.TOPIC, topic)
 
     @property
     def queue_count(self) -> int:
@@ -201,11 +346,14 @@ class Destinations:
         """Give the names that mean a queue now, temporary ones too, in no order."""
         known, leadership = self._state.by_name, self.leadership
         names = [*known, *self.temporaries.queues]
-        to_come = {each.name for each in leadership.plans.values() if not each.is_deleted}
-        going = {each.name for each in leadership.leaving.values()} - leadership.by_name.keys()
+        planned = [each for each in leadership.plans.values() if type(each) is Queue]
+        to_come = {each.name for each in planned if not each.is_deleted}
+        leaving = {each.name for each in leadership.leaving.values() if type(each) is Queue}
+        going = leaving - leadership.by_name.keys()
         if going:
             names = [name for name in names if name not in going]
-        return [*names, *(name for name in to_come if name not in known)]
+        names += [name for name in to_come if name not in known]
+        return names
 
     def find(self, name: str) -> tuple[LastingQueue, Queue | None] | None:
         """Give both halves of a queue, also of a temporary one; None if the name means none."""
@@ -222,14 +370,31 @@ class Destinations:
         lasting = self._state.queues[number]
         return self.leadership.half_of(lasting) or self.leadership.serve(lasting)
 
+    def delete(self, queue: Queue) -> None:
+        """Send the deletion of a queue, with all that is on it, on its way to the log."""
+        self.remove(queue)
+        self.empty(queue)
+        self._receipts.record(DeleteQueueRecord(queue.number))
+
     def remove(self, queue: Queue) -> None:
         """Let a queue's name mean nothing any more: its deletion is on its way to the log."""
         queue.is_deleted = True
+        self.idle.pop(queue.number, None)
+        self.idle_ms.pop(queue.number, None)
         del self.leadership.by_name[queue.name]
         self.leadership.leaving[queue.number] = queue
         self.leadership.names_to_come -= 1
-        if self._virtual is not None:
-            self._virtual.remove(queue.name)
+        self._virtual.remove(queue.name)
+        self.went(queue)
+        self._say_gone(queue)
+
+    def _say_came(self, place: Queue | Topic) -> None:
+        if self.advising.listeners:
+            self.advising.came(place)
+
+    def _say_gone(self, place: Queue | Topic) -> None:
+        if self.advising.listeners:
+            self.advising.went(place)
 
     def empty(self, queue: Queue) -> None:
         """Take away what the leader alone has of a queue's messages; it is let go of in steps."""
@@ -256,7 +421,21 @@ class Destinations:
         mark = next_mark(queue, self._settings.dispatch_mark_step_max)
         if mark > queue.asked_mark:
             self._receipts.record(DispatchMarkRecord(queue.number, mark))
-            queue.asked_mark = mark  # Now only: else nothing beyond the old mark would go out.
+            # Now only: else nothing beyond the old mark would go out.
+            queue.asked_mark, queue.asked_seen = united(queue.asked_mark, queue.asked_seen, 0, mark)
+
+    def advance_beyond_mark(self, queue: Queue, sequence: int) -> None:
+        """Ask that a message far beyond the dispatch mark may go out, and its neighbours."""
+        asked = queue.asked_mark, queue.asked_seen
+        if united(*asked, sequence, sequence) == asked:
+            return
+        # Short at first: what it covers and nobody saw is flagged, too. One that goes on doubles.
+        step = self._settings.dispatch_mark_step_min
+        before = [last - first for first, last in queue.asked_seen if last + 1 == sequence]
+        step = min(max(step, *before, 0), self._settings.dispatch_mark_step_max)
+        first, last = gathered(*asked, sequence, sequence + step)
+        self._receipts.record(DispatchMarkRecord(queue.number, last, first))
+        queue.asked_mark, queue.asked_seen = united(*asked, first, last)
 
     def topic(self, name: str) -> Topic:
         """
@@ -268,16 +447,41 @@ class Destinations:
         topic = self.topics.get(name)
         if topic is None:
             if len(self.topics) >= self._settings.topic_count_max:
-                self.idle_topics.forget_one(self.topics)
+                forgotten = self.idle_topics.forget_one(self.topics)
+                if forgotten is not None:
+                    self.went(forgotten)
+                    self._say_gone(forgotten)
             require_room(len(self.topics), self._settings.topic_count_max, "topics")
             topic = self.topics[name] = Topic(name)
+            topic.is_deleted = self.stored_topic(name) is not None
             self.idle_topics.add(topic)
+            self.came(topic)
+            self._say_came(topic)
         return topic
 
-    def drop_temporary(self, owner: Hashable) -> Iterator[None]:
-        """Remove the temporary destinations of a connection that is gone, in short steps."""
+    def drop_temporary(self, owner: Hashable, *, comes_back: bool = False) -> Iterator[None]:
+        """
+        Remove the temporary destinations of a connection that is gone, in short steps.
+
+        Those of a client that may come back and be known again are kept for a while.
+        """
+        if comes_back:
+            yield from self.temporaries.abandon(owner)
+            return
         for count, queue in enumerate(self.temporaries.drop(owner), 1):
             if queue is not None:
                 self.empty(queue)
             if not count % self._settings.step_count_max:
                 yield
+
+    def drop_orphans(self, is_spent: IsSpent) -> bool:
+        """Remove temporary destinations that nobody has come back to; whether more are due."""
+        return any(is_spent() for _ in self.temporaries.drop_orphans())
+
+
+def _too_many_consumers(topic: str) -> DestinationError:
+    return DestinationError(f"at most {VIRTUAL_CONSUMERS_MAX:,} queues may consume topic {topic!r}")
+
+
+def _nothing(destination: Queue | Topic) -> None:
+    """Be told of a destination, and do nothing."""

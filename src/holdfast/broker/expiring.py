@@ -29,11 +29,13 @@ from holdfast.broker.receipts import Receipts
 from holdfast.broker.returning import Returning
 from holdfast.broker.routing import Routing
 from holdfast.broker.serving import late
+from holdfast.broker.serving.advises import SILENCE, Advises
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
 from holdfast.broker.serving.delivery import Delivery, Step
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.shelves import ShelvedSet
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.settling import Settling
@@ -44,8 +46,6 @@ from holdfast.model.records import MOVE_COUNT_MAX
 
 _AGAIN_MS: Final = 1_000
 """What cannot be taken off now is tried again so much later."""
-_LOOKED_AT_MAX: Final = 1_000
-"""So many subscriptions are asked whether they have a non-persistent message."""
 
 
 class Expiring:
@@ -75,11 +75,12 @@ class Expiring:
         self._returning = returning
         self._unserved: list[int] = []
         """Queues by number on which something expires, which this leader has not looked at yet."""
-        self._again: dict[Queue, list[int]] = {}
-        """What could not be taken off."""
+        self._again: dict[Queue, tuple[ShelvedSet, ShelvedSet]] = {}
+        """What could not be taken off: stored messages, and others."""
         self._again_ms = 0
         self.is_full = False
         """Whether nothing new is stored, as a disk is almost full."""
+        self.advising: Advises = SILENCE
         self.expired_total = 0
         """Messages that expired, of all leaderships of this process."""
 
@@ -129,23 +130,30 @@ class Expiring:
         if self._again and now_ms >= self._again_ms:
             again, self._again = self._again, {}
             for queue, keys in again.items():
-                if queue.expiry is not None and queue.expiry.came_back(keys):
+                if queue.expiry is not None:
+                    queue.expiry.look_again(*keys)
                     self._destinations.leadership.expires(queue)
 
     def _later(self, queue: Queue, keys: list[int], now_ms: int) -> None:
         if not self._again:
             self._again_ms = now_ms + _AGAIN_MS
-        self._again.setdefault(queue, []).extend(keys)
+        stored, volatile = self._again.setdefault(queue, (ShelvedSet(), ShelvedSet()))
+        stored.update([key for key in keys if key > 0])
+        volatile.update([key for key in keys if key < 0])
 
     def _take_off(self, queue: Queue, now_ms: int, count_max: int) -> None:
         """Take some of what has expired off a queue."""
         expiry = queue.expiry
         assert expiry is not None, "something of it expires"
+        places = self._places(queue)
+        if expiry.has_stored(now_ms) and not self._destinations.has_place(places):
+            # Not what is due rests, but all of it: that may be ten million messages.
+            expiry.rests_until_ms = now_ms + _AGAIN_MS
         found, _ = expiry.due(now_ms, count_max)
         keys = dict.fromkeys(found)  # One may have been found in two ways.
         try:
             stored = self._free(queue, [key for key in keys if key > 0], now_ms)
-            self._bury(queue, stored, now_ms)
+            self._bury(queue, places, stored, now_ms)
             self._bury_volatile(queue, [key for key in keys if key < 0], now_ms)
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             self._routing.broken.append((queue, error))
@@ -158,8 +166,10 @@ class Expiring:
         assert expiry is not None, "something of it expires"
         aside = [key for key in keys if key in expiry.aside]
         expiry.aside.difference_update(aside)
-        alive = [key for key in aside if not expiry.is_over(key, now_ms)]
-        lasting = set(self._moving.lasting(queue, aside)) if aside else set()
+        # Somebody may have said since that he is done with it, in a transaction that is open.
+        free = [key for key in aside if key not in queue.custody.reserved]
+        lasting = set(self._moving.lasting(queue, free)) if free else set()
+        alive = [key for key in free if not expiry.is_over(key, now_ms)]
         if alive:  # The clock was put back.
             queue.custody.withheld.difference_update(alive)
             queue.give_back([key for key in alive if key in lasting], redelivered=False)
@@ -167,41 +177,20 @@ class Expiring:
         if not self._policies.of(queue).lifetimes.are_swept:
             keys = aside  # What was found on its way out.
         over = [key for key in keys if expiry.is_over(key, now_ms)]
-        return sorted(key for key in over if key in lasting or self._is_free(queue, key))
+        return sorted(key for key in over if key in lasting or self._moving.is_free(queue, key))
 
-    def _is_free(self, queue: Queue, sequence: int) -> bool:
-        """Whether nobody has a stored message, and nothing else is done with it; it may rest."""
-        if self._moving.is_at_hand(queue, sequence):
-            return True
-        custody = queue.custody
-        comebacks = custody.comebacks
-        if comebacks is None or sequence in custody.reserved or queue.has_ended(sequence):
-            return False
-        return sequence in comebacks.resting
-
-    def _target(self, queue: Queue) -> Queue | None:
-        """
-        Give where what expires on a queue goes; None: nowhere.
-
-        Raises:
-            DestinationError: There are too many queues to declare it.
-        """
+    def _places(self, queue: Queue) -> tuple[str, ...]:
+        """Give the names of the queues where what expires on one goes; none: nowhere."""
         policy = self._policies.of(queue)
-        name = policy.dead_letter_queue
-        if not name or name == queue.name or not policy.lifetimes.buries:
-            return None
-        return self._destinations.queue(name)
+        if policy.keeps_dead_letters or not policy.lifetimes.buries:
+            return ()
+        return self._policies.burial_places(queue)
 
-    def _bury(self, queue: Queue, sequences: list[int], now_ms: int) -> None:
+    def _bury(self, queue: Queue, places: Sequence[str], sequences: list[int], now_ms: int) -> None:
         if not sequences:
             return
         self._moving.keep_from_all(queue, sequences)
         closed = [it for it in sequences if self._moving.is_closed(queue, it)]
-        try:
-            target = self._target(queue)
-        except DestinationError:
-            closed = sequences
-            target = None
         if closed:
             assert queue.expiry is not None, "something of it expires"
             queue.expiry.aside.update(closed)
@@ -209,11 +198,7 @@ class Expiring:
             sequences = [it for it in sequences if it not in queue.expiry.aside]
         if not sequences:
             return
-        lifetime_ms = self._policies.of(queue).lifetimes.dead_ms
-        self._moving.take(
-            queue, target, sequences, Cause.EXPIRED, moved_at=now_ms, lifetime_ms=lifetime_ms
-        )
-        self._receipts.batch.dead_letter_count += len(sequences) * (target is not None)
+        self._settling.bury(queue, places, sequences, Cause.EXPIRED, now_ms)
         self.expired_total += len(sequences)
 
     def _bury_volatile(self, queue: Queue, keys: list[int], now_ms: int) -> None:
@@ -223,6 +208,7 @@ class Expiring:
         for key in keys:
             message = queue.transients.find(key)
             if message is None:
+                expiry.aside.discard(key)
                 continue
             if not expiry.is_over(key, now_ms):
                 if key in expiry.aside:  # The clock was put back.
@@ -231,7 +217,9 @@ class Expiring:
                     queue.give_back([key], redelivered=False)
                     queue.touch()
                 continue
-            if key not in expiry.aside and self._is_held(queue, key):
+            is_held = key not in expiry.aside and self._moving.is_volatile_held(queue, key)
+            if is_held or key in queue.custody.reserved:
+                expiry.aside.discard(key)
                 continue
             if self._keep_dead(queue, message):
                 expiry.aside.discard(key)
@@ -240,20 +228,11 @@ class Expiring:
             else:
                 self._later(queue, [key], now_ms)
 
-    def _is_held(self, queue: Queue, key: int) -> bool:
-        """Whether somebody has a non-persistent message, or may have it."""
-        custody = queue.custody
-        if key in custody.reserved or len(queue.subscriptions) > _LOOKED_AT_MAX:
-            return True
-        holders: Sequence[Consumer] = (*queue.subscriptions, *custody.returning)
-        return any(key in each.unacknowledged for each in holders)
-
     def _keep_dead(self, queue: Queue, message: TransientMessage) -> bool:
         """Store a non-persistent message as a dead letter, if it is to be one; false: not now."""
-        policy = self._policies.of(queue)
-        name = policy.dead_letter_queue
-        is_wanted = policy.keeps_volatile and policy.lifetimes.buries
-        if not name or name == queue.name or not is_wanted:
+        if not self._policies.of(queue).keeps_volatile or not self._places(queue):
+            if self.advising.listeners:
+                self.advising.died(queue, (message.key,), Cause.EXPIRED, is_buried=False)
             return True
         if self.is_full:
             return False
@@ -319,6 +298,8 @@ class Expiring:
                 consumer.unacknowledged.pop(key, None)
                 consumer.receiver.recount_room()
                 self._routing.refill(consumer)
+                if self.advising.listeners and consumer.topic is not None:
+                    self.advising.expired_on_topic(consumer.topic, key)
             else:
                 kept.append(delivery)
         return kept

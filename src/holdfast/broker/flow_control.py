@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from holdfast.broker.lasting.discards import Discards
+from holdfast.broker.serving.groups_seen import GroupsKnown
 from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, TransactionError
@@ -24,6 +25,7 @@ class FlowControl:
 
     __slots__ = (
         "cached_bytes",
+        "groups_known",
         "discards",
         "held_bytes",
         "overhead",
@@ -44,6 +46,8 @@ class FlowControl:
         """What open transactions hold, with what a message costs beside its content."""
         self.subscription_count = self.subscription_bytes = 0
         """Of all connections."""
+        self.groups_known = GroupsKnown()
+        """Message groups of which consumers have got something."""
         self.discards = Discards(self.overhead)
         """What of the leader's nobody can reach any more."""
 
@@ -51,6 +55,7 @@ class FlowControl:
         """Count anew, save what is in memory still."""
         self.volatile_bytes = self.held_bytes = 0
         self.subscription_count = self.subscription_bytes = 0
+        self.groups_known = GroupsKnown()
         self.discards.forget_leadership()
 
     @property

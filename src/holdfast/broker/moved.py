@@ -51,7 +51,9 @@ def facts_elsewhere(
         expires_ms: When it expires there; None: as before.
     """
     facts = before or MessageFacts()
-    attributes: Attributes | None = (facts.attributes or Attributes())._replace(failures=0)
+    attributes: Attributes | None = (facts.attributes or Attributes())._replace(
+        failures=0, repeats=0
+    )
     if attributes is not None and expires_ms is not None:
         attributes = attributes._replace(expires_ms=expires_ms)
     if attributes == Attributes():

@@ -16,14 +16,19 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.model.format_level import MOVES_LEVEL
 from holdfast.model.records import MOVE_COUNT_MAX, MoveRecord, Run
+
+_LOOKED_AT_MAX: Final = 1_000
+"""So many subscriptions are asked whether they have a non-persistent message."""
 
 
 class Moving:
@@ -54,6 +59,25 @@ class Moving:
             return not queue.is_withheld(sequence)
         return queue.choice.is_at_hand(sequence) and not queue.is_withheld(sequence)
 
+    def is_free(self, queue: Queue, sequence: int) -> bool:
+        """Whether nobody has a stored message, and nothing else is done with it; it may rest."""
+        if self.is_at_hand(queue, sequence):
+            return True
+        custody = queue.custody
+        comebacks = custody.comebacks
+        if comebacks is None or sequence in custody.reserved or queue.has_ended(sequence):
+            return False
+        return sequence in comebacks.resting
+
+    @staticmethod
+    def is_volatile_held(queue: Queue, key: int) -> bool:
+        """Whether somebody has a non-persistent message, or may have it."""
+        custody = queue.custody
+        if key in custody.reserved or len(queue.subscriptions) > _LOOKED_AT_MAX:
+            return True
+        holders: Sequence[Consumer] = (*queue.subscriptions, *custody.returning)
+        return any(key in each.unacknowledged for each in holders)
+
     def lasting(self, queue: Queue, sequences: Sequence[int]) -> list[int]:
         """Give those that live yet once all is applied that is on its way to the log."""
         leaving = self._receipts.settling({queue.number: set(sequences)}).get(queue.number, ())
@@ -66,7 +90,7 @@ class Moving:
     def take(
         self,
         queue: Queue,
-        target: Queue | None,
+        targets: Sequence[Queue],
         sequences: Sequence[int],
         cause: Cause,
         *,
@@ -75,39 +99,59 @@ class Moving:
         lifetime_ms: int = 0,
     ) -> None:
         """
-        Let stored messages of a queue, in order, stand on another one, or nowhere if None.
+        Let stored messages of a queue, in order, stand on others; or nowhere, if there are none.
 
         Args:
+            targets: Each gets all of them; they are moved to the last one and copied to the others,
+                a message to all of its places in one entry.
+            queue: Of one whose end is on its way to the log nothing is moved: it goes with it.
             lifetime_ms: So long they may stand there, if they are dead letters; 0: for ever.
         """
+        if queue.number in queue.leadership.leaving:
+            return
         receipts = self._receipts
         expires_ms = moved_at + lifetime_ms if lifetime_ms else 0
         expiries = [_expiry_there(queue, it, cause, expires_ms) for it in sequences]
-        for start, end in _pieces(expiries):
+        place_count = max(1, len(targets))
+        for start, end in _pieces(expiries, max(1, MOVE_COUNT_MAX // place_count)):
             some, expiry = sequences[start:end], expiries[start]
-            first = 0
-            if target is not None:
-                first = target.assigned_sequence
-                target.assigned_sequence += len(some)
-            record = MoveRecord(
-                queue.number,
-                0 if target is None else target.number,
-                cause,
-                list(_runs(some, first)),
-                queue_name=queue.name,
-                moved_at=moved_at,
-                is_copy=is_copy,
-                clears_expiry=expiry is not None,
-                expires_ms=expiry or 0,
-            )
-            # Of one entry at once no more is moved than of one record, however short they are.
-            moved_count = receipts.batch.moved_count
-            is_much = moved_count and moved_count + len(some) > MOVE_COUNT_MAX
-            if is_much or not receipts.batch.has_room(record.size, self._settings.batch_bytes_max):
-                receipts.close_batch()
-            receipts.record(record)
+            records = []
+            for place, target in enumerate(targets or (None,), 1):
+                first = 0 if target is None else self.assign(target, len(some))
+                record = MoveRecord(
+                    queue.number,
+                    0 if target is None else target.number,
+                    cause,
+                    list(_runs(some, first)),
+                    queue_name=queue.name,
+                    moved_at=moved_at,
+                    is_copy=is_copy or place < len(targets),
+                    clears_expiry=expiry is not None,
+                    expires_ms=expiry or 0,
+                    topic_number=queue.topic_number,
+                )
+                records.append(record)
+            self._write(records, len(some) * place_count)
             if not is_copy:
                 receipts.batch.settled_count += len(some)
+
+    def _write(self, records: list[MoveRecord], count: int) -> None:
+        """Put these into one entry, which moves no more at once than one record does."""
+        batch = self._receipts.batch
+        is_much = batch.moved_count and batch.moved_count + count > MOVE_COUNT_MAX
+        size = sum(record.size for record in records)
+        if is_much or not batch.has_room(size, self._settings.batch_bytes_max):
+            self._receipts.close_batch()
+        self._receipts.add_records(records)
+
+    @staticmethod
+    def assign(target: Queue, count: int) -> int:
+        """Give the first of so many numbers for what is moved to a queue, which it may fill."""
+        first = target.assigned_sequence
+        target.assigned_sequence += count
+        if type(target) is Queue:  # what stands on a topic is bounded by its subscriptions
+            target.leadership.filling[target] = None
+        return first
 
     def keep_from_all(self, queue: Queue, sequences: Sequence[int]) -> None:
         """Deliver messages that nobody has to nobody any more: they are being moved."""
@@ -130,12 +174,12 @@ def _expiry_there(queue: Queue, sequence: int, cause: Cause, dead_ms: int) -> in
     return queue.index.expires_ms(sequence) if queue.index.move_number(sequence) else None
 
 
-def _pieces(expiries: Sequence[int | None]) -> Iterator[tuple[int, int]]:
-    """Give from where to where neighbours have the same time, in pieces of one record each."""
+def _pieces(expiries: Sequence[int | None], count_max: int) -> Iterator[tuple[int, int]]:
+    """Give from where to where neighbours have the same time, in pieces of so many at most."""
     start = 0
     for end in range(1, len(expiries) + 1):
         is_over = end == len(expiries) or expiries[end] != expiries[start]
-        if is_over or end - start == MOVE_COUNT_MAX:
+        if is_over or end - start == count_max:
             yield start, end
             start = end
 

@@ -11,7 +11,7 @@ from holdfast.broker.destinations import Destinations
 from holdfast.broker.outputs import Replier
 from holdfast.broker.receipts import Receipts
 from holdfast.errors import DestinationError
-from holdfast.model.records import DeleteQueueRecord, HoldRecord, PurgeRecord
+from holdfast.model.records import HoldRecord, PurgeRecord
 
 
 class Operating:
@@ -47,19 +47,18 @@ class Operating:
 
     def delete(self, name: str, replier: Replier, receipt: bytes) -> int:
         """
-        Remove a queue with its messages; give their number.
+        Remove a queue with its messages; give their number. Who came by a wildcard leaves it.
 
         Raises:
             DestinationError: There is no such queue, or somebody consumes from it.
         """
         queue = self._destinations.existing(name)
-        if queue.subscriptions:
+        consumer_count = len(queue.subscriptions) - queue.wild_count
+        if consumer_count:
             raise DestinationError(
-                f"queue {name!r} has {len(queue.subscriptions)} consumers; disconnect them first"
+                f"queue {name!r} has {consumer_count} consumers; disconnect them first"
             )
         removed = queue.index.live_count + len(queue.transients)
-        self._destinations.remove(queue)
-        self._destinations.empty(queue)
-        self._receipts.record(DeleteQueueRecord(queue.number))
+        self._destinations.delete(queue)
         self._receipts.reply_with_batch(replier, receipt)
         return removed

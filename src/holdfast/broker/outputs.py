@@ -21,6 +21,7 @@ from holdfast.model.records import (
     AcknowledgeRecord,
     DeadLetterRecord,
     DispatchMarkRecord,
+    FiredRecord,
     HoldRecord,
     MessageRecord,
     MoveRecord,
@@ -28,11 +29,14 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
     ReturnedRecord,
+    SubscriptionAcknowledgeRecord,
 )
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
 
 _RUN_BYTES: Final = 12
 """What a message that came back takes at most."""
-_WHOLE = (QueueRecord, DispatchMarkRecord)
+_SETTLES = {AcknowledgeRecord, SubscriptionAcknowledgeRecord, DeadLetterRecord}
+_WHOLE = (QueueRecord, DispatchMarkRecord, TopicRecord, SubscriptionRecord)
 
 
 class Replier(Protocol):
@@ -85,6 +89,8 @@ class Batch:
     """Those that say something of the destinations that match a pattern."""
     returns: list[ReturnedRecord] = field(default_factory=list)
     """Those that say what came back to its queue."""
+    fired: list[FiredRecord] = field(default_factory=list)
+    """Those that say when something scheduled is due again."""
     replies: list[tuple[Replier, bytes]] = field(default_factory=list)
     publications: list[Publications] = field(default_factory=list)
     """Non-persistent sends of transactions."""
@@ -99,6 +105,10 @@ class Batch:
     """Rejected messages that it moves to the dead-letter queue."""
     moved_count: int = 0
     """Messages that records in it move: to apply them takes longer than the records tell."""
+    leaving: dict[int, list[list[int]]] = field(default_factory=dict)
+    """By queue number, what some of those that settle messages take off; see `leaving_from`."""
+    leaving_count: int = 0
+    """So many of them are in there."""
     index: int = 0
     """Where it stands in the log if it is committed; 0 until it is proposed."""
     is_applied: bool = False
@@ -109,7 +119,11 @@ class Batch:
         """Put a record behind what is there."""
         self.records.append(record)
         kind = type(record)
-        if kind is AcknowledgeRecord or kind is DeadLetterRecord:
+        if (
+            kind is AcknowledgeRecord
+            or kind is DeadLetterRecord
+            or kind is SubscriptionAcknowledgeRecord
+        ):
             self.settling.append(record)  # type: ignore[arg-type]
         elif type(record) is MoveRecord:
             self.moved_count += record.count
@@ -121,6 +135,8 @@ class Batch:
             self.policies.append(record)  # type: ignore[arg-type]
         elif kind is ReturnedRecord:
             self.returns.append(record)  # type: ignore[arg-type]
+        elif kind is FiredRecord:
+            self.fired.append(record)  # type: ignore[arg-type]
 
     def has_room(self, size: int, bytes_max: int) -> bool:
         """Whether `size` bytes more are no too large entry; in an empty one anything has room."""
@@ -133,6 +149,20 @@ class Batch:
         self.size_bytes += size
         self.is_urgent = self.is_urgent or bool(records)
         return size
+
+    def leaving_from(self, queue_number: int) -> list[list[int]]:
+        """
+        Give what its records take off a queue, a list for each of them.
+
+        It is noted by queue when somebody first asks, each record once: there may be thousands of
+        them, and as many queues of which it is asked.
+        """
+        settling, leaving = self.settling, self.leaving
+        for place in range(self.leaving_count, len(settling)):
+            record = settling[place]
+            leaving.setdefault(record.queue_number, []).append(record.sequences)
+        self.leaving_count = len(settling)
+        return leaving.get(queue_number, [])
 
     def mark(self) -> list[int]:
         """Note how far it goes, for `take_back`."""
@@ -148,6 +178,7 @@ class Batch:
             self.holds,
             self.policies,
             self.returns,
+            self.fired,
         )
 
     def take_back(self, mark: list[int]) -> list[Record]:
@@ -159,6 +190,8 @@ class Batch:
         added = self.records[mark[0] :]
         for part, length in zip(self._parts(), mark, strict=True):
             del part[length:]
+        if self.leaving_count > len(self.settling):
+            self.leaving, self.leaving_count = {}, 0
         self.records += [each for each in added if isinstance(each, _WHOLE)]
         removed: list[Record] = [each for each in added if not isinstance(each, _WHOLE)]
         self.size_bytes -= sum(size_of(record) for record in removed)

@@ -25,9 +25,10 @@ from operator import length_hint
 
 from holdfast.broker.lasting.policies import PolicyKey, key_of
 from holdfast.broker.outputs import Batch, Publisher, Replier, size_of
+from holdfast.broker.serving.advises import SILENCE, Advises
 from holdfast.broker.serving.queue import Queue
 from holdfast.model.records import (
-    AcknowledgeRecord,
+    FiredRecord,
     HoldRecord,
     PolicyRecord,
     Record,
@@ -43,7 +44,9 @@ class Receipts:
 
     __slots__ = (
         "acknowledged_queues",
+        "advising",
         "batch",
+        "before_batch_ends",
         "closed",
         "dead_lettered_total",
         "format_level",
@@ -66,6 +69,9 @@ class Receipts:
         self.uncommitted_bytes = 0
         self.format_level = 0
         """The level that the log is raised to by a record of these; 0: by none."""
+        self.before_batch_ends: Callable[[], None] = lambda: None
+        """Puts into the gathering batch what is to be in it before nothing else is."""
+        self.advising: Advises = SILENCE
         self.dead_lettered_total = 0
         """Messages stored on the dead-letter queue because they were rejected, of all
         leaderships of this process."""
@@ -134,10 +140,13 @@ class Receipts:
 
     def close_batch(self) -> None:
         """Let what comes next begin a batch of its own: what is gathered fills a log entry."""
+        self.before_batch_ends()
         self.closed.append(self._gathered())
 
     def take_batch(self) -> Batch:
         """Give the oldest of what must last, to be one log entry; it is in flight from now on."""
+        if not self.closed:
+            self.before_batch_ends()
         self.in_flight.append(self.closed.popleft() if self.closed else self._gathered())
         return self.in_flight[-1]
 
@@ -146,7 +155,11 @@ class Receipts:
         batch, self.batch = self.batch, Batch()
         for queue in self.acknowledged_queues:
             if queue.acknowledged:
-                batch.add(AcknowledgeRecord(queue.number, queue.acknowledged))
+                if not (queue.is_deleted and queue.topic_number):
+                    # Behind its deletion a durable subscription would come back, without a name.
+                    batch.add(queue.acknowledgement(queue.acknowledged))
+                if self.advising.is_heard:
+                    self.advising.consumed(queue, queue.acknowledged)
                 queue.acknowledged = []
         self.acknowledged_queues.clear()
         return batch
@@ -189,6 +202,8 @@ class Receipts:
             self.proposed_count -= 1
         self.uncommitted_bytes -= batch.size_bytes
         self.dead_lettered_total += batch.dead_letter_count
+        if self.advising.is_heard:
+            self.advising.arrived(batch.records)
 
     def released(self, batch: Batch) -> None:
         """Note that all that waited for the oldest batch in flight was told and is seen."""
@@ -240,11 +255,33 @@ class Receipts:
             for record in batch.settling:
                 yield record.queue_number, record.sequences
 
+    def leaving(self, queue: Queue) -> list[list[int]]:
+        """
+        Give lists of a queue's sequences that something takes off which is not applied.
+
+        What was acknowledged twice is there twice.
+        """
+        found = [queue.acknowledged] if queue.acknowledged else []
+        is_oldest, index, applied = True, queue.index, queue.lasting.next_sequence
+        for batch in self._not_applied():
+            lists = batch.leaving_from(queue.number)
+            if is_oldest:  # Some of its records may be applied.
+                lists = [
+                    [it for it in each if it >= applied or index.is_live(it)] for each in lists
+                ]
+                is_oldest = False
+            found += lists
+        return found
+
     def returning(self) -> Iterator[ReturnedRecord]:
         """Give what says of messages that they came back, and is not applied yet, in its order."""
-        for batch in self._batches():
-            if not batch.is_applied:
-                yield from batch.returns
+        for batch in self._not_applied():
+            yield from batch.returns
+
+    def firing(self) -> Iterator[FiredRecord]:
+        """Give what says when scheduled messages are due again, and is not applied yet."""
+        for batch in self._not_applied():
+            yield from batch.fired
 
     def settling_count(self) -> int:
         """Give how many acknowledged messages are on their way to the log, about."""
@@ -252,7 +289,7 @@ class Receipts:
 
     def newest_move(self) -> Batch | None:
         """Give the last batch on its way to the log that moves messages; None if none does."""
-        moving = [batch for batch in self._batches() if batch.moved_count and not batch.is_applied]
+        moving = [batch for batch in self._not_applied() if batch.moved_count]
         return moving[-1] if moving else None
 
     def holds_under_way(self) -> dict[str, HoldRecord]:
@@ -262,6 +299,9 @@ class Receipts:
     def policies_under_way(self) -> dict[PolicyKey, PolicyRecord]:
         """Give, by key, the last word of each that is on its way to the log."""
         return {key_of(each): each for batch in self._batches() for each in batch.policies}
+
+    def _not_applied(self) -> Iterator[Batch]:
+        return (batch for batch in self._batches() if not batch.is_applied)
 
     def _batches(self) -> Iterator[Batch]:
         return chain(self.in_flight, self.closed, (self.batch,))

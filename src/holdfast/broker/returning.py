@@ -152,7 +152,7 @@ class Returning:
     def _stays(self, queue: Queue, key: int) -> bool:
         """Whether a message that is kept is on the queue where it would go as a dead letter."""
         policy = self._policies.of(queue)
-        return policy.dead_letter_queue == queue.name and (key > 0 or policy.keeps_volatile)
+        return policy.keeps_dead_letters and (key > 0 or policy.keeps_volatile)
 
     def rule_of(self, subscription: Subscription) -> Redelivery | None:
         """Give what holds for a consumer's deliveries, None if nothing was said of it."""
@@ -185,7 +185,7 @@ class Returning:
     def dies_with(self, subscription: Subscription) -> int | None:
         """Give the delivery that is dead if its consumer's connection is lost, None if none is."""
         queue = subscription.queue
-        if queue is None or len(subscription.unacknowledged) != 1:
+        if queue is None or subscription.held_count != 1 or not subscription.unacknowledged:
             return None
         if self._state.format_level < RETURNS_LEVEL:
             return None
@@ -198,15 +198,19 @@ class Returning:
 
     def _take_back(self, consumer: Consumer, keys: list[int]) -> None:
         """Take from a consumer what it had for too long."""
-        for key in keys:
-            consumer.lapse(key)
-        consumer.receiver.overdue(consumer, keys)
+        try:
+            for key in keys:
+                consumer.lapse(key)
+            consumer.receiver.overdue(consumer, keys)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+            self._routing.errands.fail(consumer.receiver, error)
 
     def wake(self, is_spent: IsSpent = lambda: False) -> bool:
         """Let what rested until now be dispatched, as the time goes; whether more of it is due."""
         leadership, now_ms = self._destinations.leadership, self.now_ms
         while 0 < leadership.alarms.soonest <= now_ms:
-            leadership.wake(now_ms, self._settings.step_count_max)
+            for queue, error in leadership.wake(now_ms, self._settings.step_count_max):
+                self._routing.errands.fail(queue, error)
             while leadership.overdue:
                 self._take_back(*leadership.overdue.popleft())
             if is_spent():

@@ -16,16 +16,19 @@ from contextlib import contextmanager
 
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.lasting.sequence_index import BY_GROUP, BY_PRIORITY
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Publisher, Replier, size_of
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.advises import SILENCE, Advises
+from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.message import TransientMessage, with_facts
 from holdfast.broker.serving.numbers_taken import Verdict
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.shelves import SHELF_SHIFT
 from holdfast.broker.serving.topic import Topic
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import PRIORITY_DEFAULT, MessageFacts
 from holdfast.model.records import MESSAGE_OVERHEAD_BYTES, MessageRecord
 
 
@@ -33,6 +36,7 @@ class Sending:
     """Takes messages in."""
 
     __slots__ = (
+        "advising",
         "_destinations",
         "_flow",
         "_publishing",
@@ -56,6 +60,7 @@ class Sending:
         self._destinations = destinations
         self._flow = flow
         self._publishing = publishing
+        self.advising: Advises = SILENCE
         self.serial = 0
         """Of messages that live in memory only: their keys are below zero."""
         self.now_microseconds = 0
@@ -156,7 +161,10 @@ class Sending:
         message = TransientMessage(key, headers, body, order, self.now_microseconds)
         if facts is not None:
             message = with_facts(message, facts)
-            queue.has_volatile_groups |= message.group_hash != 0
+            if message.group_hash:
+                queue.volatile_ordering |= BY_GROUP
+            if message.priority != PRIORITY_DEFAULT:
+                queue.volatile_ordering |= BY_PRIORITY
             if facts.expires_ms:
                 queue.mortal([(key, facts.expires_ms)])
         queue.transients.shelves[key >> SHELF_SHIFT][key] = message
@@ -166,6 +174,16 @@ class Sending:
         self._state.enqueued_total += 1
         self._flow.volatile_bytes += message.size + self._flow.overhead
         queue.touch()
+        if self.advising.is_heard:
+            self.advising.arrived_in_memory(queue, message)
+
+    def send_transient_on(
+        self, topic: StoredTopic, headers: bytes, body: bytes, facts: MessageFacts | None = None
+    ) -> None:
+        """Put a non-persistent message before each durable subscription that has a consumer."""
+        if topic.active:
+            for queue in topic.wanting(self.topic_message(headers, body, facts)):
+                self.send_transient(queue, headers, body, facts)
 
     def has_room(self, destination: Queue | Topic) -> bool:
         """Whether one more non-persistent message may go to a destination now."""
@@ -177,7 +195,19 @@ class Sending:
         self, topic: Topic, headers: bytes, body: bytes, facts: MessageFacts | None = None
     ) -> None:
         """Hand a message to every live subscription of a topic, if it has not expired by then."""
-        self._publishing.publish(topic, self.topic_message(headers, body, facts))
+        message = self.topic_message(headers, body, facts)
+        self._publishing.publish(topic, message)
+        if self.advising.is_heard:
+            self.advising.arrived_in_memory(topic, message)
+
+    def publish_later(
+        self, topic: Topic, headers: bytes, body: bytes, facts: MessageFacts | None = None
+    ) -> None:
+        """Begin to hand a message to all subscriptions of a topic, before what comes later."""
+        message = self.topic_message(headers, body, facts)
+        self._publishing.publish_later(topic, message)
+        if self.advising.is_heard:
+            self.advising.arrived_in_memory(topic, message)
 
     def send_transient_to_all(
         self,
@@ -196,8 +226,9 @@ class Sending:
         for destination in destinations:
             if isinstance(destination, Topic):
                 has_topics = True
-                message = self.topic_message(headers, body, facts)
-                self._publishing.publish_later(destination, message)
+                self.publish_later(destination, headers, body, facts)
+            elif isinstance(destination, StoredTopic):
+                self.send_transient_on(destination, headers, body, facts)
             else:
                 self.send_transient(destination, headers, body, facts)
         publisher, receipt = told

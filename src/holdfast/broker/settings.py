@@ -66,6 +66,10 @@ class BrokerSettings:
     """A SEND without room, in memory or on a blocked topic, waits so long; then it is refused,
     and so is each after it until there is room."""
 
+    send_fail_if_no_space: bool = True
+    """What is to be stored is refused at once while there is no room on the disk; else it waits as
+    long as what finds no room in memory does, and is refused then."""
+
     waiting_bytes_max: int = 64 * KiB
     """What waits so of one connection; beyond it the connection is not read for now."""
 
@@ -88,6 +92,10 @@ class BrokerSettings:
     temporary_count_max: int = 10_000
     """Temporary queues, and temporary topics, of all connections. One more is refused."""
 
+    temporary_orphan_seconds: float = 60.0
+    """So long those of a client that can be known again wait for it when its connection is lost,
+    and a new leader takes what is sent to one that it does not know yet."""
+
     subscription_count_max: int = 10_000
     """Subscriptions of one connection. One more is refused."""
 
@@ -107,6 +115,9 @@ class BrokerSettings:
 
     dead_letter_queue: Annotated[str, Allowed(1, QUEUE_NAME_BYTES_MAX)] = "ActiveMQ.DLQ"
     """Where rejected messages go."""
+
+    schedule_time_zone: Annotated[str, Allowed(1, 64)] = "UTC"
+    """By which the cron expressions of scheduled messages are meant that name no time zone."""
 
     policy_count_max: int = 1_000
     """Patterns of which a policy says something, in files and at run time. One more is refused."""

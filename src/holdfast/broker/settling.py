@@ -13,6 +13,9 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from holdfast.broker.committing import Committing
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.lasting.state import BrokerState
@@ -23,16 +26,19 @@ from holdfast.broker.receipts import Receipts
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
 from holdfast.broker.serving import late
+from holdfast.broker.serving.advises import SILENCE, Advises
+from holdfast.broker.serving.bundle import Strand
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.dead_letters import once_volatile, with_origin
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.suspects import is_awaited
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import UnknownDeliveryError
-from holdfast.model.facts import Cause, MessageFacts, Origin
+from holdfast.model.facts import Cause, MessageFacts, Origin, Place
 from holdfast.model.format_level import FACTS_LEVEL
 from holdfast.model.records import DeadLetterRecord, MessageRecord
 
@@ -57,6 +63,7 @@ class Settling:
         "_sending",
         "_settings",
         "_state",
+        "advising",
     )
 
     def __init__(
@@ -81,6 +88,7 @@ class Settling:
         self._committing = committing
         self._policies = policies
         self._moving = moving
+        self.advising: Advises = SILENCE
 
     def acknowledge(
         self,
@@ -106,6 +114,8 @@ class Settling:
                 raise late.not_in_delivery(key) from None
             if queue is not None:
                 self.settle(queue, key)
+        elif isinstance(subscription, Strand) and not exact:
+            return self._acknowledge_through(subscription, key, replier, receipt)
         else:
             keys = late.settled_by(subscription, key, exact=exact)
             count = len(keys)
@@ -121,8 +131,29 @@ class Settling:
         if receipt is not None:
             self._receipts.reply_after_pending(replier, receipt)
         # Who owns groups may have had no room while it stood in its ring.
-        if not subscription.is_ready or subscription.groups is not None:
+        # Who stands there may be one for whom something waits that is to be sent alone.
+        if (
+            not subscription.is_ready
+            or subscription.groups is not None
+            or (queue is not None and queue.suspect_after and is_awaited(queue, subscription))
+        ):
             self._routing.refill(subscription)
+        return count
+
+    def _acknowledge_through(
+        self, strand: Strand, key: int, replier: Replier, receipt: bytes | None
+    ) -> int:
+        """Settle all that a subscription to several queues was delivered until this one."""
+        count = 0
+        for each, keys in late.settled_over(strand, key, exact=False):
+            count += len(keys) + 1
+            for held in keys:
+                del each.unacknowledged[held]
+            if each.queue is not None:
+                self._committing.settle_all(each.queue, keys)
+            self._routing.refill(each)
+        if receipt is not None:
+            self._receipts.reply_after_pending(replier, receipt)
         return count
 
     def settle(self, queue: Queue, key: int) -> None:
@@ -135,6 +166,8 @@ class Settling:
             receipts.batch.settled_count += 1
         else:
             self._destinations.settle_transient(queue, key)
+            if self.advising.is_heard:
+                self.advising.consumed(queue, (key,))
 
     def acknowledge_identity(
         self,
@@ -236,7 +269,7 @@ class Settling:
     def needs_content(self, queue: Queue, key: int) -> bool:
         """Whether a message must be stored once more to be a dead letter: it cannot be moved."""
         policy = self._policies.of(queue)
-        if not policy.dead_letter_queue or (key > 0 and queue.has_ended(key)):
+        if not policy.dead_letter_places or (key > 0 and queue.has_ended(key)):
             return False
         return policy.keeps_volatile if key < 0 else not self._is_movable(queue, key)
 
@@ -254,21 +287,52 @@ class Settling:
         origin: Origin,
     ) -> None:
         """Let a message stand on the dead-letter queue, and on its own no more, by one entry."""
-        target = self._policies.of(queue).dead_letter_queue
-        assert target != queue.name or (key < 0 and record is None), "it goes back instead"
+        policy = self._policies.of(queue)
+        keeps = policy.keeps_dead_letters
+        assert not keeps or (key < 0 and record is None), "it goes back instead"
+        places = self._policies.burial_places(queue)
         if self._is_movable(queue, key):
-            dead_letters = self._destinations.queue(target) if target else None
-            self._moving.take(
-                queue,
-                dead_letters,
-                [key],
-                origin.cause,
-                moved_at=self._sending.now_microseconds // 1000,
-                lifetime_ms=self._policies.of(queue).lifetimes.dead_ms,
-            )
-            self._receipts.batch.dead_letter_count += dead_letters is not None
+            self.bury(queue, places, [key], origin.cause, self._sending.now_microseconds // 1000)
             return
-        self._store_elsewhere(queue, key, record if target else None, replier, origin)
+        self._store_elsewhere(queue, key, record if places else None, replier, origin)
+
+    def bury(
+        self,
+        queue: Queue,
+        places: Sequence[str],
+        sequences: Sequence[int],
+        cause: Cause,
+        moved_at: int,
+    ) -> None:
+        """
+        Let stored messages of a queue, in order, be dead letters on those of some names, or gone.
+
+        Args:
+            places: As policies give them for the queue; none: they are nowhere any more.
+            moved_at: Now, in milliseconds.
+
+        Raises:
+            DestinationError: There are too many queues to declare them.
+        """
+        targets = self._burial_queues(places)
+        lifetime_ms = self._policies.of(queue).lifetimes.dead_ms
+        self._moving.take(
+            queue, targets, sequences, cause, moved_at=moved_at, lifetime_ms=lifetime_ms
+        )
+        self._receipts.batch.dead_letter_count += len(sequences) * bool(targets)
+        if self.advising.listeners:
+            self.advising.died(queue, sequences, cause, is_buried=bool(targets))
+
+    def _burial_queues(self, places: Sequence[str]) -> list[Queue]:
+        """
+        Give the queues of these names, where dead letters go: all of them, or none is declared.
+
+        Raises:
+            DestinationError: They cannot all be declared.
+        """
+        if len(places) > 1:
+            self._destinations.require_place(places)
+        return [self._destinations.queue(each) for each in places]
 
     def _store_elsewhere(
         self,
@@ -287,10 +351,13 @@ class Settling:
             if record is not None:
                 self._send_dead_letter(queue, record, replier, origin)
             if key > 0:
-                receipts.record(DeadLetterRecord(queue.number, [key]))
+                settled = DeadLetterRecord(queue.number, [key])
+                receipts.record(queue.acknowledgement([key]) if queue.topic_number else settled)
         receipts.batch.dead_letter_count += record is not None
         if key < 0:
             self._destinations.settle_transient(queue, key)
+        if self.advising.listeners:
+            self.advising.died(queue, (key,), origin.cause, is_buried=record is not None)
 
     def store_dead(self, queue: Queue, message: TransientMessage, origin: Origin) -> None:
         """
@@ -305,6 +372,8 @@ class Settling:
         with self._sending.all_or_nothing():
             self._send_dead_letter(queue, message, _Nobody(), origin)
         receipts.batch.dead_letter_count += 1
+        if self.advising.listeners:
+            self.advising.died(queue, (message.key,), origin.cause, is_buried=True)
 
     def _send_dead_letter(
         self,
@@ -317,21 +386,24 @@ class Settling:
         headers = record.headers
         if isinstance(record, TransientMessage):
             headers = once_volatile(headers)
-        policy = self._policies.of(queue)
-        dead_letters = self._destinations.queue(policy.dead_letter_queue)
-        send = self._sending.send
+        first, *others = self._burial_queues(self._policies.burial_places(queue))
         if self._state.format_level < FACTS_LEVEL:
-            lines = with_origin(headers, MessageFacts(origin=origin))
-            send(dead_letters, lines, record.body, replier, None)
+            assert not others, "policies are of a later level"
+            headers = with_origin(headers, MessageFacts(origin=origin))
+            self._sending.send(first, headers, record.body, replier, None)
             return
         receipts = self._receipts
         place = len(receipts.batch.records)
-        send(dead_letters, headers, record.body, replier, None)
+        self._sending.send(first, headers, record.body, replier, None)
         sent = receipts.batch.records[place]
         assert type(sent) is MessageRecord
-        lifetime_ms = policy.lifetimes.dead_ms
+        lifetime_ms = self._policies.of(queue).lifetimes.dead_ms
         expires_ms = self._sending.now_microseconds // 1000 + lifetime_ms if lifetime_ms else 0
-        sent.facts = facts = facts_elsewhere(record.facts, origin, expires_ms=expires_ms)
+        facts = facts_elsewhere(record.facts, origin, expires_ms=expires_ms)
+        # Stored once, however many queues it stands on.
+        places = tuple([Place(each.number, self._moving.assign(each, 1)) for each in others])
+        sent.facts = facts = replace(facts, places=places)
+        first.leadership.filling[first] = None
         receipts.batch.size_bytes += facts.size
         receipts.uncommitted_bytes += facts.size
 

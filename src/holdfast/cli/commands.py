@@ -21,6 +21,8 @@ MODULES: Final = {
     "serve": "serve",
     "send": "messages",
     "receive": "messages",
+    "request": "message_asking",
+    "reply": "message_asking",
     "status": "cluster",
     "archive": "archive",
     "audit": "audit",
@@ -32,6 +34,8 @@ MODULES: Final = {
     "cluster": "cluster",
     "queues": "queues",
     "messages": "queue_messages",
+    "schedule": "schedules",
+    "subscriptions": "subscriptions",
     "store": "store_tools",
 }
 """Where each command stands, in the order of the help."""

@@ -92,14 +92,27 @@ def _queue_table(
     for queue in found:
         row: list[object] = [queue.name, queue.messages, queue.unacknowledged, queue.consumers]
         row += [format_size(queue.bytes), queue.enqueued, queue.acknowledged, queue.redelivered]
+        if any(map(_turn, found)):
+            row.append(_turn(queue))
         if (last := before.get(queue.name)) is not None:
             row.append(_rate(queue.enqueued - last.enqueued, interval_seconds))
             row.append(_rate(queue.acknowledged - last.acknowledged, interval_seconds))
         rows.append(row)
+    if any(map(_turn, found)):
+        columns.append("turn")
     if before:
         columns += ["in/s#", "out/s#"]
     width = len(columns)
     return make_table(columns, [row + [None] * (width - len(row)) for row in rows])
+
+
+def _turn(queue: QueueStatus) -> str:
+    """What keeps messages from some consumers, or from all; empty: nothing."""
+    if queue.is_gate_closed:
+        return "waits for consumers"
+    if queue.sole_consumer:
+        return f"{queue.sole_consumer}{', once others let go' if queue.is_draining else ' only'}"
+    return "by group" if queue.is_grouped else ""
 
 
 def _rate(count: int, interval_seconds: float) -> int:

@@ -28,6 +28,7 @@ from holdfast.model.records import (
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    FiredRecord,
     ForgetProducerRecord,
     FormatRecord,
     HoldRecord,
@@ -40,8 +41,16 @@ from holdfast.model.records import (
     Record,
     ReturnedRecord,
 )
+from holdfast.model.schedules import FOREVER
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
 from holdfast.protocols.stomp.codec import unescape
 from holdfast.store.record_codec import QUEUE, decode_records
+from holdfast.store.topic_rows import topic_row
 
 Row = dict[str, Any]
 
@@ -153,7 +162,8 @@ def _describe(record: Record, *, with_bodies: bool) -> tuple[str, Row]:
             mark = record.dispatch_mark
             return "queue", {"next_sequence": record.next_sequence, "dispatch_mark": mark}
         case DispatchMarkRecord():
-            return "dispatch-mark", {"dispatch_mark": record.mark}
+            begin = {"first_sequence": record.first} if record.first else {}
+            return "dispatch-mark", {"dispatch_mark": record.mark, **begin}
         case PurgeRecord():
             return "purge", {"through_sequence": record.through_sequence}
         case DeleteQueueRecord():
@@ -174,11 +184,21 @@ def _describe(record: Record, *, with_bodies: bool) -> tuple[str, Row]:
             return "returned", returned_fields(record) | {"sequences": list(record.sequences)}
         case MoveRecord():
             return "move", move_fields(record)
+        case FiredRecord():
+            return "fired", fired_fields(record) | {"sequence": record.sequence}
+        case TopicRecord() | SubscriptionRecord() | DetachedRecord() | CountedRecord():
+            return topic_row(record)
 
 
 def returned_fields(record: ReturnedRecord) -> Row:
     """Say why messages came back, and until when they rest; null: they do not."""
     return {"cause": record.cause.name.lower(), "due_ms": record.due_ms or None}
+
+
+def fired_fields(record: FiredRecord) -> Row:
+    """Say when what was scheduled is sent again, and how often after that; null: without end."""
+    repeats = None if record.repeats == FOREVER else record.repeats
+    return {"due_ms": record.due_ms, "repeats": repeats}
 
 
 def move_fields(record: MoveRecord) -> Row:

@@ -66,7 +66,13 @@ class Tally:
 
 @contextlib.asynccontextmanager
 async def connected(
-    uri: str, login: str | None, passcode: str | None, patience: Patience, *, is_quiet: bool
+    uri: str,
+    login: str | None,
+    passcode: str | None,
+    patience: Patience,
+    *,
+    is_quiet: bool,
+    client_id: str | None = None,
 ) -> AsyncIterator[Connection]:
     """A connection that tells its interruptions, for as long as there is patience."""
     waiting = asyncio.get_running_loop().call_later(
@@ -75,7 +81,7 @@ async def connected(
     try:
         async with (
             patience.held(),
-            connect(uri, login=login, passcode=passcode) as connection,
+            connect(uri, login=login, passcode=passcode, client_id=client_id) as connection,
         ):
             waiting.cancel()
             patience.connected(connection)

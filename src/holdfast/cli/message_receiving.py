@@ -131,6 +131,8 @@ class Receiving:
         exclusive: bool = False,
         priority: int = 0,
         browse: bool = False,
+        durable: str | None = None,
+        client_id: str | None = None,
         headers: dict[str, str],
         is_quiet: bool,
     ) -> None:
@@ -146,6 +148,8 @@ class Receiving:
         self._exclusive = exclusive
         self._priority = priority
         self._browse = browse
+        self._durable = durable
+        self._client_id = client_id
         self._headers = headers
         self._is_quiet = is_quiet
         self.tally = Tally()
@@ -165,7 +169,11 @@ class Receiving:
             later_seconds=self._patience_seconds,
         )
         async with (
-            connected(uri, login, passcode, patience, is_quiet=self._is_quiet) as connection,
+            connected(
+                *(uri, login, passcode, patience),
+                is_quiet=self._is_quiet,
+                client_id=self._client_id,
+            ) as connection,
             contextlib.AsyncExitStack() as stack,
             progress_shown(
                 "receiving", self._count_max, lambda: self.tally.count, is_quiet=self._is_quiet
@@ -184,6 +192,7 @@ class Receiving:
                         exclusive=self._exclusive,
                         priority=self._priority,
                         browse=self._browse,
+                        durable=self._durable,
                         headers=self._headers,
                     )
                 )

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT, Patience
 from holdfast.cli.message_progress import Tally, connected, progress_shown
@@ -146,6 +146,7 @@ class Sending:
         bodies: Bodies,
         *,
         headers: dict[str, str],
+        properties: dict[str, Any],
         is_persistent: bool,
         window: int,
         rate: float | None,
@@ -155,6 +156,7 @@ class Sending:
         self._destination = destination
         self._bodies = bodies
         self._headers = headers
+        self._properties = properties
         self._is_persistent = is_persistent
         self._window = window
         self._rate = rate
@@ -195,7 +197,10 @@ class Sending:
                 async for body in self._bodies.read():
                     await self._pace(sent)
                     confirmation = await producer.send(
-                        body, headers=self._headers, persistent=self._is_persistent
+                        body,
+                        headers=self._headers,
+                        persistent=self._is_persistent,
+                        **self._properties,
                     )
                     patience.asked()
                     confirmation.add_done_callback(settled)

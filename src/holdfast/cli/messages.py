@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from holdfast.cli.message_properties import with_properties
 from holdfast.cli.output import write_error, write_json
 from holdfast.errors import ConfigError
 from holdfast.model.destination import Kind
@@ -48,10 +49,6 @@ Passcode = Annotated[
 Header = Annotated[
     list[str] | None, typer.Option("--header", "-H", metavar="NAME:VALUE", help="May be repeated.")
 ]
-Group = Annotated[
-    str | None,
-    typer.Option("--group", metavar="NAME", help="One consumer gets all of it, in order."),
-]
 Rate = Annotated[
     float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
 ]
@@ -78,6 +75,24 @@ Priority = Annotated[
 Browse = Annotated[
     bool, typer.Option("--browse", help="Only look through what is on the queue now, to its end.")
 ]
+Durable = Annotated[
+    str | None,
+    typer.Option(
+        "--durable",
+        metavar="NAME",
+        help="Of a topic: also what was sent while nobody received under this name.",
+    ),
+]
+ClientId = Annotated[
+    str | None,
+    typer.Option(
+        "--client-id", envvar="HOLDFAST_CLIENT_ID", help="Whose it is; needed for --durable."
+    ),
+]
+CountAtMost = Annotated[
+    int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")
+]
+Prefetch = Annotated[int | None, typer.Option("--prefetch", min=1, help="Most messages under way.")]
 Silence = Annotated[
     float | None,
     typer.Option(
@@ -96,15 +111,6 @@ Timeout = Annotated[
         metavar="SECONDS",
         help="Fail after so long without a broker or its confirmation. Not given: 30 for the"
         " first connection, then as --uri says.",
-    ),
-]
-Expires = Annotated[
-    float | None,
-    typer.Option(
-        "--expires",
-        min=0.001,
-        metavar="SECONDS",
-        help="So long each message may wait to be delivered; then it has expired.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
@@ -137,6 +143,7 @@ def register(app: typer.Typer) -> None:
     app.command("receive")(receive)
 
 
+@with_properties
 def send(
     destination: Destinations,
     body: Annotated[str | None, typer.Argument(help="Otherwise --file or standard input.")] = None,
@@ -155,8 +162,6 @@ def send(
     rate: Rate = None,
     timeout: Timeout = None,
     header: Header = None,
-    group: Group = None,
-    expires: Expires = None,
     non_persistent: Annotated[
         bool, typer.Option("--non-persistent", help="May be lost when a broker dies.")
     ] = False,
@@ -165,6 +170,8 @@ def send(
     ] = 1000,
     json: Json = False,
     quiet: Quiet = False,
+    *,
+    properties: dict[str, Any],
 ) -> None:
     """Send messages and wait until the broker has stored them."""
     check_destination(destination)
@@ -175,7 +182,8 @@ def send(
     sending = Sending(
         destination,
         Bodies(body, file or [], is_by_line=lines, count=count),
-        headers=parse_headers(header) | said_of_each(group, expires),
+        headers=parse_headers(header),
+        properties=properties,
         is_persistent=not non_persistent,
         window=window,
         rate=rate,
@@ -196,21 +204,19 @@ def receive(
     uri: Uri = URI_DEFAULT,
     login: Login = None,
     passcode: Passcode = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")
-    ] = None,
+    count: CountAtMost = None,
     timeout: Silence = None,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on for ever.")] = False,
     acknowledge: Annotated[
         Acknowledge, typer.Option("--acknowledge", help="none: look, and leave them there.")
     ] = Acknowledge.CLIENT,
-    prefetch: Annotated[
-        int | None, typer.Option("--prefetch", min=1, help="Most messages under way.")
-    ] = None,
+    prefetch: Prefetch = None,
     selector: Selector = None,
     exclusive: Exclusive = False,
     priority: Priority = 0,
     browse: Browse = False,
+    durable: Durable = None,
+    client_id: ClientId = None,
     header: Header = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR|-", help="A file each, or all on stdout.")
@@ -222,6 +228,7 @@ def receive(
     check_destination(destination)
     if follow and (count is not None or timeout is not None):
         raise ConfigError(["--follow goes on for ever: not together with --count or --timeout"])
+    _check_durable(durable, client_id)
     from holdfast.cli.message_receiving import Output, Receiving
 
     silence, patience = _waits(timeout, has_end=count is not None or follow)
@@ -238,6 +245,8 @@ def receive(
         exclusive=exclusive,
         priority=priority,
         browse=browse,
+        durable=durable,
+        client_id=client_id,
         headers=parse_headers(header),
         is_quiet=quiet,
     )
@@ -260,6 +269,11 @@ def _waits(seconds: float | None, *, has_end: bool) -> tuple[float | None, float
     return (None, None) if has_end else (SILENCE_SECONDS_DEFAULT, FIRST_SECONDS_DEFAULT)
 
 
+def _check_durable(name: str | None, client_id: str | None) -> None:
+    if name is not None and not client_id:
+        raise ConfigError(["--durable needs --client-id: by both it is known again"])
+
+
 def check_destination(destination: str) -> None:
     """
     Refuse a destination that has lost its first slash: the broker would take it for a queue's name.
@@ -270,14 +284,6 @@ def check_destination(destination: str) -> None:
     prefix, slash, _ = destination.partition("/")
     if slash and prefix in KINDS:
         raise ConfigError([f"{destination}: a slash is missing before it; write /{destination}"])
-
-
-def said_of_each(group: str | None, seconds: float | None) -> dict[str, str]:
-    """Give the headers of messages of a group, if it is one, that live so long; None: for ever."""
-    said = {"JMSXGroupID": group} if group else {}
-    if seconds is not None:
-        said["expiration"] = str(max(1, round(seconds * 1000)))
-    return said
 
 
 def parse_headers(given: list[str] | None) -> dict[str, str]:

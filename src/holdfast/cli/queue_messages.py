@@ -226,6 +226,7 @@ class Work:
         wanted: dict[str, Any],
         *,
         after: int = 0,
+        through: int = 0,
         count: int | None = None,
         patience_seconds: float = PATIENCE_SECONDS_DEFAULT,
     ) -> None:
@@ -234,7 +235,7 @@ class Work:
         self._patience_seconds = patience_seconds
         self._left = count
         self._after = after
-        self._through = 0
+        self._through = through
         self.per_step = 1_000
         self._is_under_way = False
         self._is_asked_again = False

@@ -12,7 +12,10 @@ from holdfast.client.connection import Connection, connect
 from holdfast.client.consumer import Subscription
 from holdfast.client.events import BrokerComplaint, Interrupted, Resumed
 from holdfast.client.message import Message
+from holdfast.client.pinging import Statistics
 from holdfast.client.producer import Confirmation, Producer
+from holdfast.client.sent_properties import Properties
+from holdfast.client.sequence import Sent
 from holdfast.client.settings import ClientSettings, TlsSettings
 from holdfast.client.transaction import Transaction
 
@@ -24,7 +27,10 @@ __all__ = [
     "Interrupted",
     "Message",
     "Producer",
+    "Properties",
     "Resumed",
+    "Sent",
+    "Statistics",
     "Subscription",
     "TlsSettings",
     "Transaction",

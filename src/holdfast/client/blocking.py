@@ -24,7 +24,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from holdfast.client import connection as asynchronous
 from holdfast.client.blocking_producer import BlockingProducer, Handover
@@ -33,6 +33,9 @@ from holdfast.client.confirmation import BlockingConfirmation
 from holdfast.client.consumer import Subscription
 from holdfast.client.events import Interrupted, Resumed
 from holdfast.client.loop_thread import LoopThread
+from holdfast.client.pinging import Statistics
+from holdfast.client.sent_properties import Properties
+from holdfast.client.sequence import Sent
 from holdfast.client.transaction import Transaction
 from holdfast.client.wire import AcknowledgeMode, Body, Headers
 from holdfast.errors import HoldfastError
@@ -84,17 +87,49 @@ class BlockingConnection:
         *,
         headers: Headers | None = None,
         persistent: bool = True,
-    ) -> None:
+        **properties: Unpack[Properties],
+    ) -> Sent:
         """Send a message and wait until the broker has stored it; see `Connection.send`."""
-        self._thread.run(
-            self._connection.send(destination, body, headers=headers, persistent=persistent)
+        return self._thread.run(
+            self._connection.send(
+                destination, body, headers=headers, persistent=persistent, **properties
+            )
         )
 
-    def producer(self, destination: str, *, window: int = 1000) -> BlockingProducer:
+    def request(
+        self,
+        destination: str,
+        body: Body,
+        *,
+        seconds: float | None = 30.0,
+        is_repeatable: bool = False,
+        headers: Headers | None = None,
+        persistent: bool = True,
+        **properties: Unpack[Properties],
+    ) -> BlockingMessage:
+        """Send a request and wait for its answer; see `Connection.request`."""
+        answer = self._thread.run(
+            self._connection.request(
+                destination,
+                body,
+                seconds=seconds,
+                is_repeatable=is_repeatable,
+                headers=headers,
+                persistent=persistent,
+                **properties,
+            )
+        )
+        return BlockingMessage(self._thread, answer)
+
+    def producer(
+        self, destination: str, *, window: int = 1000, producer_id: str | None = None
+    ) -> BlockingProducer:
         """A producer that keeps up to `window` messages unconfirmed; see `Connection.producer`."""
 
         async def made() -> BlockingProducer:
-            producer = self._connection.producer(destination, window=window)
+            producer = self._connection.producer(
+                destination, window=window, producer_id=producer_id
+            )
             return BlockingProducer(self._handover, producer, window)
 
         return self._thread.run(made())
@@ -113,6 +148,7 @@ class BlockingConnection:
         exclusive: bool = False,
         priority: int = 0,
         browse: bool = False,
+        durable: str | None = None,
         headers: Headers | None = None,
     ) -> BlockingSubscription:
         """A subscription for a `with` block, an iterator; see `Connection.subscribe`."""
@@ -127,11 +163,16 @@ class BlockingConnection:
                 exclusive=exclusive,
                 priority=priority,
                 browse=browse,
+                durable=durable,
                 headers=headers,
             )
 
         subscription = self._thread.run(made())
         return BlockingSubscription(self._thread, subscription, is_auto=acknowledge == "auto")
+
+    def end_durable(self, name: str) -> None:
+        """End a durable subscription of this client; see `Connection.end_durable`."""
+        self._thread.run(self._connection.end_durable(name))
 
     @property
     def address(self) -> str | None:
@@ -152,6 +193,27 @@ class BlockingConnection:
     def is_closed(self) -> bool:
         """Whether the connection has ended."""
         return self._connection.is_closed
+
+    def ping(self, seconds: float | None = None) -> float:
+        """Wait for an answer of the broker's; gives the seconds it took; see `Connection.ping`."""
+        return self._thread.run(self._connection.ping(seconds))
+
+    def statistics(self) -> Statistics:
+        """What is in hand now; see `Connection.statistics`."""
+
+        async def read() -> Statistics:
+            return self._connection.statistics()
+
+        return self._thread.run(read())
+
+    def drain(self) -> None:
+        """
+        End without leaving anything half done; see `Connection.drain`.
+
+        For another thread than those that take messages: it waits for them.
+        """
+        self._thread.run(self._connection.take_no_more())
+        self.close()
 
     def on_interrupted(
         self, listener: Callable[[Interrupted], object]
@@ -277,10 +339,13 @@ class BlockingTransaction:
         *,
         headers: Headers | None = None,
         persistent: bool = True,
+        **properties: Unpack[Properties],
     ) -> None:
         """Add a message; see `Transaction.send`."""
         self._thread.run(
-            self._transaction.send(destination, body, headers=headers, persistent=persistent)
+            self._transaction.send(
+                destination, body, headers=headers, persistent=persistent, **properties
+            )
         )
 
     def acknowledge(self, message: BlockingMessage) -> None:

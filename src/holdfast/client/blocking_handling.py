@@ -37,8 +37,14 @@ class _Workers(Generic[MessageT]):
     Each is started by another one, where no signal handler runs, and the first by `begin`.
     """
 
-    def __init__(self, handler: Callable[[MessageT], object], count_max: int) -> None:
+    def __init__(
+        self,
+        handler: Callable[[MessageT], object],
+        count_max: int,
+        give_back_after: float | None,
+    ) -> None:
         self._handler = handler
+        self._give_back_after = give_back_after
         self._count_max = count_max
         self._put: SimpleQueue[list[MessageT] | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -102,7 +108,7 @@ class _Workers(Generic[MessageT]):
 
     def _handle(self, message: MessageT) -> None:
         try:
-            with BlockingProcessing(message, confirm=False):
+            with BlockingProcessing(message, confirm=False, give_back_after=self._give_back_after):
                 _run(self._handler, message)
         except Exception:
             logger.exception("%s: its handler failed, or what it did could not be told", message)
@@ -113,13 +119,14 @@ def consume_blocking(
     handler: Callable[[MessageT], object],
     concurrency: int,
     give_back: Callable[[MessageT], object],
+    give_back_after: float | None = None,
 ) -> None:
     """
     Hand messages to `handler` until there are no more; see `BlockingSubscription.consume`.
 
     What an interruption has left between the source and the handlers is given back.
     """
-    workers = _Workers(handler, concurrency)
+    workers = _Workers(handler, concurrency, give_back_after)
     item: list[MessageT] = []
     try:
         workers.begin()

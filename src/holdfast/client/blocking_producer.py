@@ -21,7 +21,7 @@ import contextlib
 from collections import deque
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, Unpack
 from weakref import WeakSet
 
 from holdfast.client.confirmation import BlockingConfirmation
@@ -29,6 +29,8 @@ from holdfast.client.failures import Failures
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.producer import Producer
 from holdfast.client.refusal import anew
+from holdfast.client.sent_properties import Properties, headers_with
+from holdfast.client.sequence import Sent
 from holdfast.client.thread_waiters import ThreadWaiters
 from holdfast.client.wire import Body, Headers, encode_body, encode_lines
 from holdfast.errors import HoldfastError, LinkLostError
@@ -79,12 +81,17 @@ class BlockingProducer:
         self._failure: Exception | None = None
 
     def send(
-        self, body: Body, *, headers: Headers | None = None, persistent: bool = True
+        self,
+        body: Body,
+        *,
+        headers: Headers | None = None,
+        persistent: bool = True,
+        **properties: Unpack[Properties],
     ) -> BlockingConfirmation:
         """
         Hand a message over as soon as fewer than `window` are unconfirmed.
 
-        The future returned is done when the broker has stored the message.
+        The future returned is done when the broker has stored the message, and gives which it is.
 
         Raises:
             LocalProtocolError: The message can never be sent; nothing was handed over.
@@ -95,6 +102,8 @@ class BlockingProducer:
         """
         self._raise_failure()
         encoded, text_line = encode_body(body)
+        if properties:
+            headers = headers_with(headers, properties)
         if headers:
             encode_lines(headers)
             headers = dict(headers)
@@ -263,11 +272,11 @@ class BlockingProducer:
         self._handover.failures.add(self, concerns, error, count=count)
         self._failure = self._failure or error
 
-    def _told(self, confirmation: BlockingConfirmation, done: asyncio.Future[None]) -> None:
+    def _told(self, confirmation: BlockingConfirmation, done: asyncio.Future[Sent]) -> None:
         error = done.exception()
         self._under_way -= 1
         if error is None:
-            confirmation.set_result(None)
+            confirmation.set_result(done.result())
         else:
             confirmation.set_exception(anew(error))
         self._room.wake()

@@ -13,16 +13,19 @@ import contextlib
 import logging
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, Unpack
 
 from holdfast.client.blocking_handling import consume_blocking
 from holdfast.client.consumer import Subscription
 from holdfast.client.handling import check_consuming, check_count
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.message import Message
-from holdfast.client.processing import BlockingProcessing
+from holdfast.client.processing import BlockingProcessing, check_delay
 from holdfast.client.properties import MessageProperties
-from holdfast.client.settlements import ACKNOWLEDGE, REJECT
+from holdfast.client.replying import reply_if_awaited
+from holdfast.client.sent_properties import Properties
+from holdfast.client.settlements import ACKNOWLEDGE, REJECT, come_again
+from holdfast.client.wire import Body, Headers
 from holdfast.errors import HoldfastError, LinkError, LinkLostError
 from holdfast.model.limits import KiB
 
@@ -69,9 +72,11 @@ class BlockingMessage(MessageProperties):
         """Whether a transaction that is not finished will settle it."""
         return self.message.is_in_transaction
 
-    def process(self, *, confirm: bool = False) -> BlockingProcessing[Self]:
+    def process(
+        self, *, confirm: bool = False, give_back_after: float | None = None
+    ) -> BlockingProcessing[Self]:
         """A block that settles the message at its end; see `Message.process`."""
-        return BlockingProcessing(self, confirm=confirm)
+        return BlockingProcessing(self, confirm=confirm, give_back_after=give_back_after)
 
     def acknowledge(self, *, confirm: bool = False) -> None:
         """
@@ -91,6 +96,27 @@ class BlockingMessage(MessageProperties):
             self._thread.run(self.message.reject(confirm=True))
         else:
             self._thread.call(_settle, self.message, REJECT)
+
+    def give_back(self, *, after: float = 0.0, confirm: bool = False) -> None:
+        """Let it come again, after so many seconds; see `Message.give_back`."""
+        verb = come_again(after)
+        if confirm:
+            self._thread.run(self.message.give_back(after=after, confirm=True))
+        else:
+            self._thread.call(_settle, self.message, verb)
+
+    def reply(
+        self,
+        body: Body,
+        *,
+        headers: Headers | None = None,
+        persistent: bool | None = None,
+        **properties: Unpack[Properties],
+    ) -> None:
+        """Answer it, and wait until the broker has the answer; see `Message.reply`."""
+        self._thread.run(
+            self.message.reply(body, headers=headers, persistent=persistent, **properties)
+        )
 
     def __repr__(self) -> str:
         return repr(self.message)
@@ -155,6 +181,14 @@ class BlockingSubscription:
         finally:
             self._taken.clear()
 
+    def drain(self) -> None:
+        """
+        Take no more, and wait until what was taken is settled; see `Subscription.drain`.
+
+        For another thread than the one that takes messages: it waits for that one.
+        """
+        self._thread.run(self._subscription.drain())
+
     def _abandon(self) -> None:
         with contextlib.suppress(HoldfastError):
             self._thread.call(self._subscription.abandon)
@@ -203,7 +237,13 @@ class BlockingSubscription:
         self._last = last
         return messages
 
-    def consume(self, handler: BlockingHandler, *, concurrency: int = 1) -> None:
+    def consume(
+        self,
+        handler: BlockingHandler,
+        *,
+        concurrency: int = 1,
+        give_back_after: float | None = None,
+    ) -> None:
         """
         Call `handler(message)` for each message, in so many threads, until the subscription ends.
 
@@ -211,7 +251,22 @@ class BlockingSubscription:
         end first, and their messages are settled.
         """
         check_consuming("auto" if self._is_auto else self._subscription.mode, concurrency)
-        consume_blocking(self, handler, concurrency, self._give_back)
+        check_delay(give_back_after)
+        consume_blocking(self, handler, concurrency, self._give_back, give_back_after)
+
+    def answer(
+        self,
+        answering: Callable[[BlockingMessage], Body],
+        *,
+        concurrency: int = 1,
+        give_back_after: float | None = None,
+    ) -> None:
+        """Answer each message with what `answering(message)` gives; see `Subscription.answer`."""
+
+        def handle(message: BlockingMessage) -> None:
+            self._thread.run(reply_if_awaited(message.message, answering(message)))
+
+        self.consume(handle, concurrency=concurrency, give_back_after=give_back_after)
 
     def _give_back(self, message: BlockingMessage) -> None:
         """Hand it over once more, before all others."""

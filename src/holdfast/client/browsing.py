@@ -18,7 +18,14 @@ from holdfast.client.consumer import Subscription
 from holdfast.client.message import Message
 from holdfast.client.settlements import ACKNOWLEDGE
 from holdfast.client.wire import control
-from holdfast.errors import HoldfastError, LocalProtocolError, TransactionError
+from holdfast.errors import (
+    DestinationError,
+    HoldfastError,
+    LocalProtocolError,
+    TransactionError,
+)
+from holdfast.model.consumer_wishes import browser_wished
+from holdfast.model.destination import parse_destination
 from holdfast.protocols.stomp.frames import Frame
 
 
@@ -100,6 +107,9 @@ class BrowsingSubscription(Subscription):
 
 
 def says_browser(headers: dict[str, str], destination: str) -> bool:
-    """Whether a SUBSCRIBE only wants to look through a queue, by whatever name it says so."""
-    said = headers.get("browser", headers.get("activemq.browser"))
-    return said == "true" or (said is None and "consumer.browser=true" in destination)
+    """Whether a SUBSCRIBE only wants to look through a queue, as the broker reads it."""
+    try:
+        options = parse_destination(destination).read_options()
+    except DestinationError:
+        return False  # The broker refuses it.
+    return browser_wished(headers, options)[1] == "true"

@@ -19,6 +19,7 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
 from holdfast.client.loop_thread import LoopThread
+from holdfast.client.sequence import UNNUMBERED, Sent
 from holdfast.client.thread_waiters import ThreadEvent, ThreadWaiters
 
 logger = logging.getLogger("holdfast.client")
@@ -52,7 +53,7 @@ class _Lookers(list[Any]):
         super().append(looker)
 
 
-class BlockingConfirmation(Future[None]):
+class BlockingConfirmation(Future[Sent]):
     """
     Done when the broker has stored the message, or failed with why it has not.
 
@@ -63,9 +64,10 @@ class BlockingConfirmation(Future[None]):
         # Not the base class's, which makes what we do without.
         self._thread = thread
         self._is_done = False
+        self._sent = UNNUMBERED
         self._error: BaseException | None = None
         self._told = ThreadWaiters()
-        self._callbacks: list[Callable[[Future[None]], object]] = []
+        self._callbacks: list[Callable[[Future[Sent]], object]] = []
         self._state = "PENDING"
         self._waiters = _Lookers()
 
@@ -93,9 +95,9 @@ class BlockingConfirmation(Future[None]):
         """Whether there is an outcome."""
         return self._is_done
 
-    def result(self, timeout: float | None = None) -> None:
+    def result(self, timeout: float | None = None) -> Sent:
         """
-        Wait until the message is stored.
+        Wait until the message is stored, and give which it is.
 
         Raises:
             HoldfastError: Why it is not, or why that is unknown.
@@ -109,6 +111,7 @@ class BlockingConfirmation(Future[None]):
             finally:
                 # Else the error's traceback would keep this frame, and the frame the error.
                 del error
+        return self._sent
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait, and give what `result` would raise."""
@@ -118,15 +121,17 @@ class BlockingConfirmation(Future[None]):
                 raise TimeoutError
         return self._error
 
-    def add_done_callback(self, fn: Callable[[Future[None]], object]) -> None:
+    def add_done_callback(self, fn: Callable[[Future[Sent]], object]) -> None:
         """Call a function with this when it is done, on the loop's thread; at once if it is."""
         self._callbacks.append(fn)
         if self._is_done:
             self._call_back()
 
-    def set_result(self, result: None) -> None:
+    def set_result(self, result: Sent) -> None:
         """The message is stored."""
-        self._finish(result)
+        if not self._is_done:
+            self._sent = result
+        self._finish(None)
 
     def set_exception(self, exception: BaseException | None) -> None:
         """The message is not stored, or that is unknown."""

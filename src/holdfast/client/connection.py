@@ -16,33 +16,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 from weakref import WeakSet
 
+from holdfast.client.answers import PLACE, Answers
 from holdfast.client.browsing import BrowsingSubscription, says_browser
 from holdfast.client.consumer import Subscription
+from holdfast.client.event_reader import EventReader
 from holdfast.client.events import Event, Interrupted, Resumed
 from holdfast.client.failures import Failures
+from holdfast.client.message import Message
+from holdfast.client.pinging import Statistics, ping, statistics
 from holdfast.client.producer import Producer, send_single
 from holdfast.client.requests import ForgetRequest
+from holdfast.client.sent_properties import Properties, headers_with
+from holdfast.client.sequence import Sent
 from holdfast.client.session import ClientSession
 from holdfast.client.settings import ClientSettings, settings_from_options
+from holdfast.client.subscribing import end_durable, subscription_lines
 from holdfast.client.transaction import Transaction
 from holdfast.client.uri import Target, parse_uri
-from holdfast.client.wire import (
-    WIRE_MODES,
-    AcknowledgeMode,
-    Body,
-    Headers,
-    encode_text,
-    subscribe_headers,
-)
+from holdfast.client.wire import AcknowledgeMode, Body, Headers, encode_text
 from holdfast.environment.randomness import Randomness, SystemRandomness
-from holdfast.errors import ConfigError
-from holdfast.model.limits import CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MIN
+from holdfast.errors import ConfigError, LocalProtocolError
 
 logger = logging.getLogger("holdfast.client")
 
@@ -64,34 +62,6 @@ def connect(uri: str, *, randomness: Randomness | None = None, **options: Any) -
         LinkError: On entering: nobody answered within the attempts allowed.
     """
     return Connecting(parse_uri(uri), settings_from_options(options), randomness)
-
-
-class EventReader(AsyncIterator[Event]):
-    """What `Connection.events` gives. One that nobody has any more is no longer told."""
-
-    def __init__(self, count_max: int) -> None:
-        self._events: deque[Event] = deque(maxlen=count_max)
-        self._is_ended = False
-        self._news = asyncio.Event()
-
-    async def __anext__(self) -> Event:
-        """The next event. Cancelling takes none."""
-        while not self._events:
-            if self._is_ended:
-                raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
-        return self._events.popleft()
-
-    def happened(self, event: Event) -> None:
-        """Keep an event, instead of the oldest if there are too many."""
-        self._events.append(event)
-        self._news.set()
-
-    def end(self) -> None:
-        """Nothing more will happen."""
-        self._is_ended = True
-        self._news.set()
 
 
 class Connecting:
@@ -144,6 +114,7 @@ class Connection:
         self._interrupted: list[Callable[[Interrupted], object]] = []
         self._resumed: list[Callable[[Resumed], object]] = []
         self._event_readers: WeakSet[EventReader] = WeakSet()
+        self._answers = Answers(self.subscribe)
 
     async def start(self) -> None:
         """Connect for the first time; `connect` has done it."""
@@ -156,22 +127,71 @@ class Connection:
         *,
         headers: Headers | None = None,
         persistent: bool = True,
-    ) -> None:
+        **properties: Unpack[Properties],
+    ) -> Sent:
         """
-        Send a message and wait until the broker has stored it.
+        Send a message and wait until the broker has stored it; give which it is.
 
         May be called by many tasks at once; the messages of different calls have no order.
         Cancelling stops the wait, not the message: once this waits for the receipt the message is
         on its way, and will be resent after a failover.
+
+        Args:
+            headers: More headers of the message.
+            persistent: Whether it is kept on disk, by as many nodes as the cluster asks for.
+            properties: What `Properties` has, by name: `group="ann"`, `ttl=60`, ...
 
         Raises:
             RefusedError: The broker refused it (`code` tells why); it is not stored.
             LinkError: The connection ended, the failover option `timeout` passed, or the message
                 was refused when it was sent again after a failover; whether it is stored is
                 unknown.
-            LocalProtocolError: The message can never be sent.
+            LocalProtocolError: The message, or a property of it, can never be sent.
         """
-        await send_single(self._session, destination, body, headers, persistent=persistent)
+        headers = headers_with(headers, properties)
+        return await send_single(self._session, destination, body, headers, persistent=persistent)
+
+    async def request(
+        self,
+        destination: str,
+        body: Body,
+        *,
+        seconds: float | None = 30.0,
+        is_repeatable: bool = False,
+        headers: Headers | None = None,
+        persistent: bool = True,
+        **properties: Unpack[Properties],
+    ) -> Message:
+        """
+        Send a request and wait for its answer, on a temporary queue of this connection's own.
+
+        That address holds over reconnects and failovers; what answer a leader had in memory when it
+        died is lost. Cancelling stops the wait; an answer that comes then is dropped.
+
+        Args:
+            seconds: How long to wait; None: for ever.
+            is_repeatable: The request may be done twice: after an interruption it is sent again if
+                it is not answered yet, so that no answer is lost with a leader.
+            properties: As `send` has them. A `correlation_id` is made if you give none.
+
+        Raises:
+            UnansweredError: No answer came in time; whether it was done is unknown.
+            RefusedError, LinkError, LocalProtocolError: As `send` does.
+        """
+        if properties.get("reply_to") is not None:
+            raise LocalProtocolError(
+                "property 'reply_to': a request's answer comes to this connection;"
+                " use send and subscribe to have it elsewhere",
+                code="bad-property",
+            )
+        id = properties.get("correlation_id") or self._session.next_request_id()
+        said: Properties = {**properties, "reply_to": PLACE, "correlation_id": id}
+        lines = headers_with(headers, said)
+
+        async def send() -> None:
+            await send_single(self._session, destination, body, lines, persistent=persistent)
+
+        return await self._answers.ask(id, send, seconds=seconds, is_repeatable=is_repeatable)
 
     def producer(
         self, destination: str, *, window: int = 1000, producer_id: str | None = None
@@ -241,6 +261,7 @@ class Connection:
         exclusive: bool = False,
         priority: int = 0,
         browse: bool = False,
+        durable: str | None = None,
         headers: Headers | None = None,
     ) -> Subscription:
         """
@@ -255,41 +276,46 @@ class Connection:
             exclusive: Be the only one that gets messages of the queue, or wait to be the next.
             priority: -128 to 127: those of a higher one get messages of the queue first.
             browse: Only look through what is on the queue now, taking nothing; it ends by itself.
+            durable: Of a topic: the name under which it goes on when this one leaves, and gets what
+                is sent meanwhile. Needs the setting `client_id`; `end_durable` ends it.
             headers: More headers of SUBSCRIBE.
 
         Raises:
-            ConfigError: An unknown mode, a prefetch below 1, or a priority that there is not.
+            ConfigError: An unknown mode, a prefetch below 1, a priority that there is not, or
+                `durable` without a `client_id`.
             LocalProtocolError: The destination or the selector is no text, or no UTF-8.
         """
         prefetch = self._settings.prefetch_count if prefetch is None else prefetch
-        problems = []
-        for name, text in {"destination": destination, "selector": selector or ""}.items():
-            encode_text(text, f"the {name}")
-        if acknowledge not in WIRE_MODES:
-            problems.append(f"acknowledge is {acknowledge!r}; known are {', '.join(WIRE_MODES)}")
-        if prefetch < 1:
-            problems.append(f"prefetch is {prefetch}; it must be 1 or more")
-        if not CONSUMER_PRIORITY_MIN <= priority <= CONSUMER_PRIORITY_MAX:
-            problems.append(
-                f"priority is {priority}; it must be"
-                f" from {CONSUMER_PRIORITY_MIN} to {CONSUMER_PRIORITY_MAX}"
-            )
-        if problems:
-            raise ConfigError(problems)
-        self._session.check_open()
-        lines = subscribe_headers(
-            headers,
-            prefetch,
-            selector,
-            is_holdfast=self._session.is_holdfast,
+        lines = subscription_lines(
+            self._session,
+            destination,
+            acknowledge=acknowledge,
+            prefetch=prefetch,
+            selector=selector,
             exclusive=exclusive,
             priority=priority,
             browse=browse,
+            durable=durable,
+            headers=headers,
         )
+        self._session.check_open()
         kind = BrowsingSubscription if says_browser(lines, destination) else Subscription
         return kind(
             self._session, destination, acknowledge=acknowledge, prefetch=prefetch, headers=lines
         )
+
+    async def end_durable(self, name: str) -> None:
+        """
+        End a durable subscription of this client, with what it has not been given.
+
+        One of this connection is left first; where there is none of this name nothing is done.
+
+        Raises:
+            RefusedError: Another connection consumes from it.
+            ConfigError: The connection has no `client_id`.
+            LinkError: The connection ended, or the failover option `timeout` passed.
+        """
+        await end_durable(self._session, name)
 
     @property
     def address(self) -> str | None:
@@ -321,6 +347,39 @@ class Connection:
     def is_closed(self) -> bool:
         """Whether the connection has ended."""
         return self._session.failure is not None
+
+    async def ping(self, seconds: float | None = None) -> float:
+        """
+        Wait for an answer of the broker's; gives the seconds it took.
+
+        In an outage it waits until a broker is there. Cancelling stops the wait.
+
+        Raises:
+            TimeoutError: None came within so many seconds.
+            LinkError: The connection has ended.
+        """
+        async with asyncio.timeout(seconds):
+            return await ping(self._session)
+
+    def statistics(self) -> Statistics:
+        """What is in hand now: unconfirmed, buffered, taken, settled."""
+        return statistics(self._session)
+
+    async def drain(self) -> None:
+        """
+        End without leaving anything half done: take no more messages, wait until those taken are
+        settled (`Subscription.drain`) and what was sent is confirmed, and close.
+
+        Raises:
+            HoldfastError: As `close` does.
+        """
+        await self.take_no_more()
+        await self.close()
+
+    async def take_no_more(self) -> None:
+        """Drain all subscriptions."""
+        subscribers = list(self._session.subscribers.values())
+        await asyncio.gather(*(each.drain() for each in subscribers))
 
     async def wait_confirmed(self) -> None:
         """Wait until everything sent so far has its outcome. Cancelling stops the wait."""
@@ -362,6 +421,7 @@ class Connection:
         if isinstance(event, Interrupted):
             _tell(self._interrupted, event)
         elif isinstance(event, Resumed):
+            self._answers.resumed()
             _tell(self._resumed, event)
 
     def ended(self) -> None:

@@ -20,32 +20,37 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import MutableMapping
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
 
 from holdfast.client.failures import Failures
-from holdfast.client.handling import Handler, check_count, consume
 from holdfast.client.message import Message
 from holdfast.client.overflow import Overflowed
+from holdfast.client.receiving import Receiver
 from holdfast.client.refusal import anew
 from holdfast.client.requests import SubscribeRequest, fail, succeed
-from holdfast.client.sequence import is_lasting
+from holdfast.client.sequence import is_lasting, is_one
 from holdfast.client.session import ClientSession
-from holdfast.client.settlements import ACKNOWLEDGE, Promise, Settlement
+from holdfast.client.settlements import ACKNOWLEDGE, REJECT, Promise, Settlement
+from holdfast.client.subscribing import is_durable
 from holdfast.client.wire import (
     VERSION,
     WIRE_MODES,
     AcknowledgeMode,
     control,
 )
-from holdfast.errors import HoldfastError, TransactionError, UnknownDeliveryError
+from holdfast.errors import (
+    HoldfastError,
+    LocalProtocolError,
+    TransactionError,
+    UnknownDeliveryError,
+)
 from holdfast.protocols.stomp.codec import encode_frame
 from holdfast.protocols.stomp.frames import Frame
 
 
-class Subscription:
+class Subscription(Receiver):
     """
     Messages of one destination, as an asynchronous iterator.
 
@@ -80,19 +85,23 @@ class Subscription:
         self._buffer: deque[Message | Overflowed] = deque()
         self._again: dict[str, Message | Overflowed] = {}
         """What in the buffer may have been delivered before, to another subscription of ours."""
-
         self._held: dict[str, Message] = {}
         # What the application has dropped without settling shall be delivered again; in mode
         # "client" it may have dropped what a later message's acknowledgement covers.
         self._survivors: MutableMapping[str, Message] = (
             {} if acknowledge == "client" else WeakValueDictionary()
         )
-        self._is_lasting = is_lasting(destination)
+        # Of a topic what is settled is over, but of a durable subscription.
+        self._is_of_one = is_one(destination)
+        self._is_lasting = is_lasting(destination) or is_durable(headers)
         self._taken_count = 0
         self._taken_back_generation = 0
         self._last: list[Message] = []
         self._arrival: asyncio.Future[None] | None = None
         self._opened: asyncio.Future[None] = session.loop.create_future()
+        self._drained: asyncio.Future[None] | None = None
+        """Set when what was taken is settled; None: messages are still taken."""
+
         self._is_ended = False
         self._error: HoldfastError | None = None
 
@@ -125,6 +134,37 @@ class Subscription:
             return
         self._leave()
         await self._session.farewell("UNSUBSCRIBE", id=self.id)
+
+    async def drain(self) -> None:
+        """
+        Take no more, wait until what was taken is settled, and close: acknowledgements are stored
+        when this returns.
+
+        Iterating, `consume` and `answer` end meanwhile as if the subscription were closed. Of a
+        queue, what was delivered and not taken goes to others; of a topic it is still given. It
+        waits for whoever has a message, however long that takes; cancelling stops the wait, and
+        takes no more nevertheless.
+        """
+        if self._is_ended:
+            return
+        if self._drained is None:
+            self._drained = self._session.loop.create_future()
+            if self._is_lasting:
+                self._drop_buffer()
+            self._wake()
+            self._look_whether_drained()
+        await asyncio.shield(self._drained)
+        await self.close()
+
+    def _look_whether_drained(self) -> None:
+        drained = self._drained
+        is_over = self._is_ended or not (self._buffer or self.held_count)
+        if drained is not None and is_over and not drained.done():
+            drained.set_result(None)
+
+    def _wake(self) -> None:
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
 
     def abandon(self) -> None:
         """Unsubscribe without waiting; nothing happens if it was never opened, or has ended."""
@@ -169,61 +209,11 @@ class Subscription:
         while not self._buffer:
             if self._error is not None:
                 raise anew(self._error)
-            if self._is_ended:
+            if self._is_ended or self._drained is not None:
+                self._look_whether_drained()
                 raise StopAsyncIteration
             await self._wait_arrival()
         return self._take()
-
-    async def receive(self, seconds: float | None = None) -> Message | None:
-        """
-        The next message, or None if none comes in time or the subscription is closed.
-
-        Args:
-            seconds: How long to wait; None waits for ever, 0 takes only what is here already.
-
-        Raises as iterating does. Cancelling takes none.
-        """
-        try:
-            if self._buffer:
-                return await self.__anext__()
-            async with asyncio.timeout(seconds):
-                return await self.__anext__()
-        except (TimeoutError, StopAsyncIteration):
-            return None
-
-    async def fetch(self, count: int, seconds: float | None = None) -> list[Message]:
-        """
-        Up to `count` messages: waits for the first as `receive` does, and takes what else is here.
-
-        None at all if none comes in time or the subscription is closed; more than one as far as
-        `received_bytes_max` holds. In mode "auto" they are acknowledged when more are asked for.
-        Cancelling takes none. Raises as iterating does; ConfigError for a count below 1.
-        """
-        check_count(count)
-        first = await self.receive(seconds)
-        messages = [] if first is None else [first]
-        room = self._session.settings.received_bytes_max
-        with suppress(OSError):  # Of a file that cannot be read: who asks for it next is told.
-            while self._buffer and 0 < len(messages) < count and room > messages[-1].size_bytes:
-                room -= messages[-1].size_bytes
-                messages.append(self._take())
-        self._last = messages[:]
-        return messages
-
-    async def consume(self, handler: Handler, *, concurrency: int = 1) -> None:
-        """
-        Await `handler(message)` for each message, so many at once, until the subscription ends.
-
-        Each is settled as by `Message.process`; a handler's error is logged, and the others go on.
-        With a concurrency of 1 they are handled in their order; at most `prefetch` at once.
-        Cancelling cancels the handlers and waits for them; what they had not settled is delivered
-        again once the subscription is left.
-
-        Raises:
-            ConfigError: The concurrency is below 1, or the mode is not "client-individual".
-            LinkError, RefusedError: As iterating does; the handlers have ended by then.
-        """
-        await consume(self, handler, concurrency)
 
     @property
     def buffered_count(self) -> int:
@@ -272,6 +262,12 @@ class Subscription:
         if message.transaction is not None:
             raise TransactionError(f"message {message.id} belongs to an unfinished transaction")
         session = self._session
+        if verb not in {ACKNOWLEDGE, REJECT} and not session.is_holdfast:
+            raise LocalProtocolError(
+                f"message {message.id} cannot be given back: the broker is no Holdfast, and would"
+                " not let it come again",
+                code="no-holdfast",
+            )
         if message.verb and message.verb != verb:
             raise UnknownDeliveryError(f"message {message.id} was settled otherwise before")
         if self.is_taken_back(message):
@@ -318,8 +314,13 @@ class Subscription:
     def _settle_alone(self, message: Message, verb: bytes) -> Settlement:
         """Settle a message here; gives what has to be said of it."""
         self.forget(message, verb)
-        is_lasting = self._is_lasting and message.persistent and self._session.is_holdfast
+        is_lasting = self._lasts(message) and self._session.is_holdfast
         return Settlement(message.id, verb, self.id, message.number, is_lasting=is_lasting)
+
+    def _lasts(self, message: Message) -> bool:
+        """Whether a message is settled for good: of several destinations each says so itself."""
+        lasts = self._is_lasting if self._is_of_one else is_lasting(message.destination)
+        return lasts and message.persistent
 
     def _split(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
         """What the broker counts with a message after it, and what it does not."""
@@ -377,6 +378,8 @@ class Subscription:
             self._survivors.pop(message.id, None)
         if verb == ACKNOWLEDGE and not self.is_present(message):
             self._session.drop_copies(message.id)
+        if self._drained is not None:
+            self._look_whether_drained()
 
     @property
     def failures(self) -> Failures:
@@ -407,7 +410,7 @@ class Subscription:
         """A MESSAGE came: into the buffer, unless the application has or had it already."""
         headers = frame.headers
         is_again = headers.get("redelivered") == "true"
-        if is_again and self._is_known(headers):
+        if (is_again and self._is_known(headers)) or self._drained is not None:
             return
         session = self._session
         kept = session.overflow.put(frame) if session.is_overflowing else None
@@ -420,9 +423,7 @@ class Subscription:
         self._buffer.append(came)
         if is_again:
             self._again[headers["message-id"]] = came
-        arrival = self._arrival
-        if arrival is not None and not arrival.done():
-            arrival.set_result(None)
+        self._wake()
 
     def drop_copy(self, id: str) -> None:
         """A message is settled that was delivered to another subscription before."""
@@ -460,7 +461,7 @@ class Subscription:
             self._take_back()
         for id, message in self._held.items():
             # Anything else comes again as another message, if it comes again.
-            if self.mode != "client" or (self._is_lasting and message.persistent):
+            if self.mode != "client" or self._lasts(message):
                 self._survivors[id] = message
         self._held = {}
 
@@ -492,5 +493,5 @@ class Subscription:
         self._drop_buffer()
         if error is not None:
             fail(self._opened, error)
-        if self._arrival is not None and not self._arrival.done():
-            self._arrival.set_result(None)
+        self._wake()
+        self._look_whether_drained()

@@ -16,6 +16,17 @@ from holdfast.protocols.stomp.frames import Frame
 class Subscriber(Protocol):
     """A subscription as the session sees it."""
 
+    @property
+    def buffered_count(self) -> int:
+        """Messages that can be taken without waiting."""
+
+    @property
+    def held_count(self) -> int:
+        """Messages taken and not settled."""
+
+    async def drain(self) -> None:
+        """Take no more, and end when what was taken is settled."""
+
     def delivered(self, frame: Frame) -> None:
         """A MESSAGE for this subscription."""
 

@@ -2,7 +2,8 @@
 Handlers: messages handed to a function, each in a task of its own, so many at once.
 
 Invariants:
-    A handler that fails is logged, its message is rejected, and the next ones come nevertheless.
+    A handler that fails is logged, its message is rejected or given back, and the next ones come
+    nevertheless.
     A handler that ends has its message settled, or left to a transaction that will settle it,
     unless its own task was cancelled.
     When consuming has ended none of its handlers runs any more.
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from holdfast.client.message import Message
+from holdfast.client.processing import check_delay
 from holdfast.errors import ConfigError, HoldfastError, UnfinishedHandlingError
 
 logger = logging.getLogger("holdfast.client")
@@ -64,19 +67,26 @@ def check_count(count: int) -> None:
         raise ConfigError([f"count is {count}; it must be 1 or more"])
 
 
-async def consume(source: Source, handler: Handler, concurrency: int) -> None:
+async def consume(
+    source: Source, handler: Handler, concurrency: int, give_back_after: float | None = None
+) -> None:
     """Hand messages to `handler` until the source ends; see `Subscription.consume`."""
     check_consuming(source.mode, concurrency)
+    check_delay(give_back_after)
     # Leaving the group waits for the handlers, however often that wait is cancelled. An error that
     # left it would cancel them, so it is told when they have ended.
     async with asyncio.TaskGroup() as handlers:
-        failure = await _hand_over(source, handler, handlers, concurrency)
+        handle = partial(_handle, handler=handler, give_back_after=give_back_after)
+        failure = await _hand_over(source, handle, handlers, concurrency)
     if failure is not None:
         raise failure
 
 
 async def _hand_over(
-    source: Source, handler: Handler, handlers: asyncio.TaskGroup, concurrency: int
+    source: Source,
+    handle: Callable[[Message], Coroutine[None, None, None]],
+    handlers: asyncio.TaskGroup,
+    concurrency: int,
 ) -> HoldfastError | None:
     """Give each message a task; ends with the source, and gives by which error if by any."""
     room = asyncio.Semaphore(concurrency)
@@ -84,7 +94,7 @@ async def _hand_over(
         while True:
             await room.acquire()
             message = await source.__anext__()
-            task = handlers.create_task(_handle(message, handler))
+            task = handlers.create_task(handle(message))
             task.add_done_callback(lambda _: room.release())
     except StopAsyncIteration:
         return None
@@ -92,9 +102,9 @@ async def _hand_over(
         return error
 
 
-async def _handle(message: Message, handler: Handler) -> None:
+async def _handle(message: Message, *, handler: Handler, give_back_after: float | None) -> None:
     try:
-        async with message.process():
+        async with message.process(give_back_after=give_back_after):
             await _run(handler, message)
     except Exception:
         logger.exception("%s: its handler failed, or what it did could not be told", message)

@@ -7,12 +7,14 @@ It is told of by the subscription that brought it, which knows by what the broke
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, Self
+from typing import Protocol, Self, Unpack
 
 from holdfast.client.failures import Failures
 from holdfast.client.processing import Processing
 from holdfast.client.properties import MessageProperties
-from holdfast.client.settlements import ACKNOWLEDGE, REJECT
+from holdfast.client.sent_properties import Properties
+from holdfast.client.settlements import ACKNOWLEDGE, REJECT, come_again
+from holdfast.client.wire import Body, Headers
 from holdfast.protocols.stomp.frames import Frame
 
 
@@ -22,6 +24,17 @@ class Deliverer(Protocol):
     @property
     def failures(self) -> Failures:
         """What was not done and nobody has been told of yet."""
+
+    async def reply(
+        self,
+        message: Message,
+        body: Body,
+        headers: Headers | None,
+        *,
+        persistent: bool | None,
+        properties: Properties,
+    ) -> None:
+        """Answer a message."""
 
     def settle(
         self, message: Message, verb: bytes, *, confirm: bool = False
@@ -88,16 +101,19 @@ class Message(MessageProperties):
         """Whether a transaction that is not finished will settle it."""
         return self.transaction is not None
 
-    def process(self, *, confirm: bool = False) -> Processing[Self]:
+    def process(
+        self, *, confirm: bool = False, give_back_after: float | None = None
+    ) -> Processing[Self]:
         """
         A block that settles the message at its end: `async with message.process(): ...`.
 
         Acknowledged if the block ends well, rejected (to the dead-letter queue) if it raises, whose
-        error then goes on. Nothing happens if the block has settled it, or a transaction will; nor
+        error then goes on; with `give_back_after` one that failed comes again after so many
+        seconds, instead. Nothing happens if the block has settled it, or a transaction will; nor
         if the task is cancelled: it comes again when the subscription or the connection ends. With
         `confirm` the end of the block waits as `acknowledge` does, and raises as it does.
         """
-        return Processing(self, confirm=confirm)
+        return Processing(self, confirm=confirm, give_back_after=give_back_after)
 
     async def acknowledge(self, *, confirm: bool = False) -> None:
         """
@@ -130,6 +146,49 @@ class Message(MessageProperties):
         outcome = self.subscription.settle(self, REJECT, confirm=confirm)
         if outcome is not None:
             await outcome
+
+    async def give_back(self, *, after: float = 0.0, confirm: bool = False) -> None:
+        """
+        Let it come again, to whoever is there, after so many seconds; at most a week.
+
+        However often it has come before: `delivery_count` tells. Its place is the old one, before
+        what was sent later. Waiting and cancelling as with `acknowledge`; of a link that is lost
+        before it is confirmed, it comes again at once.
+
+        Raises:
+            LocalProtocolError: It was only looked at, there is no such time, or the broker is no
+                Holdfast: another one would not do it.
+        """
+        outcome = self.subscription.settle(self, come_again(after), confirm=confirm)
+        if outcome is not None:
+            await outcome
+
+    async def reply(
+        self,
+        body: Body,
+        *,
+        headers: Headers | None = None,
+        persistent: bool | None = None,
+        **properties: Unpack[Properties],
+    ) -> None:
+        """
+        Answer it: to its `reply_to`, with its `correlation_id` (or its id, if it has none).
+
+        Returns when the broker has the answer. It settles nothing: acknowledge what is done.
+
+        Args:
+            headers: More headers of the answer.
+            persistent: None: if it goes to a queue that keeps it.
+            properties: As `Connection.send` has them.
+
+        Raises:
+            DestinationError: Whoever asked has gone, and its temporary queue with it.
+            LocalProtocolError: It awaits no answer, or the answer can never be sent.
+            RefusedError, LinkError: As `Connection.send` does.
+        """
+        await self.subscription.reply(
+            self, body, headers, persistent=persistent, properties=properties
+        )
 
     def __repr__(self) -> str:
         return f"<Message {self.id} from {self.destination}, {len(self.body):,} bytes>"

@@ -1,9 +1,10 @@
 """
 The block in which a message is processed: done if the block went well, rejected if it failed.
 
-A failure never keeps a message from everybody: it goes to the dead-letter queue, and the block's
-error goes on. Only what nobody has judged (the task was cancelled, the program is ending) stays as
-it is: the broker delivers it again when the subscription or the connection ends.
+A failure never keeps a message from everybody: it goes to the dead-letter queue, or comes again
+after a while if the block was told so, and the block's error goes on. Only what nobody has judged
+(the task was cancelled, the program is ending) stays as it is: the broker delivers it again when
+the subscription or the connection ends.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
-from holdfast.client.settlements import ACKNOWLEDGE, REJECT
+from holdfast.client.settlements import ACKNOWLEDGE, REJECT, come_again
 from holdfast.errors import HoldfastError
 
 
@@ -36,6 +37,9 @@ class SettleableAsync(Settleable, Protocol):
     async def reject(self, *, confirm: bool = False) -> None:
         """It cannot be processed."""
 
+    async def give_back(self, *, after: float = 0.0, confirm: bool = False) -> None:
+        """It comes again."""
+
 
 class SettleableBlocking(Settleable, Protocol):
     """The same, settled by plain functions."""
@@ -46,9 +50,23 @@ class SettleableBlocking(Settleable, Protocol):
     def reject(self, *, confirm: bool = False) -> None:
         """It cannot be processed."""
 
+    def give_back(self, *, after: float = 0.0, confirm: bool = False) -> None:
+        """It comes again."""
+
 
 MessageT = TypeVar("MessageT", bound=SettleableAsync)
 BlockingMessageT = TypeVar("BlockingMessageT", bound=SettleableBlocking)
+
+
+def check_delay(seconds: float | None) -> None:
+    """
+    Whether a message can come again after so long; None: it does not.
+
+    Raises:
+        LocalProtocolError: It cannot.
+    """
+    if seconds is not None:
+        come_again(seconds)
 
 
 def verdict(message: Settleable, error: BaseException | None) -> bytes | None:
@@ -64,9 +82,13 @@ def verdict(message: Settleable, error: BaseException | None) -> bytes | None:
 class Processing(Generic[MessageT]):
     """The block of `Message.process`."""
 
-    def __init__(self, message: MessageT, *, confirm: bool) -> None:
+    def __init__(
+        self, message: MessageT, *, confirm: bool, give_back_after: float | None = None
+    ) -> None:
+        check_delay(give_back_after)
         self._message = message
         self._confirm = confirm
+        self._give_back_after = give_back_after
 
     async def __aenter__(self) -> MessageT:
         """The message itself."""
@@ -86,17 +108,24 @@ class Processing(Generic[MessageT]):
             await self._message.acknowledge(confirm=self._confirm)
             return
         try:
-            await self._message.reject(confirm=self._confirm)
+            if self._give_back_after is None:
+                await self._message.reject(confirm=self._confirm)
+            else:
+                await self._message.give_back(after=self._give_back_after, confirm=self._confirm)
         except HoldfastError as failure:
-            error.add_note(f"nor could {self._message} be rejected: {failure}")
+            error.add_note(f"nor could {self._message} be rejected or given back: {failure}")
 
 
 class BlockingProcessing(Generic[BlockingMessageT]):
     """The block of `BlockingMessage.process`."""
 
-    def __init__(self, message: BlockingMessageT, *, confirm: bool) -> None:
+    def __init__(
+        self, message: BlockingMessageT, *, confirm: bool, give_back_after: float | None = None
+    ) -> None:
+        check_delay(give_back_after)
         self._message = message
         self._confirm = confirm
+        self._give_back_after = give_back_after
 
     def __enter__(self) -> BlockingMessageT:
         """The message itself."""
@@ -116,6 +145,9 @@ class BlockingProcessing(Generic[BlockingMessageT]):
             self._message.acknowledge(confirm=self._confirm)
             return
         try:
-            self._message.reject(confirm=self._confirm)
+            if self._give_back_after is None:
+                self._message.reject(confirm=self._confirm)
+            else:
+                self._message.give_back(after=self._give_back_after, confirm=self._confirm)
         except HoldfastError as failure:
-            error.add_note(f"nor could {self._message} be rejected: {failure}")
+            error.add_note(f"nor could {self._message} be rejected or given back: {failure}")

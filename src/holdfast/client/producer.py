@@ -18,13 +18,14 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, Unpack
 
 from holdfast.client.failures import Failure
 from holdfast.client.outstanding import Operation, doubtful
 from holdfast.client.refusal import anew
-from holdfast.client.requests import fail, succeed
-from holdfast.client.sequence import ProducerSequence, is_counted
+from holdfast.client.requests import fail
+from holdfast.client.sent_properties import Properties, headers_with
+from holdfast.client.sequence import UNNUMBERED, ProducerSequence, Sent, is_counted
 from holdfast.client.session import ClientSession
 from holdfast.client.waiters import Waiters
 from holdfast.client.wire import (
@@ -40,8 +41,9 @@ from holdfast.client.wire import (
     text_of,
 )
 from holdfast.errors import HoldfastError, RefusedError
+from holdfast.model.schedule_headers import says_when
 
-Confirmation: TypeAlias = "asyncio.Future[None]"
+Confirmation: TypeAlias = "asyncio.Future[Sent]"
 """Done when the broker has stored the message, or failed with why it has not."""
 
 _NONE: dict[str, str] = {}
@@ -91,19 +93,27 @@ class Producer:
         return self._sequence.id
 
     async def send(
-        self, body: Body, *, headers: Headers | None = None, persistent: bool = True
+        self,
+        body: Body,
+        *,
+        headers: Headers | None = None,
+        persistent: bool = True,
+        **properties: Unpack[Properties],
     ) -> Confirmation:
         """
         Send a message as soon as fewer than `window` are unconfirmed; wait for that, no longer.
 
         Cancelling while it waits sends nothing. The future returned is done when the broker has
-        stored the message; cancelling it changes nothing but that nobody waits.
+        stored the message, and gives which it is (`Sent`); cancelling it changes nothing but that
+        nobody waits.
 
         Raises:
             HoldfastError: An earlier message of this producer was refused or given up, told once;
                 the next call goes on.
             LocalProtocolError: The message can never be sent.
         """
+        if properties:
+            headers = headers_with(headers, properties)
         return await self.send_encoded(*encode_body(body), headers, persistent=persistent)
 
     async def send_encoded(
@@ -117,7 +127,9 @@ class Producer:
             or session.outstanding.bytes >= session.settings.unconfirmed_bytes_max
         ):
             await self._wait_place()
-        is_numbered = persistent and self._is_counted and session.is_holdfast
+        is_numbered = session.is_holdfast and (
+            (persistent and self._is_counted) or _is_scheduled(session, headers)
+        )
         prefix = self._prefix(headers, persistent, is_numbered)
         session.check_open()
         if self._ended_by is not None:
@@ -300,7 +312,10 @@ class ProducedMessage(Operation):
     def received(self, receipt: str) -> None:
         confirmation = self.confirmation
         if not confirmation.done():
-            confirmation.set_result(None)
+            number = self.number
+            confirmation.set_result(
+                Sent(self.producer.producer_id, number) if number else UNNUMBERED
+            )
         self.producer.message_confirmed(self.number)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
@@ -343,12 +358,15 @@ class SingleMessage(Operation):
         self.sequence = sequence
         self.frame = frame
         self.is_repeated = False
-        self.outcome: asyncio.Future[None] = session.loop.create_future()
+        self.outcome: asyncio.Future[Sent] = session.loop.create_future()
 
     def received(self, receipt: str) -> None:
-        if self.sequence is not None:
-            self.session.loans.give_back(self.sequence)
-        succeed(self.outcome)
+        sequence = self.sequence
+        if not self.outcome.done():
+            sent = UNNUMBERED if sequence is None else Sent(sequence.id, sequence.last)
+            self.outcome.set_result(sent)
+        if sequence is not None:
+            self.session.loans.give_back(sequence)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
         if self.links > 1:
@@ -402,14 +420,15 @@ async def send_single(
     headers: Headers | None,
     *,
     persistent: bool,
-) -> None:
+) -> Sent:
     """Send one message and wait for its receipt; see `Connection.send`."""
     encode_text(destination, "the destination")
     encoded, text_line = encode_body(body)
     lines = encode_lines(headers)
     await session.wait_room()
     sequence = None
-    if persistent and session.is_holdfast and is_counted(destination):
+    is_kept = (persistent and is_counted(destination)) or _is_scheduled(session, headers)
+    if is_kept and session.is_holdfast:
         sequence = await session.loans.take()
     # Nothing is awaited from here to the request, so a cancelled caller has borrowed nothing.
     receipt = session.next_receipt()
@@ -421,4 +440,9 @@ async def send_single(
         frame = produced_send(prefix, sequence.next(), receipt, text_line, encoded)
     operation = SingleMessage(session, sequence, destination, frame)
     session.request(operation, receipt, frame)
-    await operation.outcome
+    return await operation.outcome
+
+
+def _is_scheduled(session: ClientSession, headers: Headers | None) -> bool:
+    """Whether the broker stores a message until it is due, and so counts it."""
+    return headers is not None and not session.settings.carries_headers and says_when(headers)

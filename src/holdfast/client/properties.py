@@ -59,6 +59,12 @@ class MessageProperties:
         return self.headers.get("redelivered") == "true"
 
     @property
+    def delivery_count(self: Content) -> int:
+        """Which delivery of it this is, as far as the broker knows: 1 for the first."""
+        least = 2 if self.headers.get("redelivered") == "true" else 1
+        return max(least, _whole(self.headers.get("JMSXDeliveryCount")) or 1)
+
+    @property
     def persistent(self: Content) -> bool:
         """Whether it was stored."""
         return self.headers.get("persistent") == "true"
@@ -110,6 +116,11 @@ class MessageProperties:
     def sent_at(self: Content) -> datetime | None:
         """When it was sent, in UTC, as the producer or the broker has told (JMSTimestamp)."""
         return _moment(self.headers.get("timestamp"))
+
+    @property
+    def job_id(self: Content) -> str | None:
+        """Which scheduled message has sent it (scheduledJobId); None: it was not scheduled."""
+        return self.headers.get("scheduledJobId")
 
     @property
     def expires_at(self: Content) -> datetime | None:

@@ -9,21 +9,26 @@ its own object: raised again and again, one would keep the frames of all who eve
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from holdfast.errors import (
     DestinationError,
     NotServedError,
     ProducerFinishedError,
     ProducerForgottenError,
+    QueueFullError,
     RefusedError,
     SelectorError,
     SequenceGapError,
+    SlowConsumerError,
     StoreFullError,
     TransactionError,
     UnknownDeliveryError,
 )
 from holdfast.protocols.stomp.frames import Frame
+
+SLOW_CONSUMER: Final = SlowConsumerError.code
+"""A subscription is ended, which the frame names."""
 
 ErrorType = TypeVar("ErrorType", bound=BaseException)
 
@@ -31,7 +36,8 @@ _KINDS: dict[str, type[RefusedError]] = {
     kind.code: kind
     for kind in (
         *(DestinationError, NotServedError, ProducerFinishedError),
-        *(StoreFullError, TransactionError, UnknownDeliveryError),
+        *(QueueFullError, SlowConsumerError, StoreFullError),
+        *(TransactionError, UnknownDeliveryError),
     )
 }
 _GAPS: dict[str, type[SequenceGapError]] = {

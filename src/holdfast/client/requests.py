@@ -8,7 +8,7 @@ Sends and commits, which have numbers, live beside the producer and the transact
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.client.outstanding import Operation
 from holdfast.client.settlements import Promise, Settlement, Settlements
@@ -22,7 +22,7 @@ def succeed(outcome: asyncio.Future[None]) -> None:
         outcome.set_result(None)
 
 
-def fail(outcome: asyncio.Future[None], error: HoldfastError) -> None:
+def fail(outcome: asyncio.Future[Any], error: HoldfastError) -> None:
     """Fail a future; nobody need ask, and asyncio shall not complain if nobody does."""
     if not outcome.done():
         outcome.set_exception(error)
@@ -157,18 +157,15 @@ class SettlementRequest(Operation):
         return nothing_done(f"nothing-{receipt}", receipt)
 
 
-class ForgetRequest(Operation):
-    """A COMMIT of nothing that says whose producers are done with; said again, it does no harm."""
+class Question(Operation):
+    """What does no harm if said again: it is asked over each new link until it is answered."""
 
-    __slots__ = ("before", "name", "outcome")
+    __slots__ = ("outcome",)
 
-    is_limited_by_timeout = True
-
-    def __init__(self, outcome: asyncio.Future[None], name: str, before: int) -> None:
+    def __init__(self, outcome: asyncio.Future[None]) -> None:
         super().__init__()
         self.outcome = outcome
-        self.name = name
-        self.before = before
+        """Done when the answer has come."""
 
     def received(self, receipt: str) -> None:
         succeed(self.outcome)
@@ -184,5 +181,21 @@ class ForgetRequest(Operation):
 
     def frame(self, receipt: str) -> bytes:
         """What is sent for it, each time."""
+        raise NotImplementedError
+
+
+class ForgetRequest(Question):
+    """A COMMIT of nothing that says whose producers are done with."""
+
+    __slots__ = ("before", "name")
+
+    is_limited_by_timeout = True
+
+    def __init__(self, outcome: asyncio.Future[None], name: str, before: int) -> None:
+        super().__init__(outcome)
+        self.name = name
+        self.before = before
+
+    def frame(self, receipt: str) -> bytes:
         said = {"holdfast_forget": self.name, "holdfast_forget_before": str(self.before)}
         return nothing_done(f"finished-{receipt}", receipt, **said)

@@ -13,16 +13,41 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from holdfast.client.wire import producer_line
 from holdfast.errors import DestinationError, ProducerForgottenError, SequenceGapError
-from holdfast.model.destination import Destination, Kind, parse_destinations
+from holdfast.model.destination import Destination, Kind, has_wildcards, parse_destinations
 from holdfast.model.virtual_topics import is_virtual
+
+
+class Sent(NamedTuple):
+    """
+    Which message was sent, by what its producer called it.
+
+    The broker stores no other under these two. Archive and events have columns of
+    these names, so it is found wherever it went; consumers see another id, which its queue gives.
+    """
+
+    producer_id: str | None
+    """None: it has no number, as it is for a topic, not persistent, or the broker no Holdfast."""
+
+    producer_sequence: int
+    """From 1; 0: none."""
+
+
+UNNUMBERED: Final = Sent(None, 0)
+"""What is said of a message without a number."""
 
 
 def is_lasting(destination: str) -> bool:
     """Whether what comes from a destination is settled for good: a queue keeps it until then."""
     return _is_any(destination, lambda each: each.kind is Kind.QUEUE)
+
+
+def is_one(destination: str) -> bool:
+    """Whether a subscription to it gets messages of one destination only."""
+    return "," not in destination and not has_wildcards(destination.partition("?")[0].strip())
 
 
 def is_counted(destination: str) -> bool:

@@ -30,7 +30,7 @@ from holdfast.client.failures import Failures
 from holdfast.client.link import Link
 from holdfast.client.outstanding import Operation, Outstanding
 from holdfast.client.overflow import Overflow
-from holdfast.client.refusal import anew, refusal
+from holdfast.client.refusal import SLOW_CONSUMER, anew, refusal
 from holdfast.client.request_timeouts import RequestTimeouts
 from holdfast.client.requests import Farewell, Goodbye, SettlementRequest
 from holdfast.client.sequence_loans import SequenceLoans
@@ -222,6 +222,10 @@ class ClientSession:
         self._producers += 1
         return f"{self._identity}-{self._producers}"
 
+    def next_request_id(self) -> str:
+        """A correlation id that nobody else has."""
+        return f"{self._identity}-r{self.next_receipt()}"
+
     def next_subscription_id(self) -> str:
         """A subscription id that this session has not used."""
         self._subscriptions += 1
@@ -396,6 +400,10 @@ class ClientSession:
         if operation is not None and receipt is not None:
             operation.refused(receipt, error)
             return
+        subscriber = self.subscribers.get(frame.headers.get("subscription", ""))
+        if subscriber is not None and error.code == SLOW_CONSUMER:
+            subscriber.ended(error)
+            return
         named = frame.headers.get("id")
         is_settlement = (
             receipt is None
@@ -403,8 +411,7 @@ class ClientSession:
             and self.settlements.refused(named, error)
         )
         if error.code == UnknownDeliveryError.code or (is_settlement and named is not None):
-            # Whoever waits for it, or `close`, is told.
-            logger.debug("an acknowledgement was refused: %s", error)
+            logger.debug("an acknowledgement was refused: %s", error)  # Who waits for it is told.
         else:
             # It may be the broker's last word before it hangs up.
             self._complaint = error

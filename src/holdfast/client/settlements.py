@@ -33,13 +33,36 @@ from collections import OrderedDict
 from holdfast.client.failures import Failures
 from holdfast.client.refusal import anew
 from holdfast.client.wire import settlement
-from holdfast.errors import HoldfastError, LinkLostError, RefusedError
+from holdfast.errors import HoldfastError, LinkLostError, LocalProtocolError, RefusedError
+from holdfast.model.redelivery import DELAY_MS_MAX
 
 ACKNOWLEDGE = b"ACK"
 REJECT = b"NACK"
+_COME_AGAIN = b"NACK\nrequeue:true"
+"""A verb is the first line of its frame; this one has a second."""
 
 KEPT_COUNT_MAX = 10_000
 """Most rejections lost with a link and refused acknowledgements; older ones are only counted."""
+
+
+def come_again(seconds: float) -> bytes:
+    """
+    The verb of what is given back, to come again after so many seconds.
+
+    Raises:
+        LocalProtocolError: There is no such time, or it is too long.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        problem = f"it is {seconds!r}"
+    elif 0 <= seconds <= DELAY_MS_MAX / 1000:
+        return b"%b\ndelay:%d" % (_COME_AGAIN, round(seconds * 1000)) if seconds else _COME_AGAIN
+    else:
+        problem = f"it is {seconds}"
+    raise LocalProtocolError(
+        f"after how long a message comes again: {problem}; it must be from 0 to"
+        f" {DELAY_MS_MAX // 1000:,} seconds",
+        code="bad-delay",
+    )
 
 
 class Promise:
@@ -184,7 +207,12 @@ class Settlements:
 
     def find(self, message_id: str) -> Settlement | None:
         """What to say of a message that is delivered again; None: the application shall see it."""
-        found = self._said.get(message_id) or self._late.get(message_id)
+        said = self._said.get(message_id)
+        if said is not None and said.verb != ACKNOWLEDGE:
+            # It was rejected or given back on this link, and comes again: so that is done.
+            del self._said[message_id]
+            return None
+        found = said or self._late.get(message_id)
         if found is None:
             found = self._kept.get(message_id)
             if found is not None and found.is_told and isinstance(found.error, RefusedError):

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from holdfast.client.message import Message
 from holdfast.client.outstanding import Operation, doubtful
 from holdfast.client.refusal import anew
 from holdfast.client.requests import Farewell, fail, succeed
+from holdfast.client.sent_properties import Properties, headers_with
 from holdfast.client.sequence import ProducerSequence
 from holdfast.client.session import ClientSession
 from holdfast.client.settlements import ACKNOWLEDGE
@@ -71,6 +72,7 @@ class Transaction:
         *,
         headers: Headers | None = None,
         persistent: bool = True,
+        **properties: Unpack[Properties],
     ) -> None:
         """
         Add a message, which exists once the transaction is committed. Does not wait.
@@ -81,7 +83,8 @@ class Transaction:
         """
         self._check_open()
         encoded, text_line = encode_body(body)
-        prefix = send_prefix(destination, encode_lines(headers), persistent=persistent)
+        lines = encode_lines(headers_with(headers, properties))
+        prefix = send_prefix(destination, lines, persistent=persistent)
         self._bytes += len(encoded) + len(prefix)
         limit = self._session.settings.transaction_bytes_max
         if self._bytes > limit:

@@ -19,10 +19,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from holdfast.broker.forwarding_checks import faults_of
 from holdfast.config.lines import KeyPath
 from holdfast.config.reading import SHOWN_MAX, shown_key
 from holdfast.errors import PolicyError
-from holdfast.model.policies import NO_POLICIES, REVISION_MAX, FilePolicies, Value, read_values
+from holdfast.model.policies import NO_POLICIES, REVISION_MAX, FilePolicies, read_values
+from holdfast.model.policy_option import Value
 from holdfast.model.wildcards import parse_pattern
 
 TABLE: Final = "policies"
@@ -61,6 +63,7 @@ class _Reading:
         for key, said in table.items():
             if key != REVISION:
                 self._read_pattern(key, said, values, written, moot)
+        self._check_forwarding(values, written)
         revision = self._read_revision(table.get(REVISION))
         places = {
             (pattern, name): self._place((TABLE, written[pattern], name))
@@ -68,6 +71,12 @@ class _Reading:
             for name in of_pattern
         }
         return FilePolicies(revision, values, tuple(moot), places)
+
+    def _check_forwarding(
+        self, values: Mapping[str, dict[str, Value]], written: Mapping[str, str]
+    ) -> None:
+        for pattern, key, why in faults_of(values):
+            self._report((TABLE, written[pattern], key), why)
 
     def _read_revision(self, value: object) -> int:
         if value is None:

@@ -82,7 +82,9 @@ class Journal:
         """Where the log ends; the writer says here how far it is durable."""
         self._reader = LogReader(self.tail, self._damage, disk, settings)
         self._repair = LogRepair(self.tail, self._reader, self._damage)
-        self._space = SpaceWatch(settings, lambda: disk.free_bytes(directory))
+        self.space_watch = SpaceWatch(
+            settings, lambda: disk.free_bytes(directory), lambda: self.table.content_bytes
+        )
 
     @classmethod
     def open(
@@ -486,7 +488,7 @@ class Journal:
     def space_state(self, now: float) -> SpaceState:
         """Tell whether there is room to publish; `now` in seconds of the monotonic clock."""
         is_out = self.is_out_of_room or self.housekeeper.is_out_of_space
-        return self._space.state(now, is_out_of_space=is_out)
+        return self.space_watch.state(now, is_out_of_space=is_out)
 
     def _tell_damage(self, index: int) -> None:
         self.on_damage(index)  # whoever is to be told by now

@@ -21,6 +21,9 @@ MiB: Final = 1024 * KiB
 SEGMENT_BYTES_MIN: Final = 8 * KiB
 """The header block of 4 KiB and as much again."""
 
+LOG_SEGMENTS_MIN: Final = 8
+"""A log that may have less has no room for what lives while its oldest segment is cleaned."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSettings:
@@ -55,6 +58,10 @@ class JournalSettings:
     """Publishing is refused while less is free on the disk; 0 means the larger of three segments
     and 256 MiB."""
 
+    log_bytes_max: Annotated[int, Allowed(0)] = 0
+    """Publishing is refused while the log has more, and cleaning goes for all that is dead; 0: as
+    much as the disk has room for. At least eight segments."""
+
     space_check_seconds: float = 0.5
     """How often the free space is looked up at most."""
 
@@ -86,6 +93,12 @@ class JournalSettings:
         ]
         if self.segment_bytes % (4 * KiB):
             problems.append(f"segment_bytes: {self.segment_bytes:,} is not a multiple of 4,096")
+        least = LOG_SEGMENTS_MIN * self.segment_bytes
+        if 0 < self.log_bytes_max < least:
+            problems.append(
+                f"log_bytes_max: {self.log_bytes_max:,} is below {LOG_SEGMENTS_MIN} segments;"
+                f" allowed: 0, or {least:,} and more"
+            )
         if problems:
             raise ConfigError(problems)
 

@@ -8,7 +8,8 @@ a name, and options behind a question mark, are no part of it.
 
 A composite destination names several, with commas between: `/queue/a,/topic/b`. Within one, JMS'
 own prefixes are read as well (`queue://a`), and a part without a prefix is of the first one's
-kind, as in ActiveMQ. Pure values; nothing here knows whether a destination exists.
+kind, as in ActiveMQ. Who subscribes may write a wildcard for many: `/queue/a.*`, `/topic/a.>` (see
+`wildcards`). Pure values; nothing here knows whether a destination exists.
 """
 
 from __future__ import annotations
@@ -68,8 +69,18 @@ class Destination:
             ) from None
         return dict(pairs)
 
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it means all destinations of a kind whose names match."""
+        return has_wildcards(self.name)
+
     def __str__(self) -> str:
         return f"/{self.kind.value}/{self.name}"
+
+
+def has_wildcards(name: str) -> bool:
+    """Whether a name, instead of being one, tells which names are meant."""
+    return name.endswith(">") or "*" in name.split(".")
 
 
 def parse_destination(text: str) -> Destination:
@@ -77,15 +88,33 @@ def parse_destination(text: str) -> Destination:
     Read one destination as a client writes it.
 
     Raises:
-        DestinationError: The name is empty, too long, or of a form that is not served here:
-            several destinations (`a,b`) and wildcards.
+        DestinationError: The name is empty, too long, or means several (`a,b`, `a.>`).
     """
     written, _, options = text.partition("?")
     if "," in written:
         raise DestinationError(
-            f"destination {_shown(text)}: several at once, with commas between, may only be sent to"
+            f"destination {_shown(text)}: several at once, with commas between, may only be sent"
+            f" to or subscribed to"
         )
     return _single(written, options, text)
+
+
+def parse_sources(text: str) -> tuple[Destination, ...]:
+    """
+    Read what a client subscribes to: one destination, or several with commas between, wildcards
+    among them.
+
+    Raises:
+        DestinationError: As with `parse_destinations`; a wildcard for temporary destinations.
+    """
+    found = _several(text, may_be_wild=True)
+    for each in found:
+        if each.kind not in (Kind.QUEUE, Kind.TOPIC) and each.is_wildcard:
+            raise DestinationError(
+                f"destination {_shown(text)}: wildcards stand for queues and topics,"
+                f" not for temporary ones"
+            )
+    return found
 
 
 def parse_destinations(text: str) -> tuple[Destination, ...]:
@@ -98,6 +127,10 @@ def parse_destinations(text: str) -> tuple[Destination, ...]:
     Raises:
         DestinationError: A name is empty, too long, or a wildcard, or there are too many.
     """
+    return _several(text, may_be_wild=False)
+
+
+def _several(text: str, *, may_be_wild: bool) -> tuple[Destination, ...]:
     written, _, options = text.partition("?")
     behind = options.split(",", _PARTS_MAX)[1:]
     if any(part.strip(_SPACES).startswith((*_PREFIXES, *_JMS_PREFIXES)) for part in behind):
@@ -105,7 +138,7 @@ def parse_destinations(text: str) -> tuple[Destination, ...]:
             f"destination {_shown(text)}: options stand behind the last of several destinations"
         )
     if "," not in written:
-        return (_single(written, options, text),)
+        return (_single(written, options, text, may_be_wild=may_be_wild),)
     if written.count(",") > _PARTS_MAX:
         raise DestinationError(
             f"destination {_shown(text)}: more than {COMPOSITE_COUNT_MAX} destinations at once"
@@ -115,7 +148,8 @@ def parse_destinations(text: str) -> tuple[Destination, ...]:
         name = part.strip(_SPACES)
         if not name:
             continue
-        destination = _part(name, next(iter(found)).kind if found else Kind.QUEUE, options, text)
+        kind = next(iter(found)).kind if found else Kind.QUEUE
+        destination = _part(name, kind, options, text, may_be_wild=may_be_wild)
         found[destination] = None
         if len(found) > COMPOSITE_COUNT_MAX:
             raise DestinationError(
@@ -126,30 +160,31 @@ def parse_destinations(text: str) -> tuple[Destination, ...]:
     return tuple(found)
 
 
-def _part(name: str, kind: Kind, options: str, text: str) -> Destination:
+def _part(name: str, kind: Kind, options: str, text: str, *, may_be_wild: bool) -> Destination:
     """Read one of several, which is of this kind if it does not say."""
     for prefix, named in _JMS_PREFIXES.items():
         if name.startswith(prefix):
-            return Destination(named, _checked(name[len(prefix) :].strip(_SPACES), text), options)
+            own = name[len(prefix) :].strip(_SPACES)
+            return Destination(named, _checked(own, text, may_be_wild=may_be_wild), options)
     if name.startswith(tuple(_PREFIXES)):
-        return _single(name, options, text)
-    return Destination(kind, _checked(name, text), options)
+        return _single(name, options, text, may_be_wild=may_be_wild)
+    return Destination(kind, _checked(name, text, may_be_wild=may_be_wild), options)
 
 
-def _single(written: str, options: str, text: str) -> Destination:
+def _single(written: str, options: str, text: str, *, may_be_wild: bool = False) -> Destination:
     written = written.strip(_SPACES)
     for prefix, kind in _PREFIXES.items():
         if written.startswith(prefix):
             name = written[len(prefix) :].strip(_SPACES)
-            return Destination(kind, _checked(name, text), options)
-    return Destination(Kind.QUEUE, _checked(written, text), options)
+            return Destination(kind, _checked(name, text, may_be_wild=may_be_wild), options)
+    return Destination(Kind.QUEUE, _checked(written, text, may_be_wild=may_be_wild), options)
 
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
 
 
-def _checked(name: str, text: str) -> str:
+def _checked(name: str, text: str, *, may_be_wild: bool) -> str:
     if not name:
         raise DestinationError(
             f"destination {_shown(text)} has no name; write for example /queue/orders"
@@ -158,6 +193,8 @@ def _checked(name: str, text: str) -> str:
         raise DestinationError(
             f"destination name of {len(name.encode()):,} bytes; at most {QUEUE_NAME_BYTES_MAX:,}"
         )
-    if name.endswith(">") or "*" in name.split("."):
-        raise DestinationError(f"destination {_shown(text)}: wildcards are not served")
+    if not may_be_wild and has_wildcards(name):
+        raise DestinationError(
+            f"destination {_shown(text)}: wildcards are for who subscribes, nothing else"
+        )
     return name

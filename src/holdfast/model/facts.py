@@ -5,7 +5,7 @@ The leader takes them once, when the message is sent; whoever applies the record
 never the headers. Each is there only where it is set, and so are its bytes in the log: a message of
 which nothing is to be known has none. `store.fact_blocks` turns them into bytes and back.
 
-Today's broker sets `origin` and, of the attributes, `expires_ms` and `group_hash`. The others have
+Today's broker sets `origin`, `due_ms` of what is scheduled, and the attributes. The others have
 their place in the log, so that tools and readers of this version understand what a later one
 writes.
 """
@@ -14,7 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+PRIORITY_DEFAULT: Final = 4
+"""Of a message that says none."""
+
+PRIORITY_MAX: Final = 9
 
 
 class Attributes(NamedTuple):
@@ -26,9 +31,13 @@ class Attributes(NamedTuple):
     group_hash: int = 0
     """Of its group's name (`model.groups`); 0: it is in none."""
 
-    priority: int = 4
+    priority: int = PRIORITY_DEFAULT
+    """0 to 9; a higher one goes first, where the policy of its queue says so."""
+
     failures: int = 0
     """Returns that can be blamed on the message."""
+    repeats: int = 0
+    """How often it is sent again after the next time; of scheduled messages (`model.schedules`)."""
 
 
 class Place(NamedTuple):
@@ -103,9 +112,21 @@ class Cause(IntEnum):
     EXPIRED = 8
     """Its time was over before anybody got it."""
 
+    FIRED = 9
+    """It was scheduled, and the time came."""
 
-DEAD_LETTER_CAUSES = frozenset({Cause.REJECTED, Cause.EXHAUSTED, Cause.LOST, Cause.EXPIRED})
+    MAXLEN = 10
+    """Its queue was full, and newer ones came."""
+
+
+DEAD_LETTER_CAUSES = frozenset(
+    {Cause.REJECTED, Cause.EXHAUSTED, Cause.LOST, Cause.EXPIRED, Cause.MAXLEN}
+)
 """Those that make a message a dead letter."""
+
+
+TOPIC_MARK: Final = "topic://"
+"""How the name of a topic begins where names of queues stand as well."""
 
 
 class Origin(NamedTuple):
@@ -131,7 +152,8 @@ class MessageFacts:
     """Where it stands beside the place that its record names first."""
 
     skips: bytes = b""
-    """Of a topic's durable subscriptions, by slot, a bit each: those that do not get it."""
+    """Of the durable subscriptions of the topic that its record names first, by slot, a bit each:
+    those that do not get it."""
 
     form: Form | None = None
     hops: Hops | None = None
@@ -141,6 +163,11 @@ class MessageFacts:
     def expires_ms(self) -> int:
         """When it expires, in milliseconds since the epoch; 0: never."""
         return 0 if self.attributes is None else self.attributes.expires_ms
+
+    @property
+    def repeats(self) -> int:
+        """How often it is sent again after the next time, if it is scheduled."""
+        return 0 if self.attributes is None else self.attributes.repeats
 
     @property
     def size(self) -> int:

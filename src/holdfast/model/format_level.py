@@ -9,7 +9,9 @@ on there is no way back: a version that knows less refuses the log.
 Level 1: what the first versions wrote. Level 2: messages with facts, see `model.facts`. Level 3:
 policies, see `model.policies`. Level 4: what came back to its queue is counted. Level 5: messages
 are moved by one record, without their bytes. Level 6: messages are in groups. Level 7:
-messages expire.
+messages expire. Level 8: messages are scheduled. Level 9: messages leave queues that are full.
+Level 10: messages have priorities, and a dispatch mark may leave out what stands before. Level 11:
+topics are stored, for durable subscriptions.
 """
 
 from __future__ import annotations
@@ -39,7 +41,19 @@ GROUPS_LEVEL: Final = 6
 EXPIRY_LEVEL: Final = 7
 """From here on messages expire: the log says when, and that they have."""
 
-NEWEST_LEVEL: Final = 7
+SCHEDULES_LEVEL: Final = 8
+"""From here on messages may be scheduled: the log says when they are due, and that they fired."""
+
+LIMITS_LEVEL: Final = 9
+"""From here on the oldest message of a queue that is full may be dropped by a MOVE record."""
+
+PRIORITY_LEVEL: Final = 10
+"""From here on messages have priorities, and every node knows that of each."""
+
+DURABLE_LEVEL: Final = 11
+"""From here on topics may be stored, for durable subscriptions."""
+
+NEWEST_LEVEL: Final = 11
 
 
 def require_known(reached: int, known: int, what: str) -> None:

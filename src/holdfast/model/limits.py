@@ -25,6 +25,9 @@ QUEUE_NAME_BYTES_MAX: Final = 1024
 COMPOSITE_COUNT_MAX: Final = 64
 """To so many destinations at once a message may be sent."""
 
+WILDCARD_SHAPES_MAX: Final = 256
+"""In so many ways subscriptions may have wildcards: which of a name's parts stand for any."""
+
 VIRTUAL_CONSUMERS_MAX: Final = 1000
 """So many queues may consume one virtual topic."""
 
@@ -34,6 +37,10 @@ CLIENT_NAME_BYTES_MAX: Final = 1024
 CONSUMER_PRIORITY_MIN: Final = -128
 CONSUMER_PRIORITY_MAX: Final = 127
 """Of a consumer of a queue; without one it has 0. ActiveMQ writes it as one byte."""
+
+GROUP_SEQUENCE_MIN: Final = -(2**31)
+GROUP_SEQUENCE_MAX: Final = 2**31 - 1
+"""Of a message in its group: an int of Java, as JMS has it."""
 
 PRODUCER_ID_BYTES_MAX: Final = 255
 """The longest producer id, in UTF-8 bytes."""
@@ -52,3 +59,6 @@ HOLD_EXPIRY_SECONDS_MAX: Final = 366 * 86_400
 
 REDELIVERY_COUNT_MAX: Final = 0xFFFF
 """A redelivery count stops growing here."""
+
+REPEATS_MAX: Final = 1000
+"""So often a scheduled message is sent again, or without end; as in ActiveMQ."""

@@ -18,6 +18,12 @@ from enum import IntEnum
 from typing import Final, NamedTuple, NewType
 
 from holdfast.model.facts import Cause, MessageFacts, Place
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
 
 RecordNumber = NewType("RecordNumber", int)
 """A record's place in the store's one order, from 1."""
@@ -79,6 +85,12 @@ class MessageRecord:
         """What the broker has to know of it; None, as of most, if that is nothing."""
 
     @property
+    def is_scheduled(self) -> bool:
+        """Whether it waits for its time: it is due, and did not come back, which rests as well."""
+        facts = self.facts
+        return facts is not None and facts.due_ms is not None and not self.redelivery_count
+
+    @property
     def places(self) -> tuple[Place, ...]:
         """Every place where it was put: most have one."""
         first = Place(self.queue_number, self.sequence)
@@ -93,6 +105,16 @@ class AcknowledgeRecord:
     def __init__(self, queue_number: int, sequences: list[int]) -> None:
         self.queue_number = queue_number
         self.sequences = sequences
+
+
+class SubscriptionAcknowledgeRecord(AcknowledgeRecord):
+    """The same of one durable subscription of a topic; apart, as most are not."""
+
+    __slots__ = ("topic_number",)
+
+    def __init__(self, queue_number: int, sequences: list[int], topic_number: int) -> None:
+        super().__init__(queue_number, sequences)
+        self.topic_number = topic_number
 
 
 class DeadLetterRecord:
@@ -132,12 +154,19 @@ class ReturnCause(IntEnum):
 class ReturnedRecord:
     """Messages of one queue that were delivered and came back to it."""
 
-    __slots__ = ("cause", "due_ms", "queue_number", "sequences")
+    __slots__ = ("cause", "due_ms", "queue_number", "sequences", "topic_number")
 
     def __init__(
-        self, queue_number: int, cause: ReturnCause, sequences: list[int], due_ms: int = 0
+        self,
+        queue_number: int,
+        cause: ReturnCause,
+        sequences: list[int],
+        due_ms: int = 0,
+        topic_number: int = 0,
     ) -> None:
         self.queue_number = queue_number
+        self.topic_number = topic_number
+        """That of the topic, where it is no queue but a subscription; 0: it is a queue."""
         self.cause = cause
         self.sequences = sequences
         self.due_ms = due_ms
@@ -222,32 +251,34 @@ class QueueRecord:
 
 
 class DispatchMarkRecord:
-    """Messages of the queue up to `mark` may have been seen by a consumer."""
+    """Messages of the queue from `first` up to `mark` may have been seen by a consumer."""
 
-    __slots__ = ("mark", "queue_number")
+    __slots__ = ("first", "mark", "queue_number")
 
-    def __init__(self, queue_number: int, mark: int) -> None:
+    def __init__(self, queue_number: int, mark: int, first: int = 0) -> None:
         self.queue_number = queue_number
         self.mark = mark
+        self.first = first
+        """0: from the first one on, whatever came to the queue."""
 
 
 class PurgeRecord:
     """Every message of the queue up to `through_sequence` is removed."""
 
-    __slots__ = ("queue_number", "through_sequence")
+    __slots__ = ("queue_number", "through_sequence", "topic_number")
 
-    def __init__(self, queue_number: int, through_sequence: int) -> None:
-        self.queue_number = queue_number
+    def __init__(self, queue_number: int, through_sequence: int, topic_number: int = 0) -> None:
+        self.queue_number, self.topic_number = queue_number, topic_number
         self.through_sequence = through_sequence
 
 
 class DeleteQueueRecord:
     """The queue and everything on it is removed. Its number is never used again."""
 
-    __slots__ = ("queue_number",)
+    __slots__ = ("queue_number", "topic_number")
 
-    def __init__(self, queue_number: int) -> None:
-        self.queue_number = queue_number
+    def __init__(self, queue_number: int, topic_number: int = 0) -> None:
+        self.queue_number, self.topic_number = queue_number, topic_number
 
 
 class ProducerRecord:
@@ -345,6 +376,7 @@ class MoveRecord:
         "reason",
         "runs",
         "target_number",
+        "topic_number",
     )
 
     def __init__(
@@ -360,8 +392,11 @@ class MoveRecord:
         is_copy: bool = False,
         clears_expiry: bool = False,
         expires_ms: int = 0,
+        topic_number: int = 0,
     ) -> None:
         self.queue_number = queue_number
+        self.topic_number = topic_number
+        """As with `ReturnedRecord`, of where they come from."""
         self.target_number = target_number
         self.cause = cause
         self.runs = runs
@@ -412,6 +447,23 @@ class MoveRecord:
         return 0
 
 
+class FiredRecord:
+    """
+    A scheduled message has fired, and is due again at `due_ms`; `repeats` as in its facts.
+
+    The copies that went out stand before it, in the same entry. What fires for the last time is
+    moved away, and has no such record.
+    """
+
+    __slots__ = ("due_ms", "queue_number", "repeats", "sequence")
+
+    def __init__(self, queue_number: int, sequence: int, due_ms: int, repeats: int) -> None:
+        self.queue_number = queue_number
+        self.sequence = sequence
+        self.due_ms = due_ms
+        self.repeats = repeats
+
+
 class FormatRecord:
     """From here on the log may hold what belongs to this level; see `model.format_level`."""
 
@@ -424,6 +476,7 @@ class FormatRecord:
 Record = (
     MessageRecord
     | AcknowledgeRecord
+    | SubscriptionAcknowledgeRecord
     | DeadLetterRecord
     | HoldRecord
     | QueueRecord
@@ -438,4 +491,9 @@ Record = (
     | PolicyRecord
     | ReturnedRecord
     | MoveRecord
+    | FiredRecord
+    | TopicRecord
+    | SubscriptionRecord
+    | DetachedRecord
+    | CountedRecord
 )

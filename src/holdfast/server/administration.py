@@ -31,9 +31,10 @@ from holdfast.admin.status import (
     QueueStatus,
     SegmentStatus,
 )
+from holdfast.admin.subscription_status import SubscriptionStatus
 from holdfast.errors import DestinationError, NotLeaderError, QuorumLostError
 from holdfast.model.destination import Kind
-from holdfast.model.policies import Value
+from holdfast.model.policy_option import Value
 from holdfast.model.records import HoldRecord
 from holdfast.model.wildcards import Pattern
 from holdfast.replication.membership import Member
@@ -50,6 +51,12 @@ from holdfast.server.status import (
     queue_depths,
     queue_names,
     queue_statuses,
+)
+from holdfast.server.subscription_status import (
+    end_subscription,
+    subscription_depths,
+    subscription_keys,
+    subscription_statuses,
 )
 from holdfast.server.waiting import wait_until
 
@@ -148,12 +155,16 @@ class Administration:
         """Say something of a pattern's destinations; returns all that is, once it is committed."""
         self._require_serving()
         changes = self._broker.policy_changes
+        await _in_turns(changes.judge(pattern, values))
+        self._require_serving()
         return await self._stored(lambda reply: changes.say(pattern, values, reply, b""))
 
     async def take_back_policy(self, pattern: Pattern, names: Collection[str]) -> dict[str, Value]:
         """Take some of it back, or all; returns what is left, once that is committed."""
         self._require_serving()
         changes = self._broker.policy_changes
+        await _in_turns(changes.judge_back(pattern, names))
+        self._require_serving()
         return await self._stored(lambda reply: changes.take_back(pattern, names, reply, b""))
 
     async def transfer(self, to: str | None) -> str:
@@ -212,6 +223,25 @@ class Administration:
         await self._await_lease()
         return await self._message_steps.step(wanted)
 
+    def subscription_keys(self) -> Iterator[str]:
+        """What its durable subscriptions are known by, in no order."""
+        return subscription_keys(self._broker)
+
+    def subscription_depths(self) -> Iterator[QueueDepth]:
+        """What is summed over its durable subscriptions, each as it is when it is asked for."""
+        return subscription_depths(self._broker)
+
+    def subscriptions(self, keys: Iterable[str]) -> Iterator[SubscriptionStatus]:
+        """The durable subscriptions of these keys, each as it is when it is asked for."""
+        return subscription_statuses(self._broker, keys)
+
+    async def end_subscription(self, client_id: str, name: str) -> int:
+        """End one; returns what it was not given."""
+        await self._await_lease()
+        return await self._stored(
+            lambda reply: end_subscription(self._broker, client_id, name, reply, b"")
+        )
+
     async def _stored(self, change: Callable[[OperatorReply], Answer]) -> Answer:
         """Ask the broker for a change; returns what it answered, once that is committed."""
         reply = OperatorReply()
@@ -241,3 +271,9 @@ class Administration:
     def _require_serving(self) -> None:
         if not self._conductor.role.is_serving:
             raise NotLeaderError(self._driver.leader)
+
+
+async def _in_turns(steps: Iterator[None]) -> None:
+    """Do something step by step; the loop does what else there is between them."""
+    for _ in steps:
+        await asyncio.sleep(0)

@@ -102,6 +102,7 @@ class Clients:
         self.receipts = loop.broker.receipts
         self._store = loop.store
         self._context = loop.context
+        loop.broker.destinations.read_selector = loop.context.selections.read_of_topic
         self._containment = loop.containment
         self._heart_beats = loop.heart_beats
         self._budget = loop.budget
@@ -110,6 +111,8 @@ class Clients:
         self._departures = loop.departures
         self._resuming = loop.resuming
         self.connections: set[ClientConnection] = set()
+        loop.broker.advising.speaker = loop.context
+        loop.broker.advising.connections = self.connections
         self.admission = client_admission(loop.settings.connection_count_max)
         self.reading = Reading(loop.settings)
         self.ready: list[ClientConnection] = []
@@ -331,9 +334,14 @@ class Clients:
     def go_on(self) -> None:
         """Take the acknowledgements that waited for a lease: it is over."""
         self._context.is_lease_awaited = False
-        for connection in self.connections:
+        for connection in list(self.connections):
             # It is done as everything that is read: all clients may have something to catch up.
-            if connection.session.go_on() and not connection.is_ready:
+            try:
+                has_more = connection.session.go_on()
+            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+                self._containment.broke(connection.session, error)
+                continue
+            if has_more and not connection.is_ready:
                 connection.is_ready = True
                 self.ready.append(connection)
 

@@ -45,7 +45,7 @@ class Containment:
         """Close the session whose work failed; an operator's request is only told of."""
         self._note(error)
         if not isinstance(whose, Session):
-            log.error("a request broke", exc_info=error)
+            log.error("a request or an errand broke", exc_info=error)
             return
         log.error("a session broke; its connection is closed", session=whose.id, exc_info=error)
         self._close(whose)
@@ -58,11 +58,18 @@ class Containment:
         )
         self._renew(destination)
 
+    def errand_broke(self, owner: object, error: Exception) -> None:
+        """Let an errand that failed cost whoever it was for; the broker's own is only told of."""
+        if isinstance(owner, (Queue, Topic)):
+            self.destination_broke(owner, error)
+        else:
+            self.broke(owner, error)
+
     def leave(self, session: Session) -> None:
         """Give back everything a session holds, whatever state it is in; step by step if much."""
         leaving = self._leaving(session)
         if session.held_count > self.broker.settings.step_count_max:
-            self.broker.errands.begin(leaving)
+            self.broker.errands.begin(leaving, session)
             return
         for _ in leaving:
             pass
@@ -70,9 +77,10 @@ class Containment:
     def _leaving(self, session: Session) -> Iterator[None]:
         # Temporary ones end with it, one by one: a list here would let go of thousands at once.
         queues = [
-            each.queue
+            queue
             for each in session.subscriptions.values()
-            if each.queue is not None and not each.queue.is_temporary
+            for queue in each.queues
+            if not queue.is_temporary
         ]
         is_broken = False
         for _ in range(session.held_count + 1):

@@ -35,11 +35,7 @@ from holdfast.broker.outputs import Batch
 from holdfast.broker.serving.consumer import Receiver
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.environment.clock import Clock
-from holdfast.errors import (
-    CorruptEntryError,
-    HoldfastError,
-    NotLeaderError,
-)
+from holdfast.errors import CorruptEntryError, HoldfastError, NotLeaderError, RefusedError
 from holdfast.model.limits import KiB
 from holdfast.model.policies import NO_POLICIES, FilePolicies
 from holdfast.model.records import MoveRecord, Record, ReturnedRecord
@@ -61,6 +57,7 @@ from holdfast.server.role import Role
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
+from holdfast.server.waking import Waking
 from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.registration import Registration
@@ -115,6 +112,7 @@ class Conductor:
         self.role = Role(self, on_role_change)
         self.counters = Counters()
         self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
+        self.waking = Waking(broker, store, on_damage)
         self.budget = TurnBudget(clock, settings.slice_seconds)
         self.confirming = Confirming(broker, store, clock, self.containment, self.budget)
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -186,7 +184,7 @@ class Conductor:
             self.broker.returning.look_at_the_clock()
         is_leading = self.role.is_serving and not self.store.is_handing_over
         self.format_gate.step(is_leading=is_leading)
-        self.policy_file.step(is_leading=is_leading)
+        self.policy_file.step(is_leading=is_leading, is_spent=self.budget.is_spent)
         if is_leading and not self.is_within_entry:  # Half of one counts what came back twice.
             self.budget.begin()
             self.cleaner.step(now, self.budget.is_spent)
@@ -234,7 +232,7 @@ class Conductor:
                 self.clients.unblock(now, is_behind=self.is_behind)
         if self.context.dirty and self.flushing.step():
             self.schedule()
-        if self.broker.errands.under_way:
+        if self.broker.errands.under_way or self.broker.errands.telling:
             self._run_errands()
         if self.broker.flow.discards.are_waiting or self.broker.state.discards.are_waiting:
             self._let_go()
@@ -251,7 +249,7 @@ class Conductor:
         self.broker.sending.now_microseconds = self.clock.wall_microseconds()
         if self.broker.has_to_wake:
             self.budget.begin()
-            if self.broker.wake(self.budget.is_spent):
+            if self.waking.step(self.budget.is_spent):
                 self.schedule()
         if now >= self.refusal_at:
             self.refusal_at = now + self.settings.tick_seconds
@@ -263,13 +261,12 @@ class Conductor:
     def look_for_room(self, now: float) -> None:
         """Refuse to store while a disk is almost full, and no longer."""
         refusal = self.store.refusal(now)
-        if (refusal is None) != (self.context.refusal is None):
+        if self.context.refuse(refusal, now):
             if refusal is None:
                 log.info("publishing is taken again: there is room on the disk")
             else:
                 log.error("publishing is refused", reason=refusal)
-        self.context.refusal = refusal
-        self.broker.expiring.is_full = refusal is not None
+        self.broker.expiring.is_full = self.broker.firing.is_full = refusal is not None
 
     def _seal(self, now: float) -> None:
         """Hand the gathered batch to the store, if it is time."""
@@ -466,10 +463,10 @@ class Conductor:
                     count += 1
                     if redelivered:
                         self.counters.redeliveries += 1
-        except HoldfastError:
-            raise  # The store's, not the session's.
-        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-            self.containment.broke(session, error)
+        except Exception as error:
+            if isinstance(error, HoldfastError) and not isinstance(error, RefusedError):
+                raise  # The store's, not the session's.
+            self.containment.broke(session, error)  # A mistake of ours costs one client.
             return False
         finally:
             self.counters.deliveries += count
@@ -478,7 +475,10 @@ class Conductor:
     def _run_errands(self) -> None:
         """Go on with long work that clients left."""
         self.budget.begin()
-        self.broker.errands.run(self.budget.is_spent)
+        errands = self.broker.errands
+        errands.run(self.budget.is_spent)
+        while errands.broken:
+            self.containment.errand_broke(*errands.broken.pop())
         self.schedule()  # For the rest of it, or to deliver what was given back.
 
     def _let_go(self) -> None:

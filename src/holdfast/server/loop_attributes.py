@@ -47,6 +47,7 @@ LOOP_ATTRIBUTES: Final = (
     "slow_consumers",
     "store",
     "turned_at",
+    "waking",
     "withheld",
     "__dict__",
     "__weakref__",

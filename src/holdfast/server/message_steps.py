@@ -29,10 +29,12 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.environment.clock import Clock
 from holdfast.errors import DestinationError, LevelNotReachedError, NotLeaderError, StoreError
 from holdfast.model.destination import parse_destination
-from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
+from holdfast.model.facts import DEAD_LETTER_CAUSES, TOPIC_MARK, Cause
 from holdfast.model.format_level import MOVES_LEVEL
 from holdfast.model.limits import KiB, MiB
 from holdfast.model.records import MessageRecord
+from holdfast.model.reserved_names import why_reserved
+from holdfast.model.schedules import SCHEDULE_QUEUE
 from holdfast.server.parts import Parts
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.stored_messages import headers_of, is_chosen, selection_of
@@ -109,6 +111,12 @@ class MessageSteps:
         return selection_of(selector, queue.name, identity)
 
     def _require_possible(self, wanted: MessageRequest) -> None:
+        if SCHEDULE_QUEUE in {wanted.queue, wanted.target} and (
+            wanted.action is not MessageAction.REMOVE
+        ):
+            raise DestinationError(
+                f"{SCHEDULE_QUEUE!r}: what is scheduled can only be looked at and removed"
+            )
         if not self._broker.moving.is_possible:
             level = self._broker.state.format_level
             raise LevelNotReachedError.of("messages that are moved", MOVES_LEVEL, level)
@@ -120,6 +128,9 @@ class MessageSteps:
             raise DestinationError(
                 f"{wanted.target!r}: the name of another queue is needed, to move or copy to"
             )
+        why = why_reserved(named)
+        if why:
+            raise DestinationError(f"{wanted.target!r}: {why}")
 
 
 class _Look:
@@ -216,6 +227,9 @@ class _Look:
         Raises:
             StoreError: It cannot be read now.
         """
+        if not self._is_due_then(sequence):
+            self._done.not_matching += 1
+            return
         is_look = self._wanted.action is MessageAction.BROWSE
         message = self._read(sequence) if is_look or self._selection is not None else None
         if message is not None:
@@ -232,6 +246,14 @@ class _Look:
             self.picked.setdefault(target, []).append(sequence)
             self._picked_count += 1
 
+    def _is_due_then(self, sequence: int) -> bool:
+        """Whether what is scheduled is due in the time that is asked for; others always are."""
+        wanted = self._wanted
+        if not (wanted.due_from or wanted.due_through):
+            return True
+        due_ms = self._queue.index.expires_ms(sequence)
+        return wanted.due_from <= due_ms <= (wanted.due_through or due_ms)
+
     def _target(self, sequence: int, message: MessageRecord | None) -> str | None:
         """Give where a message goes, empty for nowhere; None: it stays."""
         if self._wanted.action is not MessageAction.RETRY:
@@ -239,6 +261,8 @@ class _Look:
         found = self._came_from(sequence, message)
         if found is None or found[0] not in DEAD_LETTER_CAUSES or found[1] == self._queue.name:
             return None
+        if found[1].startswith(TOPIC_MARK):
+            return None  # A subscription's: to the topic it would come for all the others, too.
         return found[1]
 
     def _came_from(self, sequence: int, message: MessageRecord | None) -> tuple[Cause, str] | None:
@@ -275,8 +299,13 @@ class _Look:
         self._shown_bytes += message.size - len(message.body) + len(shown) + _HEADERS_COST_BYTES
         self._done.count += 1
         self._done.in_delivery += not is_at_hand
+        due = {}
+        if self._queue.name == SCHEDULE_QUEUE:
+            index = self._queue.index
+            due = {"due_ms": index.expires_ms(sequence), "repeats": index.repeats(sequence)}
         self._done.messages.append(
             {
+                **due,
                 "message_id": f"ID:{self._broker.moving.cluster}-{self._queue.number}-{sequence}",
                 "sequence": sequence,
                 "stored_at": message.stored_at,
@@ -355,9 +384,10 @@ class _Look:
                 done.in_delivery += len(picked) - len(sequences)
             if not sequences:
                 continue
-            target = destinations.queue(name) if name else None
+            # On the very queue that is named: what was forwarded has its other places already.
+            targets = [destinations.queue(name)] if name else []
             cause = _CAUSES[self._wanted.action]
-            moving.take(queue, target, sequences, cause, moved_at=moved_at, is_copy=is_copy)
+            moving.take(queue, targets, sequences, cause, moved_at=moved_at, is_copy=is_copy)
             if not is_copy:
                 moving.keep_from_all(queue, sequences)
             done.count += len(sequences)

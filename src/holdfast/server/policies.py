@@ -12,7 +12,7 @@ import json
 from holdfast.admin.policy_status import PoliciesStatus, PolicyStatus, PolicyValue
 from holdfast.broker.broker import Broker
 from holdfast.model.destination import Kind
-from holdfast.model.policies import OPTIONS
+from holdfast.model.policy_options import OPTIONS
 
 
 def policies_status(broker: Broker) -> PoliciesStatus:

@@ -15,11 +15,13 @@ Owned by the loop.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.errors import LimitReachedError
+from holdfast.broker.errands import IsSpent
+from holdfast.errors import HoldfastError, LimitReachedError, PolicyError
 from holdfast.model.policies import FilePolicies
 
 log = structlog.get_logger("holdfast.server")
@@ -28,19 +30,23 @@ log = structlog.get_logger("holdfast.server")
 class PolicyFile:
     """What one node's file says, brought into the log while it leads."""
 
-    __slots__ = ("_broker", "_file", "_is_done")
+    __slots__ = ("_broker", "_file", "_is_done", "_judging")
 
     def __init__(self, broker: Broker, file: FilePolicies) -> None:
         self._broker = broker
         self._file = file
         self._is_done = not file.revision
+        self._judging: Iterator[None] | None = None
+        """Looks whether it can come into the log."""
 
-    def step(self, *, is_leading: bool) -> None:
+    def step(self, *, is_leading: bool, is_spent: IsSpent = lambda: False) -> None:
         """Look whether there is something to bring in; costs next to nothing if not."""
         if self._is_done or not is_leading or not self._broker.policy_changes.may_be_made:
             return
-        self._is_done = True
         file, policies = self._file, self._broker.state.policies
+        if file.revision > policies.revision and not self._is_judged(is_spent):
+            return
+        self._is_done = True
         if file.revision > policies.revision:
             self._adopt()
         elif file.revision < policies.revision:
@@ -56,11 +62,29 @@ class PolicyFile:
                 revision=file.revision,
             )
 
+    def _is_judged(self, is_spent: IsSpent) -> bool:
+        """Look on whether it can come into the log; whether it can."""
+        if self._judging is None:
+            self._judging = self._broker.policy_changes.judge_file(self._file)
+        try:
+            for _ in self._judging:
+                if is_spent():
+                    return False
+        except PolicyError as error:
+            self._refuse(error)
+            return False
+        self._judging = None
+        return True
+
+    def _refuse(self, error: HoldfastError) -> None:
+        self._is_done = True
+        log.warning("the policies of this node's file do not count", reason=str(error))
+
     def _adopt(self) -> None:
         try:
             self._broker.policy_changes.adopt(self._file)
-        except LimitReachedError as error:
-            log.warning("the policies of this node's file do not count", reason=str(error))
+        except (LimitReachedError, PolicyError) as error:
+            self._refuse(error)
             return
         log.info(
             "the policies of this node's file count from now on",
@@ -78,4 +102,4 @@ class PolicyFile:
 
     def stop(self) -> None:
         """The leadership is over: what was asked for may be lost."""
-        self._is_done = not self._file.revision
+        self._is_done, self._judging = not self._file.revision, None

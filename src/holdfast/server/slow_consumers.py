@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.serving.consumer import Receiver
+from holdfast.errors import SlowConsumerError
 from holdfast.server.settings import ServerSettings
 
-SLOW_CONSUMER = "slow-consumer"
+SLOW_CONSUMER = SlowConsumerError.code
 
 
 class SlowConsumers:

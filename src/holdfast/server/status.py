@@ -11,27 +11,33 @@ from itertools import islice
 from typing import Any, cast
 
 from holdfast import __version__
-from holdfast.admin.status import (
+from holdfast.admin.counters import (
     BatchCounters,
+    ConsumerCounters,
+    MemoryStatus,
+    MessageCounters,
+    ProducerStatus,
+)
+from holdfast.admin.status import (
     ConnectionStatus,
     DamageStatus,
     MemberStatus,
-    MemoryStatus,
-    MessageCounters,
     NodeStatus,
-    ProducerStatus,
     QueueDepth,
     QueueStatus,
     StoreStatus,
 )
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.router.router import NOBODYS_TURN, Router
 from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
 from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.founding import awaited
 from holdfast.server.log_access import hold_statuses
 from holdfast.server.parts import Parts
+from holdfast.sessions.session import Session
 
 _TOLD_MAX = 100
 """So many damaged places, pinned queues and the like are told of one by one."""
@@ -76,6 +82,10 @@ def node_status(node: Parts) -> NodeStatus:
         connections_max=conductor.clients.admission.count_max,
         connections_turned_away=conductor.clients.admission.turned_away,
         messages=_messages(node),
+        consumers=ConsumerCounters(
+            slow=node.broker.slowness.slow_count, aborted=node.broker.slowness.aborted_total
+        ),
+        queues_removed=node.broker.removing.removed_total,
         refusals=dict(node.context.refusals.by_code),
         batches=BatchCounters(
             batches=conductor.counters.batches,
@@ -135,6 +145,7 @@ def _store(node: Parts, replication: ReplicationStatus) -> StoreStatus:
         last_index=journal.last_index,
         free_bytes=journal.disk.free_bytes(journal.directory),
         space=journal.space_state(now),
+        limit_bytes=journal.settings.log_bytes_max,
         is_full_of_live=node.conductor.cleaner.is_log_full,
         disk_wait_seconds=replication.disk_wait_seconds,
         disk_hangs=replication.disk_hangs,
@@ -201,6 +212,12 @@ def _messages(node: Parts) -> MessageCounters:
         receipts=node.context.receipt_count,
         refused=node.context.refusals.total,
         dead_lettered=node.broker.receipts.dead_lettered_total,
+        expired=node.broker.expiring.expired_total,
+        fired=node.broker.firing.fired_total,
+        evicted=node.broker.publishing.backlogs.evicted_total,
+        advisories_missed=node.broker.advising.missed_total,
+        dropped=node.broker.limiting.dropped_total + node.broker.lapsing.dropped_total,
+        unmatched=node.broker.publishing.unmatched_total,
         duplicates=node.broker.sending.duplicates_total,
     )
 
@@ -257,6 +274,8 @@ def queue_status(lasting: LastingQueue, queue: Queue | None) -> Iterator[QueueSt
     """What is known of one queue; consumers only on the leader. None is a step of a long look."""
     index = lasting.index
     sifting = None if queue is None else queue.sifting
+    choice = None if queue is None else queue.choice
+    turn = choice.turn if isinstance(choice, Router) else NOBODYS_TURN
     yield QueueStatus(
         name=lasting.name,
         number=lasting.number,
@@ -267,10 +286,22 @@ def queue_status(lasting: LastingQueue, queue: Queue | None) -> Iterator[QueueSt
         enqueued=lasting.enqueued_total,
         acknowledged=lasting.acknowledged_total,
         redelivered=queue.redelivered_total if queue else 0,
+        dropped=queue.bounds.dropped_total if queue and queue.bounds else 0,
         selectors=0 if sifting is None else sifting.selector_count,
         parked=0 if sifting is None else sifting.parked_count,
         is_parked_full=sifting is not None and sifting.is_full,
+        unlooked=0 if sifting is None else sifting.unlooked_count,
+        sole_consumer=_name_of(turn.active),
+        is_draining=turn.is_draining,
+        is_gate_closed=turn.is_gate_closed,
+        is_grouped=turn.is_grouped,
     )
+
+
+def _name_of(consumer: Consumer | None) -> str:
+    """Give by what an operator finds a consumer's connection."""
+    session = None if consumer is None else consumer.receiver
+    return (session.client_id or session.id) if isinstance(session, Session) else ""
 
 
 def connection_statuses(node: Parts) -> Iterator[ConnectionStatus]:
@@ -283,7 +314,7 @@ def connection_statuses(node: Parts) -> Iterator[ConnectionStatus]:
             connected_seconds=node.clock.monotonic() - connection.connected_at,
             subscriptions=len(connection.session.subscriptions),
             unacknowledged=sum(
-                len(each.unacknowledged) for each in connection.session.subscriptions.values()
+                each.held_count for each in connection.session.subscriptions.values()
             ),
             paused=connection.is_paused,
         )

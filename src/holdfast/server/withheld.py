@@ -142,7 +142,10 @@ class WithheldMessages:
         count = 0
         while self._is_due(since):
             (queue, key), look = self._messages.popitem(last=False)
-            self._offer_one(queue, key, look.entry_index)
+            try:
+                self._offer_one(queue, key, look.entry_index)
+            except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+                self._broker.errands.fail(queue, error)
             count += 1
             if not count % step_count:
                 yield

@@ -3,7 +3,8 @@ By what a client can be known again, and that a client-id is one connection's at
 
 Our own client shows a secret of its own, the same on each of its connections, which nobody can
 guess. Any other client has its client-id, if it has one: as in ActiveMQ that is a name and no
-proof, and a second connection under it is refused while the first one lives.
+proof, and a second connection under it is refused while the first one lives; or, where links may be
+stolen, takes it over.
 
 A client of ours that connects again has given its old connection up, and says again what was not
 answered there. So it is ended at once, and the new one is served when all that the old one held is
@@ -15,12 +16,19 @@ Invariants:
 
 from __future__ import annotations
 
+import re
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from holdfast.errors import RemoteProtocolError
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.session import Session
+
+_PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]|-(?=[0-9]+-[0-9]+\Z)").sub
+"""Finds what is not left as it is in the names of a client's temporary destinations."""
+
+_ADDRESS_BYTES_MAX: Final = 255
 
 CLIENT_ID_IN_USE: Final = "client-id-in-use"
 """The code of the ERROR for whom is refused, or has to go for himself."""
@@ -31,15 +39,27 @@ class Introduction(NamedTuple):
 
     known_by: str
     """By what it is known again; empty: by nothing."""
-    lost: Session | None
-    """Its old connection, which is ended: what that held is to be given back first."""
+    lost: tuple[Session, ...] = ()
+    """Its old connections, which are ended: what they held is to be given back first."""
 
 
 def introduce(
-    session: Session, context: SessionContext, *, client_id: str, shown: str
+    session: Session,
+    context: SessionContext,
+    *,
+    client_id: str,
+    shown: str,
+    steals: bool = False,
 ) -> Introduction:
     """
     Take the client-id of a client, and the secret that it shows; either may be empty.
+
+    Args:
+        session: The new connection.
+        context: What all of them share.
+        client_id: The name that it gives.
+        shown: The secret.
+        steals: Whether it gets the name from a connection that has it.
 
     Raises:
         RemoteProtocolError: The client-id is another connection's, or too long.
@@ -51,12 +71,30 @@ def introduce(
                 code="bad-header",
             )
     known_by = f"shown {shown}" if shown else f"client-id {client_id}" if client_id else ""
+    lost: dict[Session, None] = {}
     if client_id:
-        _take(session, context, client_id, known_by)
-    return Introduction(known_by, _succeed(session, context, shown) if shown else None)
+        lost |= dict.fromkeys(_take(session, context, client_id, known_by, steals=steals))
+    if known_by:
+        session.address = address_of(client_id, shown)
+    if shown:
+        lost |= dict.fromkeys(_succeed(session, context, shown))
+    return Introduction(known_by, tuple(lost))
 
 
-def _succeed(session: Session, context: SessionContext, shown: str) -> Session | None:
+def address_of(client_id: str, shown: str) -> str:
+    """
+    Give what the names of a client's temporary destinations begin with, under every leader.
+
+    A client-id as it is, but for what would end it there, or make it look like a connection's. Who
+    only shows a secret, or has a long client-id, is named by a digest: nobody learns the secret.
+    """
+    plain = _PLAIN(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), client_id)
+    if plain and len(plain) <= _ADDRESS_BYTES_MAX:
+        return plain
+    return "~" + blake2b((client_id or shown).encode(), digest_size=16).hexdigest()
+
+
+def _succeed(session: Session, context: SessionContext, shown: str) -> list[Session]:
     """End the old connection of a client of ours, which is lost, whoever knows of it already."""
     shown_by = context.shown_by
     other = shown_by.get(shown)
@@ -64,17 +102,22 @@ def _succeed(session: Session, context: SessionContext, shown: str) -> Session |
     session.shown = shown
     if other is not None and not other.is_closing:
         other.farewell("this client has connected again", CLIENT_ID_IN_USE)
-    return other
+    return [] if other is None else [other]
 
 
-def _take(session: Session, context: SessionContext, client_id: str, known_by: str) -> None:
+def _take(
+    session: Session, context: SessionContext, client_id: str, known_by: str, *, steals: bool
+) -> list[Session]:
+    """Let a connection have a client-id; gives the one that has lost it."""
     client_ids = context.client_ids
     other = client_ids.get(client_id)
-    if (
+    is_taken = (
         other is not None
         and not other.is_closing
         and (other.client != known_by or not known_by.startswith("shown "))
-    ):
+    )
+    if is_taken and not steals:
+        assert other is not None, "it has it"
         raise RemoteProtocolError(
             f"client-id {client_id[:80]!r} is in use by another connection, session {other.id};"
             f" one connection at a time may have it",
@@ -82,6 +125,13 @@ def _take(session: Session, context: SessionContext, client_id: str, known_by: s
         )
     client_ids[client_id] = session
     session.client_id = client_id
+    if not is_taken or other is None:
+        return []
+    other.farewell(
+        f"client-id {client_id[:80]!r} was taken by another connection, session {session.id}",
+        CLIENT_ID_IN_USE,
+    )
+    return [other]
 
 
 def let_go(session: Session, context: SessionContext) -> None:

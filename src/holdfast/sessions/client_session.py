@@ -6,15 +6,20 @@ A protocol adds how its bytes are read and written.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterator
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.subscription import Subscription
+from holdfast.errors import RefusedError, SlowConsumerError
+from holdfast.model.records import ReturnCause
 from holdfast.sessions.client_ids import let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.holdings import Holdings, ReadMessage
+from holdfast.sessions.send_templates import SendTemplates
 
 
 class ClientSession(Holder):
@@ -28,6 +33,9 @@ class ClientSession(Holder):
         self.subscriptions = self.holdings.subscriptions
         self.transactions = self.holdings.transactions.by_name
         self.waiting = self.holdings.sending.waiting
+        self.templates = SendTemplates()
+        self.is_told_of = False
+        """Whether it is to be said of it that it is gone."""
 
     def proceed_with_endings(self, is_spent: IsSpent) -> bool:
         return self.holdings.go_on_rolling_back(is_spent)
@@ -61,15 +69,39 @@ class ClientSession(Holder):
         if not self.out:
             self.context.dirty.append(self)
 
+    @abstractmethod
+    def say_refused(self, error: RefusedError, receipt: bytes | None) -> None:
+        """Tell the client that a request is refused which had this receipt, if any."""
+
     def overdue(self, subscription: Consumer, keys: list[int]) -> None:
+        assert isinstance(subscription, Subscription), "every consumer is one"
         found = self.subscriptions.get(subscription.id)
-        if found is subscription:
-            self.holdings.take_overdue(self, found, keys)
+        if found is not None and found in (subscription, subscription.bundle):
+            self.holdings.take_overdue(self, subscription, keys)
+
+    def too_slow(self, subscription: Consumer, why: str, *, ends_connection: bool) -> None:
+        if self.subscriptions.get(subscription.id) is not subscription:
+            return  # It is leaving.
+        assert isinstance(subscription, Subscription), "every consumer is one"
+        if ends_connection:
+            self.farewell(why, SlowConsumerError.code)
+            self.context.leave(self)
+            return
+        self.holdings.bury_lost(self, subscription.sole_holder)
+        self.holdings.unsubscribe(self, subscription, ReturnCause.LOST)
+        self.say_ended(SlowConsumerError(why), subscription)
+
+    @abstractmethod
+    def say_ended(self, error: RefusedError, subscription: Subscription) -> None:
+        """Tell the client that a consumer of its is ended, and why."""
 
     def disconnected(self) -> None:
         let_go(self, self.context)
 
     def leaving(self) -> Iterator[None]:
+        if self.is_told_of:
+            self.is_told_of = False
+            self.holdings.broker.advising.disconnected(self)
         return self.holdings.leaving(self)
 
     @property

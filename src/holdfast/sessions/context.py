@@ -33,6 +33,7 @@ class SessionContext:
         "promotion",
         "receipt_count",
         "refusal",
+        "refused_at",
         "refusals",
         "selections",
         "server",
@@ -62,6 +63,8 @@ class SessionContext:
         """No majority has answered lately: what only this node has is not confirmed now."""
         self.refusal: str | None = None
         """Why storing is refused now, or None."""
+        self.refused_at = 0.0
+        """Since when it is, or was last."""
         self.now = 0.0
         """Monotonic time of this turn."""
         self.waiting: dict[Session, None] = {}
@@ -88,6 +91,14 @@ class SessionContext:
         """Who has which client-id now."""
         self.shown_by: dict[str, Session] = {}
         """By what a client of ours shows: its connection, until that has given back all it held."""
+
+    def refuse(self, refusal: str | None, now: float) -> bool:
+        """Refuse to store for this reason, or not any more; whether either begins with this."""
+        begins = (refusal is None) != (self.refusal is None)
+        if begins and refusal is not None:
+            self.refused_at = now
+        self.refusal = refusal
+        return begins
 
     def forget_sessions(self) -> None:
         """Begin anew, as all clients are sent away: nothing of theirs is given back one by one."""

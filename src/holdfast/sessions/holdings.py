@@ -27,7 +27,7 @@ from holdfast.broker.serving.consumer import (
     MessageSelector,
     subscription_cost,
 )
-from holdfast.broker.serving.late import settled_by
+from holdfast.broker.serving.late import settled_over
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
@@ -36,9 +36,8 @@ from holdfast.broker.serving.transactions import Transaction
 from holdfast.errors import DestinationError, RefusedError, StoreError, StoreFullError
 from holdfast.model.destination import Destination, Kind
 from holdfast.model.facts import Cause
-from holdfast.model.policies import Value
+from holdfast.model.policy_option import Value
 from holdfast.model.records import MessageRecord, ReturnCause
-from holdfast.model.virtual_topics import is_virtual
 from holdfast.sessions.client_ids import forget_shown, let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
@@ -61,22 +60,15 @@ class Holdings:
     """What one connection holds."""
 
     __slots__ = (
-        *("_leaving", "_ordinal", "_read_message", "acknowledge", "broker", "by_ordinal"),
-        *(
-            "context",
-            "has_said_goodbye",
-            "rollback",
-            "rollback_count",
-            "sending",
-            "subscriptions",
-            "transactions",
-        ),
+        *("_leaving", "_ordinal", "read_message", "acknowledge", "broker", "by_ordinal"),
+        *("context", "has_browsed", "has_said_goodbye", "rollback", "rollback_count", "sending"),
+        *("subscriptions", "transactions"),
     )
 
     def __init__(self, broker: Broker, context: SessionContext, read_message: ReadMessage) -> None:
         self.broker = broker
         self.context = context
-        self._read_message = read_message
+        self.read_message = read_message
         self.acknowledge = broker.acknowledge
         """The broker's own, with no step between: it is asked a hundred thousand times a second."""
         self.transactions = OpenTransactions(broker, context)
@@ -91,6 +83,8 @@ class Holdings:
         self.rollback_count = 0
         """The operations of that transaction, or what that connection held."""
         self._leaving: Iterator[None] | None = None
+        self.has_browsed = False
+        """Whether it has been shown what was not given to it."""
         self.has_said_goodbye = False
         """Whether its client ends the connection, else it is lost."""
 
@@ -122,11 +116,11 @@ class Holdings:
         if kind is Kind.TOPIC:
             return broker.topic(name)
         if kind is Kind.TEMPORARY_QUEUE:
-            return broker.temporaries.queue(f"{session.id}.{name}", owner=session)
+            return broker.temporaries.queue(f"{session.address}.{name}", session, session.client)
         if kind is Kind.REMOTE_TEMPORARY_QUEUE:
             return broker.temporaries.queue(name)
         if kind is Kind.TEMPORARY_TOPIC:
-            return broker.temporaries.topic(f"{session.id}.{name}", owner=session)
+            return broker.temporaries.topic(f"{session.address}.{name}", session, session.client)
         return broker.temporaries.topic(name)
 
     def targets(
@@ -134,7 +128,7 @@ class Holdings:
     ) -> tuple[Queue | Topic, ...]:
         """
         Give the destinations that names mean for this client, each once: all may be used, or none
-        is declared. With a virtual topic go the queues that consume it.
+        is declared. Where what is sent to them goes beside is for the broker to say.
 
         Raises:
             DestinationError: One may not be used so, or cannot be, or there are too many.
@@ -156,15 +150,14 @@ class Holdings:
         found = dict.fromkeys(
             known[each] if each in known else self.target(session, each, action) for each in written
         )
-        for each in written:
-            if each.kind is Kind.TOPIC and is_virtual(each.name):
-                found |= dict.fromkeys(self.broker.consumers_of(each.name))
+        if action is Action.SEND:
+            found |= dict.fromkeys(self.broker.destinations.stored_among(written))
         return tuple(found)
 
     def require_place(
         self,
         subscription_id: str | None,
-        written: Destination,
+        written: Destination | str,
         selector: MessageSelector | None = None,
     ) -> None:
         """
@@ -207,6 +200,7 @@ class Holdings:
         redelivery: Mapping[str, Value] | None = None,
         claim: Claim = NO_CLAIM,
         browses: bool = False,
+        pending_max: int | None = None,
     ) -> Subscription:
         """
         Add a consumer with a place (`require_place`); without an id it is given one.
@@ -214,21 +208,22 @@ class Holdings:
         Args:
             browses: It only looks through what is on a queue.
         """
-        self._ordinal += 1
+        ordinal = self.next_ordinal()
         subscription = Subscription(
             session,
-            subscription_id if subscription_id is not None else unnamed(self._ordinal),
+            subscription_id if subscription_id is not None else unnamed(ordinal),
             mode=mode,
             prefetch=prefetch,
             destination=str(written),
             client=session.client,
             selector=selector,
         )
-        subscription.ordinal = self._ordinal
+        subscription.ordinal = ordinal
         subscription.redelivery = redelivery
         subscription.claim = claim
+        subscription.pending_max = pending_max
         self.subscriptions[subscription.id] = subscription
-        self.by_ordinal[b"%d" % self._ordinal] = subscription
+        self.by_ordinal[b"%d" % ordinal] = subscription
         if browses:
             assert isinstance(destination, Queue), "only queues keep messages"
             self.broker.browse(subscription, destination)
@@ -237,11 +232,18 @@ class Holdings:
         subscription.form = form(subscription)
         return subscription
 
-    def unsubscribe(self, session: Holder, subscription: Subscription) -> None:
-        """End a consumer; what it holds goes back."""
+    def next_ordinal(self) -> int:
+        """Give the number of one consumer more on this connection."""
+        self._ordinal += 1
+        return self._ordinal
+
+    def unsubscribe(
+        self, session: Holder, subscription: Subscription, cause: ReturnCause = ReturnCause.RELEASED
+    ) -> None:
+        """End a consumer; what it holds goes back, for this cause."""
         del self.subscriptions[subscription.id]
-        del self.by_ordinal[b"%d" % subscription.ordinal]
-        self.broker.unsubscribe(subscription)
+        self.by_ordinal.pop(b"%d" % subscription.ordinal, None)
+        self.broker.unsubscribe(subscription, cause)
         session.recount_room()  # What was on its way to it is not written any more.
 
     def reply_after_pending(self, session: Holder, receipt: bytes) -> None:
@@ -264,9 +266,9 @@ class Holdings:
         Raises:
             RefusedError: It is not in delivery, or the transaction has grown too large.
         """
-        keys = settled_by(subscription, key, exact=exact)
-        transaction.add_settlement(subscription, keys)
-        self.broker.refill(subscription)
+        for each, keys in settled_over(subscription, key, exact=exact):
+            transaction.add_settlement(each, keys)
+            self.broker.refill(each)
         if receipt is not None:
             session.reply(receipt)
 
@@ -358,14 +360,13 @@ class Holdings:
             message_id = f"ID:{self.context.cluster}-{queue.number}-{named}"
             if record is None and key > 0:
                 try:
-                    record = self._read_message(queue.index.record_number(key))
+                    record = self.read_message(queue.index.record_number(key))
                 except StoreError as error:
                     self.broker.put_back(subscription, key)
                     raise RefusedError(
                         f"the message cannot be read now; once it can, it comes again: {error}"
                     ) from error
-            refusal = self.context.refusal
-            if key < 0 and record is not None and refusal is not None:
+            if key < 0 and record is not None and (refusal := self.context.refusal) is not None:
                 due_ms = self.broker.returning.now_ms + _WITHOUT_ROOM_MS
                 self.broker.give_back(subscription, key, due_ms, session, None)
                 raise StoreFullError(f"{refusal}; the rejected message comes again")
@@ -399,7 +400,7 @@ class Holdings:
         # Many small ones are as much as one that is large.
         session.effort = transaction.numbered_count >> 3
         self.broker.commit(transaction, session, receipt, producer_id, sequence)
-        self.transactions.forget(transaction)
+        self.transactions.committed(transaction, is_new=not has_taken)
         if receipt is not None and transaction.publications and not has_taken:
             session.unconfirmed_count += 1
 
@@ -465,15 +466,16 @@ class Holdings:
         while subscriptions:
             subscription = subscriptions.pop(next(iter(subscriptions)))
             if cause is ReturnCause.LOST:
-                self._bury_lost(session, subscription)
+                self.bury_lost(session, subscription.sole_holder)
             self.broker.unsubscribe(subscription, cause)
             yield
         yield from self.rollback or ()
         yield from self.transactions.give_back()
-        yield from self.broker.drop_temporary(session)
+        comes_back = bool(session.client) and not self.has_said_goodbye
+        yield from self.broker.drop_temporary(session, comes_back=comes_back)
         forget_shown(session, self.context)
 
-    def _bury_lost(self, session: Holder, subscription: Subscription) -> None:
+    def bury_lost(self, session: Holder, subscription: Subscription) -> None:
         """Send what has taken its last consumer with it to the dead-letter queue, if it can be."""
         key = self.broker.returning.dies_with(subscription)
         if key is not None:

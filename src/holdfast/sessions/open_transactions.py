@@ -76,7 +76,7 @@ class OpenTransactions:
                 target.destination,
                 target.lines,
                 sending.body,
-                persistent=target.persistent,
+                persistent=target.is_wanted,
                 facts=target.facts,
             )
         else:
@@ -85,7 +85,7 @@ class OpenTransactions:
                 target.destinations,
                 target.lines,
                 sending.body,
-                persistent=target.persistent,
+                persistent=target.is_wanted,
                 facts=target.facts,
             )
         if sending.receipt is not None:
@@ -96,6 +96,12 @@ class OpenTransactions:
         transaction = self.by_name.get(name or "")
         if transaction is not None and transaction.failure is None:
             transaction.failure = reason
+
+    def committed(self, transaction: Transaction, *, is_new: bool) -> None:
+        """Note that one is over, and what it has sent if it was not taken before."""
+        if is_new:
+            self._broker.limiting.committed(transaction)
+        self.forget(transaction)
 
     def forget(self, transaction: Transaction) -> None:
         """Note that one is over."""
@@ -110,12 +116,14 @@ class OpenTransactions:
 
         Raises:
             StoreFullError: There is none.
+            QueueFullError: One of its queues has none.
         """
         if self._context.refusal is not None:
             raise StoreFullError(self._context.refusal)
         for destination in transaction.destinations:
             if is_waited_for(destination):
                 raise StoreFullError(no_room(destination))
+        self._broker.limiting.require_room(transaction)
         for destination in transaction.targets:
             if not self._broker.has_room(destination):
                 raise StoreFullError(no_room(destination))

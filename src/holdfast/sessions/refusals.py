@@ -25,7 +25,10 @@ IGNORED_EXPIRY: Final = "ignored-expiry"
 IGNORED_GROUP: Final = "ignored-group"
 """A message of a group, where not all nodes know groups yet."""
 
-IGNORED: Final = frozenset({IGNORED_OPTION, IGNORED_EXPIRY, IGNORED_GROUP})
+IGNORED_PRIORITY: Final = "ignored-priority"
+"""A message has a priority before all members know what that is."""
+
+IGNORED: Final = frozenset({IGNORED_OPTION, IGNORED_EXPIRY, IGNORED_GROUP, IGNORED_PRIORITY})
 """Counted and told as the others are, but nothing was refused."""
 
 _REFUSED_BIT: Final = 1

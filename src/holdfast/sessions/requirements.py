@@ -7,8 +7,6 @@ developer reads the sentence.
 
 from __future__ import annotations
 
-from typing import Final
-
 from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
@@ -16,12 +14,7 @@ from holdfast.errors import DestinationError, RefusedError
 from holdfast.model.destination import Destination
 from holdfast.model.digits import read_digits
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, FLOOR_ID, PRODUCER_ID_BYTES_MAX
-
-_NAMES_NOT_SERVED: Final = {
-    "ActiveMQ.Advisory.": "advisory messages",
-    "ActiveMQ.Scheduler.Management": "scheduled messages",
-    "ActiveMQ.Statistics.": "statistics by message",
-}
+from holdfast.model.reserved_names import why_reserved
 
 
 def require_subscription_room(broker: Broker, cost: int) -> None:
@@ -49,9 +42,9 @@ def require_served_name(destination: Destination) -> None:
     Raises:
         DestinationError: It is one.
     """
-    for prefix, what in _NAMES_NOT_SERVED.items():
-        if destination.name.startswith(prefix):
-            raise DestinationError(f"{what} are not served (destination '{destination}')")
+    why = why_reserved(destination.name)
+    if why:
+        raise DestinationError(f"{why} ('{destination}')")
 
 
 def no_room(destination: Queue | Topic) -> str:

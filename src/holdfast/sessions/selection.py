@@ -10,11 +10,14 @@ Owned by the context of all sessions of one node.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.serving.dead_letters import with_origin
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.errors import SelectorError
+from holdfast.model.limits import MiB
 from holdfast.model.records import MessageRecord
 from holdfast.sessions.stomp_values import StompValues
 
@@ -22,13 +25,18 @@ if TYPE_CHECKING:
     from holdfast.selectors.selector import Selector
 
 
+_OF_POLICIES_BYTES_MAX: Final = 32 * MiB
+
+
 class Selections:
     """All selectors, and the message that they are asked of."""
 
-    __slots__ = ("_selectors", "_values")
+    __slots__ = ("_of_policies", "_of_policies_bytes", "_selectors", "_values")
 
     def __init__(self) -> None:
         self._selectors: WeakValueDictionary[str, Selector] = WeakValueDictionary()
+        self._of_policies: dict[str, Selector] = {}
+        self._of_policies_bytes = 0
         self._values: StompValues | None = None
 
     def read(self, text: str, destination: str, identity: str) -> Selection:
@@ -45,6 +53,36 @@ class Selections:
         if selector is None:
             selector = self._selectors[text] = Selector(text)
         return Selection(selector, self, destination, identity)
+
+    def of_policy(self, text: str) -> Selector | None:
+        """
+        Give a selector that policies have; each is kept.
+
+        None: it cannot be read here, as a later version may have written it.
+        """
+        from holdfast.selectors.selector import Selector  # noqa: PLC0415 - as in `read`
+
+        selector = self._of_policies.get(text)
+        if selector is None:
+            try:
+                selector = Selector(text)
+            except SelectorError:
+                return None
+            self._of_policies[text] = selector
+            self._of_policies_bytes += selector.cost_bytes
+            while self._of_policies_bytes > _OF_POLICIES_BYTES_MAX and len(self._of_policies) > 1:
+                oldest = self._of_policies.pop(next(iter(self._of_policies)))
+                self._of_policies_bytes -= oldest.cost_bytes
+        return selector
+
+    def read_of_topic(self, text: str, topic: LastingQueue) -> Selection:
+        """
+        Give what selects messages of a stored topic.
+
+        Raises:
+            SelectorError: The selector cannot be read.
+        """
+        return self.read(text, f"topic://{topic.name}", f"ID:{topic.number}-")
 
     def values_of(self, message: TransientMessage, destination: str, identity: str) -> StompValues:
         """Give what a message says, without its body."""
@@ -73,6 +111,10 @@ class Selection:
         """The beginning of the ids of its messages."""
         self.volatile_identity = identity
         """The same of those that are in memory only, on a queue."""
+
+    def of(self, destination: str) -> Selection:
+        """Give what selects by the same words, messages of another destination."""
+        return Selection(self._selector, self._selections, destination, self.identity)
 
     @property
     def effort(self) -> int:

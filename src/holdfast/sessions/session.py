@@ -67,6 +67,8 @@ class Session(ABC):
         """What of that others may have been given, too; see `server.shared_messages`."""
         self.room_bytes = 0
         """What may still be handed to the connection before its socket has taken more."""
+        self.resumed_count = 0
+        """How often its socket had caught up again."""
         self.is_connected = False
         """It has said who it is, as far as its protocol wants that."""
         self.principal: Principal | None = None
@@ -82,6 +84,9 @@ class Session(ABC):
         self.client = ""
         """By what this client can be known again on another connection; empty: by nothing."""
         self.client_id = ""
+        self.address = session_id.replace(".", "%2E")
+        """What the full names of its temporary destinations begin with, up to a dot. A node may
+        have dots in its name, as `db.example`; a client-id `db` must not get at these."""
         self.shown = ""
         """The secret by which a client of ours is known again."""
         self.told_kinds = 0
@@ -193,6 +198,11 @@ class Session(ABC):
         self, subscription: Consumer, keys: list[int]
     ) -> None:
         """Let be taken back what its client had for too long, as if it had rejected it."""
+
+    def too_slow(  # noqa: B027 - nor is it slow
+        self, subscription: Consumer, why: str, *, ends_connection: bool
+    ) -> None:
+        """End a consumer, or all of this connection, as if that had been lost; say why."""
 
     @abstractmethod
     def reply(self, receipt: bytes) -> None:

@@ -11,7 +11,7 @@ The session is fed bytes and collects bytes in `out`; the server sends them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, ClassVar, Final
 
@@ -19,6 +19,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import (
     AuthenticationError,
     IncompleteFrameError,
@@ -44,7 +45,7 @@ from holdfast.sessions.client_ids import introduce
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.credentials import Answer
-from holdfast.sessions.holdings import ReadMessage
+from holdfast.sessions.holdings import ReadMessage, unnamed
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.session import LARGE_BYTES
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle, settle_overdue
@@ -87,6 +88,7 @@ class StompSession(ClientSession):
         self._connect_by = (
             None if opened_at is None else opened_at + settings.connect_timeout_seconds
         )
+        self._steals_links = settings.allow_link_stealing
         self.login: Login | None = None
         """A CONNECT of which it is found out whose it is."""
         self.held: list[Event] = []
@@ -120,6 +122,7 @@ class StompSession(ClientSession):
             # What the headers of a SEND come to is kept with them, and policies have a part in it.
             self.policy_change_count = change_count
             self.protocol.forget_heads()
+            self.templates.forget()
         self.protocol.receive_data(data, slow_frames_max=count_max)
         self.events = iter(self.protocol.events_received())
 
@@ -289,12 +292,17 @@ class StompSession(ClientSession):
             self.context,
             client_id=said.get("client-id", ""),
             shown=said.get("holdfast-client", ""),
+            steals=self._steals_links,
         )
-        if lost is not None:
-            self.holdings.wait_for(self, lost.leaving(), lost.held_count)
+        if lost:
+            leaving = chain.from_iterable(each.leaving() for each in lost)
+            self.holdings.wait_for(self, leaving, sum(each.held_count for each in lost))
         self.carries_headers = said.get("holdfast-carry") == "true"
         self.is_connected = True
         self.write(connected(self.protocol, self.context, self.id, said))
+        self.is_told_of = True
+        if self.holdings.broker.advising.listeners:
+            self.holdings.broker.advising.connected(self)
 
     def _subscribe(self, frame: Frame) -> None:
         subscribe(self, frame, self.protocol.version)
@@ -418,11 +426,16 @@ class StompSession(ClientSession):
         self.is_closing = True
 
     def _error(
-        self, text: str, code: str, receipt: bytes | None, named: bytes | None = None
+        self,
+        text: str,
+        code: str,
+        receipt: bytes | None,
+        named: bytes | None = None,
+        about: Iterable[tuple[str, str]] = (),
     ) -> None:
         """STOMP 1.2, ERROR: say what went wrong, and for which frame (`named`: the id it names)."""
         version = self.protocol.version
-        headers = [("message", (text.splitlines() or [code])[0]), ("code", code)]
+        headers = [("message", (text.splitlines() or [code])[0]), ("code", code), *about]
         if code == "version":
             # STOMP 1.2, Protocol Negotiation: say what we speak.
             headers.append(("version", ",".join(VERSIONS)))
@@ -433,6 +446,16 @@ class StompSession(ClientSession):
         elif named is not None:
             frame = frame.replace(b"ERROR\n", b"ERROR\nid:%b\n" % named, 1)
         self.write(frame)
+
+    def say_refused(self, error: RefusedError, receipt: bytes | None) -> None:
+        self.context.refusals.note(self, error.code, str(error))
+        self._error(str(error), error.code, receipt)
+
+    def say_ended(self, error: RefusedError, subscription: Subscription) -> None:
+        self.context.refusals.note(self, error.code, str(error))
+        named = subscription.id != unnamed(subscription.ordinal)
+        lines = [("subscription", subscription.id)] if named else []
+        self._error(str(error), error.code, None, about=lines)
 
     def farewell(self, text: str, code: str) -> None:
         self.context.refusals.count(code)

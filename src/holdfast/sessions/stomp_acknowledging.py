@@ -7,6 +7,7 @@ delivery up. The plain ACK, of which there are a hundred thousand per second, st
 
 from __future__ import annotations
 
+from holdfast.broker.serving.bundle import Strand
 from holdfast.broker.serving.late import not_in_delivery
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
@@ -62,7 +63,7 @@ def settle_overdue(
         RefusedError: It is not in delivery and cannot be settled late, or not in this way.
     """
     assert subscription.overdue is not None, "something was taken"
-    if key not in subscription.overdue:
+    if key not in subscription.overdue or (not frame.negative and _cumulates(subscription, key)):
         settle(session, frame, subscription, key)
         return
     session.holdings.has_lost(subscription, key)
@@ -96,23 +97,27 @@ def acknowledge_identity(
         raise unknown_name(frame.id)
     number, key, term = identity
     headers = frame.block.headers if frame.block is not None else {}
-    wanted = _named_subscription(session, headers, number)
+    wanted = _named_subscription(session, headers, number, key)
     if term > context.term:
         raise unknown_name(frame.id)
     is_gone = key < 0 and term < context.term
     if not is_gone:
-        of_queue = [it for it in session.subscriptions.values() if number == it.queue_number]
+        parts = (it.part_of(number, key) for it in session.subscriptions.values())
+        of_queue = [it for it in parts if it is not None]
         # What a consumer has is its own, though somebody may have been shown it as well.
         of_queue.sort(key=lambda it: it.browser is not None)
+        was_taken = False
         for subscription in of_queue:
-            holdings.has_lost(subscription, key)
-            if key in subscription.unacknowledged and wanted in (None, subscription):
+            is_meant = wanted in (None, subscription, subscription.bundle)
+            is_held = not (frame.negative or is_late_only) and _cumulates(subscription, key)
+            was_taken |= not is_held and holdings.has_lost(subscription, key)
+            if is_meant and (is_held or key in subscription.unacknowledged):
                 settle(session, frame, subscription, key, exact=is_late_only)
                 return
-        said_by = of_queue if wanted is None else [wanted]
-        only_looks = bool(said_by) and all(it.browser is not None for it in said_by)
-        if frame.negative or (only_looks and not is_late_only):
-            # Who only looks takes nothing, however often it says that it has seen something.
+        # Who only looks takes nothing, however often it says that it has seen something. Without
+        # the name of a consumer it may be what was shown here, to one that has gone perhaps.
+        may_be_shown = holdings.has_browsed if wanted is None else wanted.browser is not None
+        if frame.negative or (may_be_shown and not was_taken and not is_late_only):
             raise unknown_name(frame.id)
     transaction = None
     if "transaction" in headers:
@@ -123,6 +128,11 @@ def acknowledge_identity(
         session.reply(frame.receipt)
 
 
+def _cumulates(subscription: Subscription, key: int) -> bool:
+    """Whether a delivery whose queue is gone stands before and behind others that are there."""
+    return isinstance(subscription, Strand) and key in subscription.lapsed
+
+
 def _require_named(headers: dict[str, str], subscription: Subscription) -> None:
     """Refuse a word about a delivery that names another subscription than it was made on."""
     named = headers.get("subscription")
@@ -131,7 +141,7 @@ def _require_named(headers: dict[str, str], subscription: Subscription) -> None:
 
 
 def _named_subscription(
-    session: ClientSession, headers: dict[str, str], queue_number: int
+    session: ClientSession, headers: dict[str, str], queue_number: int, key: int
 ) -> Subscription | None:
     """
     Give the subscription that an acknowledgement by message id names, None if it names none.
@@ -143,7 +153,7 @@ def _named_subscription(
     if not named:
         return None
     found = session.subscriptions.get(named)
-    if found is None or found.queue_number != queue_number:
+    if found is None or found.part_of(queue_number, key) is None:
         raise UnknownDeliveryError(
             f"subscription {named[:80]!r} of this connection has no such message"
         )

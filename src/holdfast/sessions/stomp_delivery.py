@@ -17,6 +17,7 @@ from typing import Final
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.dead_letters import with_origin
 from holdfast.broker.serving.groups_seen import GroupsSeen
+from holdfast.broker.serving.listeners import AdvisoryTopic
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.model.limits import KiB
@@ -51,12 +52,12 @@ class DeliveryFormat:
     __slots__ = (
         "acknowledge",
         "added",
+        "address",
         "groups",
         "is_plain",
         "known_plain",
         "milliseconds",
         "prefix",
-        "session",
         "shared",
         "shared_key",
         "term",
@@ -71,7 +72,7 @@ class DeliveryFormat:
         cluster: str,
         term: int,
         named: bool,
-        session: str = "",
+        address: str = "",
         known_plain: set[bytes] | None = None,
         shared: SharedFrames | None = None,
     ) -> None:
@@ -80,15 +81,16 @@ class DeliveryFormat:
         head = [b"MESSAGE\n"]
         if named:
             head.append(b"subscription:%b\n" % escape(subscription.id, version).encode())
-        head.append(b"destination:%b\n" % escape(subscription.destination, version).encode())
+        if not isinstance(subscription.topic, AdvisoryTopic):  # An advisory says it itself.
+            head.append(b"destination:%b\n" % escape(subscription.destination, version).encode())
         head.append(b"message-id:" + identity)
         self.prefix = b"".join(head)
         self.groups: GroupsSeen | None = None
         self.milliseconds = -1
         self.added = b""
         """What a MESSAGE has from us, with `milliseconds`, which neighbours mostly share."""
-        self.session = session
-        """The session's id, which is in the full names of its temporary queues."""
+        self.address = address
+        """What the full names of its client's temporary destinations begin with."""
         self.term = term
         self.version = version
         self.is_plain = version == "1.2"
@@ -170,7 +172,7 @@ class DeliveryFormat:
         # Worked out when they are needed: kept, they would be half of what a subscription takes.
         return tuple(
             (
-                f"reply-to:/remote-temp-{kind}/{self.session}.".encode(),
+                f"reply-to:/remote-temp-{kind}/{self.address}.".encode(),
                 f"reply-to:/temp-{kind}/".encode(),
             )
             for kind in ("queue", "topic")

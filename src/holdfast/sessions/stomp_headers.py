@@ -16,11 +16,18 @@ from holdfast.broker.serving.consumer import (
     AcknowledgeMode,
     Claim,
 )
-from holdfast.errors import DestinationError, NotServedError, RefusedError, UnknownDeliveryError
+from holdfast.errors import DestinationError, RefusedError, UnknownDeliveryError
+from holdfast.model.consumer_wishes import browser_wished, wished
 from holdfast.model.destination import Kind
 from holdfast.model.groups import group_hash
-from holdfast.model.limits import CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MIN
-from holdfast.model.policies import Value, read_values
+from holdfast.model.limits import (
+    CONSUMER_PRIORITY_MAX,
+    CONSUMER_PRIORITY_MIN,
+    GROUP_SEQUENCE_MAX,
+    GROUP_SEQUENCE_MIN,
+)
+from holdfast.model.policies import read_values
+from holdfast.model.policy_option import Value
 from holdfast.model.redelivery import DELAY_MS_MAX
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.sessions.requirements import read_number, read_producer_id
@@ -28,36 +35,18 @@ from holdfast.sessions.requirements import read_number, read_producer_id
 ZERO: Final = 0x30
 """Which begins no id: a number has one spelling."""
 
-_NOT_SERVED: Final = {
-    "durable-subscription-name": "durable subscriptions",
-    "durable-subscriber-name": "durable subscriptions",
-}
-"""SUBSCRIBE headers that would change what is delivered; ignoring them would be a lie."""
-
 _WISHES_NOT_SERVED: Final = {
-    "subscriptionName": "durable subscriptions",
-    "subcriptionName": "durable subscriptions",
     "noLocal": "noLocal",
     "retroactive": "retroactive consumers",
-    "maximumPendingMessageLimit": "limits of pending messages",
 }
 """The same by ActiveMQ's names: as header `activemq.…`, as option `consumer.…`."""
 
-_ASKS_NOTHING: Final = {"maximumPendingMessageLimit": ("0", "-1")}
-"""Values beside `false` that are what is done anyway."""
-
 _WISHES_SERVED: Final = {
     *("prefetchSize", "dispatchAsync", "selector", "exclusive", "priority", "browser"),
+    "maximumPendingMessageLimit",
+    *("subscriptionName", "subcriptionName"),
 }
 """Whatever is said of `dispatchAsync`: nobody here waits for a consumer."""
-
-_SEND_NOT_SERVED: Final = {
-    "AMQ_SCHEDULED_DELAY": "scheduled messages",
-    "AMQ_SCHEDULED_PERIOD": "scheduled messages",
-    "AMQ_SCHEDULED_REPEAT": "scheduled messages",
-    "AMQ_SCHEDULED_CRON": "scheduled messages",
-}
-
 
 _REDELIVERY: Final = (
     "maximumRedeliveries",
@@ -69,9 +58,6 @@ _REDELIVERY: Final = (
 )
 """What a SUBSCRIBE may say of redelivery, as header `activemq.…`."""
 
-_PRIORITY: Final = 4
-"""Of every message, as long as there are no others."""
-
 
 def require_served(headers: dict[str, str], options: dict[str, str]) -> list[str]:
     """
@@ -80,13 +66,9 @@ def require_served(headers: dict[str, str], options: dict[str, str]) -> list[str
     Raises:
         DestinationError: It wants what is not served, by a header or an option of its destination.
     """
-    for name, what in _NOT_SERVED.items():
-        if headers.get(name, "false") != "false":
-            raise DestinationError(f"{what} are not served (header {name!r})")
     for name, what in _WISHES_NOT_SERVED.items():
-        nothing = ("false", *_ASKS_NOTHING.get(name, ()))
         for key, given in (f"activemq.{name}", headers), (f"consumer.{name}", options):
-            if given.get(key, "false") not in nothing:
+            if given.get(key, "false") != "false":
                 where = "header" if given is headers else "option"
                 raise DestinationError(f"{what} are not served ({where} {key!r})")
     unknown = []
@@ -107,7 +89,6 @@ def read_selector(headers: dict[str, str], options: dict[str, str]) -> str | Non
     return None
 
 
-_BROWSER: Final = ("browser", "activemq.browser")
 _EXCLUSIVE: Final = ("activemq.exclusive", "x-single-active-consumer")
 _PRIORITIES: Final = ("activemq.priority", "consumer-priority", "x-priority")
 _SIGNED: Final = re.compile(r"[+-]?\d{1,3}", re.ASCII)
@@ -121,8 +102,8 @@ def read_claim(headers: dict[str, str], options: dict[str, str]) -> Claim:
     Raises:
         RefusedError: A value makes no sense.
     """
-    is_exclusive = _is_true(*_said(headers, _EXCLUSIVE, options, "exclusive"))
-    name, text = _said(headers, _PRIORITIES, options, "priority")
+    is_exclusive = is_true(*wished(headers, _EXCLUSIVE, options, "exclusive"))
+    name, text = wished(headers, _PRIORITIES, options, "priority")
     priority = 0
     if text is not None:
         is_number = _SIGNED.fullmatch(text.strip())
@@ -142,41 +123,19 @@ def read_browser(headers: dict[str, str], options: dict[str, str]) -> bool:
     Raises:
         RefusedError: The value makes no sense.
     """
-    return _is_true(*_said(headers, _BROWSER, options, "browser"))
+    return is_true(*browser_wished(headers, options))
 
 
-def _is_true(name: str, text: str | None) -> bool:
-    if text is not None and text.strip() not in {"true", "false"}:
-        raise RefusedError(f"{name}: {text[:40]!r} is neither true nor false")
-    return text is not None and text.strip() == "true"
-
-
-def _said(
-    headers: dict[str, str], names: tuple[str, ...], options: dict[str, str], option: str
-) -> tuple[str, str | None]:
-    """Give what is said under the first of several names, and where that stands."""
-    for name in names:
-        if name in headers:
-            return f"header {name}", headers[name]
-    return f"option consumer.{option}", options.get(f"consumer.{option}")
-
-
-def require_obeyable(headers: dict[str, str]) -> None:
+def is_true(name: str, text: str | None) -> bool:
     """
-    Check that a SEND wishes nothing that would be ignored.
+    Give whether a header, or an option, says true.
 
     Raises:
-        NotServedError: It does.
-        RefusedError: Its `priority` is no number.
+        RefusedError: It says neither true nor false.
     """
-    for name, what in _SEND_NOT_SERVED.items():
-        if headers.get(name, "").strip() not in ("", "0"):
-            raise NotServedError(f"{what} are not served (header {name!r})")
-    priority = headers.get("priority")
-    if priority is not None and read_number(priority.strip().encode(), "priority") != _PRIORITY:
-        raise NotServedError(
-            f"priorities are not served (header 'priority'): leave it out, or send {_PRIORITY}"
-        )
+    if text not in {None, "true", "false"}:
+        raise RefusedError(f"{name}: {text[:40]!r} is neither true nor false")
+    return text == "true"
 
 
 def read_group(headers: dict[str, str]) -> int:
@@ -197,7 +156,7 @@ def read_group(headers: dict[str, str]) -> int:
 def _is_group_sequence(text: str) -> bool:
     if not _SIGNED_32.fullmatch(text):
         return False
-    return -(1 << 31) <= int(text) < 1 << 31
+    return GROUP_SEQUENCE_MIN <= int(text) <= GROUP_SEQUENCE_MAX
 
 
 def read_mode(text: str) -> AcknowledgeMode:

@@ -19,6 +19,7 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import NotServedError
 from holdfast.model.digits import read_digits
+from holdfast.protocols.stomp.mapping import lookup
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.refusals import IGNORED_EXPIRY
 from holdfast.sessions.requirements import read_number
@@ -63,13 +64,14 @@ def read_lifetime(session: ClientSession, headers: dict[str, str]) -> Said:
         RefusedError: A header is no number.
         NotServedError: It has expired, and nothing else does: not all members know what that is.
     """
+    if not ("expires" in headers or "expiration" in headers or "timestamp" in headers):
+        return NOTHING
     expires_ms, lasts_ms = _read(headers, "expires"), _read(headers, "expiration")
     broker = session.holdings.broker
     if (expires_ms or lasts_ms) and not broker.expiring.is_possible:
         _tell_not_yet(session, expires_ms, broker.sending.now_microseconds // 1000)
     sent_ms = read_digits(headers.get("timestamp", "").strip().encode()) or 0
-    said = Said(expires_ms, lasts_ms, sent_ms)
-    return NOTHING if said == NOTHING else said
+    return Said(expires_ms, lasts_ms, sent_ms)
 
 
 def lifetime_of(
@@ -84,7 +86,8 @@ def lifetime_of(
     It is one on all of its destinations: what the policies of any of them end first counts.
     """
     broker = session.holdings.broker
-    found = {broker.policies.of(each).lifetimes for each in destinations if isinstance(each, Queue)}
+    of = broker.policies.of
+    found = [of(each).lifetimes for each in destinations if isinstance(each, Queue)]
     rules = [each for each in found if each.say_anything]
     if not (said.expires_ms or said.lasts_ms or rules):
         return Lifetime(0, lines, is_constant=True)
@@ -98,10 +101,24 @@ def lifetime_of(
     if not 0 < expires_ms <= EXPIRES_MS_MAX:
         return Lifetime(0, lines, is_constant=False)
     if expires_ms != said.expires_ms:
-        kept = [line for line in lines.splitlines(keepends=True) if not line.startswith(_LINES)]
-        lines = b"".join((*kept, b"expires:%d\n" % expires_ms))
+        lines = _expiring_at(lines, expires_ms)
     ahead_ms = max(0, broker.returning.now_ms - wall_ms)
     return Lifetime(expires_ms + ahead_ms, lines, is_constant=False)
+
+
+def with_expiry(lines: bytes, now_ms: int) -> bytes:
+    """Say in header lines when a message expires of which is said how long it lives from now."""
+    if b"expiration:" not in lines or read_digits((lookup(lines, "expires") or "").encode()):
+        return lines
+    lasts_ms = read_digits((lookup(lines, "expiration") or "").strip().encode())
+    if not lasts_ms or now_ms + lasts_ms > EXPIRES_MS_MAX:
+        return lines
+    return _expiring_at(lines, now_ms + lasts_ms)
+
+
+def _expiring_at(lines: bytes, expires_ms: int) -> bytes:
+    kept = [line for line in lines.splitlines(keepends=True) if not line.startswith(_LINES)]
+    return b"".join((*kept, b"expires:%d\n" % expires_ms))
 
 
 def _read(headers: dict[str, str], name: str) -> int:

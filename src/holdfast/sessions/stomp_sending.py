@@ -2,115 +2,292 @@
 What the headers of a SEND come to: worked out once for all messages that have the same.
 
 A program sends a hundred thousand messages that differ in their bodies only. So what their headers
-mean is kept with them, unless it may change: a lifetime may be over between two messages.
+mean is kept with them, unless it may change: a lifetime may be over between two messages. Of those
+with headers of their own what the others come to is kept (`send_templates`).
 
 Called by its session.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from holdfast.broker.addressing import Route
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
-from holdfast.errors import DestinationError
+from holdfast.errors import DestinationError, ScheduleError
 from holdfast.model.destination import Destination, Kind, parse_destination, parse_destinations
-from holdfast.model.facts import Attributes, MessageFacts
+from holdfast.model.facts import PRIORITY_DEFAULT, Attributes, MessageFacts
 from holdfast.model.format_level import GROUPS_LEVEL
 from holdfast.model.groups import group_hash
-from holdfast.model.virtual_topics import is_virtual
+from holdfast.model.schedules import Schedule
 from holdfast.protocols.stomp.codec import escape
 from holdfast.protocols.stomp.frames import SendFrame
 from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.forwarding import SentContent
+from holdfast.sessions.questions import question_of
 from holdfast.sessions.refusals import IGNORED_GROUP
 from holdfast.sessions.requirements import read_producer_id
-from holdfast.sessions.stomp_headers import read_group, require_obeyable
-from holdfast.sessions.stomp_lifetimes import NOTHING, Lifetime, lifetime_of, read_lifetime
+from holdfast.sessions.send_templates import AskedHeaders, SendTemplate
+from holdfast.sessions.stomp_headers import read_group
+from holdfast.sessions.stomp_lifetimes import NOTHING, Lifetime, Said, lifetime_of, read_lifetime
+from holdfast.sessions.stomp_priorities import priority_of, read_priority
+from holdfast.sessions.stomp_schedules import read_schedule, scheduled, scheduled_before
 from holdfast.sessions.target import Action, Target
 
 
 def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Target:
     """
-    Work out what a SEND with these headers means, and keep it with the headers.
-
-    Args:
-        is_copy: What its headers wish was an affair of another broker.
+    Work out what a SEND with these headers means, and keep it with the headers; of a copy what its
+    headers wish was an affair of another broker.
 
     Raises:
         RefusedError: It asks for what is not served, or cannot be sent there.
     """
+    return question_of(session, frame.block.headers) or _resolve(session, frame, is_copy=is_copy)
+
+
+def _resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Target:
+    headers = frame.block.headers
+    sending, templates = session.holdings.sending, session.templates
+    is_taken = "transaction" not in headers and sending.has_taken(
+        headers.get("producer-id"), frame.producer_sequence
+    )
+    template = templates.find(headers)
+    if template is None:
+        return _worked_out(session, frame, is_copy=is_copy, is_taken=is_taken)
+    is_late = is_taken and template.is_wanted and template.is_numbered
+    own = _read_own(session, headers, is_late=is_late, is_copy=is_copy)
+    target = Target(template.destination, b"", persistent=template.is_kept)
+    target.is_wanted = template.is_wanted
+    target.producer_id, target.is_limited = template.producer_id, template.is_limited
+    destinations = (template.destination,)
+    return _completed(session, frame, target, destinations, own, template.priority, is_copy=is_copy)
+
+
+def _stored_before(session: ClientSession, producer_id: str) -> Target:
+    """
+    Give where a message goes whose number is taken: nowhere, it is confirmed.
+
+    Where it would go now is not asked: that may be elsewhere by now, or too many, or refused.
+    """
+    target = Target(session.holdings.broker.destinations.nowhere, b"", persistent=True)
+    target.destinations = (session.holdings.broker.destinations.nowhere,)
+    target.producer_id = read_producer_id(producer_id)
+    return target
+
+
+class _Own(NamedTuple):
+    """What each message may say anew."""
+
+    said: Said
+    """How long it lives."""
+    group: int
+    is_late: bool
+    """It may be stored already: nobody asks how long it lives."""
+
+
+def _read_own(
+    session: ClientSession, headers: dict[str, str], *, is_late: bool, is_copy: bool
+) -> _Own:
+    """
+    Read what a template does not have.
+
+    Raises:
+        RefusedError: A value makes no sense.
+    """
+    if is_copy:
+        return _Own(NOTHING, group_hash(headers.get("JMSXGroupID", "")), is_late)
+    said = NOTHING if is_late else read_lifetime(session, headers)
+    return _Own(said, read_group(headers), is_late)
+
+
+def _worked_out(
+    session: ClientSession, frame: SendFrame, *, is_copy: bool, is_taken: bool
+) -> Target:
     block, holdings = frame.block, session.holdings
-    headers = block.headers
-    may_be_late = holdings.sending.has_taken(headers.get("producer-id"), frame.producer_sequence)
+    headers = AskedHeaders(block.headers)
+    wanted = _wants_keeping(session, headers)
     written = parse_destinations(headers["destination"])
     if written[0].options:
         session.context.refusals.note_ignored(session, written[0].read_options())
-    said = NOTHING
-    if not (may_be_late or is_copy):
-        require_obeyable(headers)
-        said = read_lifetime(session, headers)
-    group = group_hash(headers.get("JMSXGroupID", "")) if is_copy else read_group(headers)
-    destinations = _targets(session, written, is_repeated=may_be_late)
-    lifetime = Lifetime(0, block.lines, is_constant=not may_be_late)
-    if not (may_be_late or is_copy):
-        lifetime = lifetime_of(session, said, destinations, block.lines)
-    lines = lifetime.lines
-    reply_to = headers.get("reply-to", "").strip()
-    if reply_to.startswith(("/temp-queue/", "/temp-topic/")):
-        lines = _with_remote_reply(session, lines, parse_destination(reply_to))
-    persistent = headers.get("persistent")
-    wanted = session.context.default_persistent if persistent is None else persistent == "true"
+    schedule = None if is_copy else _read_schedule(session, headers, is_taken=is_taken)
+    if schedule is not None and is_taken:
+        return scheduled_before(session, block.headers)
+    if is_taken and wanted and any(each.kind is Kind.QUEUE for each in written):
+        return _stored_before(session, headers["producer-id"])
+    # Of a copy there are others, of what it went to.
+    is_final = is_copy or schedule is not None
+    route = _route(session, written, frame, is_final=is_final, is_stored=wanted, is_taken=is_taken)
+    is_numbered = route.is_directed or any(each.kind is Kind.QUEUE for each in written)
+    if is_taken and wanted and is_numbered:
+        return _stored_before(session, headers["producer-id"])
+    own = _read_own(session, block.headers, is_late=False, is_copy=is_copy)
+    priority = read_priority(headers, is_copy=is_copy)
+    if schedule is not None:
+        lines = _with_replies(session, block.headers, block.lines)
+        said_of_it = {"group": own.group, "priority": priority}
+        return scheduled(session, block.headers, lines, schedule, said=own.said, **said_of_it)
+    destinations = _targets(session, route.destinations)
     lasting = any(isinstance(each, Queue) and not each.is_temporary for each in destinations)
-    target = Target(destinations[0], lines, persistent=wanted and lasting)
-    is_for_consumers = any(each.kind is Kind.TOPIC and is_virtual(each.name) for each in written)
-    if len(destinations) > 1 or is_for_consumers:
+    target = Target(destinations[0], b"", persistent=wanted and lasting)
+    target.is_wanted = wanted
+    if len(destinations) > 1 or route.is_directed:
         target.destinations = destinations
-    target.transaction = headers.get("transaction")
     producer_id = headers.get("producer-id")
-    is_counted = wanted and (lasting or is_for_consumers)
-    if producer_id is not None and is_counted and target.transaction is None:
+    is_counted = wanted and (route.is_directed or any(map(_is_queue, destinations)))
+    if producer_id is not None and is_counted and "transaction" not in headers:
         target.producer_id = read_producer_id(producer_id)
-    is_settled = lifetime.is_constant
-    known_group = 0
-    if group and any(isinstance(each, Queue) for each in destinations):
-        if session.holdings.broker.format_level_ahead >= GROUPS_LEVEL:
-            known_group = group
-        else:
-            text = "not all nodes know message groups yet; header 'JMSXGroupID' does nothing"
-            session.context.refusals.note(session, IGNORED_GROUP, text)
-            is_settled = False  # They will.
-    if known_group or lifetime.expires_ms:
-        attributes = Attributes(expires_ms=lifetime.expires_ms, group_hash=known_group)
-        target.facts = MessageFacts(attributes=attributes)
+    target.is_limited = holdings.broker.limiting.are_limited(destinations)
+    completed = _completed(session, frame, target, destinations, own, priority, is_copy=is_copy)
+    if target.destinations is None:
+        template = SendTemplate(
+            destinations[0],
+            is_wanted=wanted,
+            is_kept=target.persistent,
+            is_numbered=is_numbered,
+            is_limited=target.is_limited,
+            priority=priority,
+            producer_id=target.producer_id,
+        )
+        session.templates.keep(headers, template)
+    return completed
+
+
+def _completed(
+    session: ClientSession,
+    frame: SendFrame,
+    target: Target,
+    destinations: tuple[Queue | Topic, ...],
+    own: _Own,
+    priority_said: int,
+    *,
+    is_copy: bool,
+) -> Target:
+    """Add to a target what a message may say anew, and keep it with the headers if it stays so."""
+    block = frame.block
+    lifetime = Lifetime(0, block.lines, is_constant=not own.is_late)
+    if not (own.is_late or is_copy):
+        lifetime = lifetime_of(session, own.said, destinations, block.lines)
+    priority = priority_of(session, priority_said, destinations, lifetime.lines)
+    group, is_known = _known(session, own.group, destinations)
+    target.lines = _with_replies(session, block.headers, priority.lines)
+    target.transaction = block.headers.get("transaction")
+    if lifetime.expires_ms or group or priority.known != PRIORITY_DEFAULT:
+        known = Attributes(lifetime.expires_ms, group, priority.known)
+        target.facts = MessageFacts(attributes=known)
+    is_settled = lifetime.is_constant and priority.is_constant and is_known
     if is_settled and target.destinations is None:
-        # Else it is looked at anew with each message: one of many may be deleted, or one more queue
-        # consume its topic.
+        target.is_plain = target.persistent and target.transaction is None
+        # Else it is looked at anew with each message: one of many may be deleted, one more queue
+        # consume its topic, or a selector of a policy not be true of the next.
         block.memo = target
     return target
 
 
-def _targets(
-    session: ClientSession, written: tuple[Destination, ...], *, is_repeated: bool
-) -> tuple[Queue | Topic, ...]:
+def _read_schedule(
+    session: ClientSession, headers: Mapping[str, str], *, is_taken: bool
+) -> Schedule | None:
     """
-    Give where a message goes; of one that is stored already what there is still of that.
+    Give when a message is sent that this is said of; None: at once.
+
+    Raises:
+        ScheduleError: That makes no sense, and its number is new.
+    """
+    try:
+        return read_schedule(headers, session.holdings.broker.settings.schedule_time_zone)
+    except ScheduleError:
+        if is_taken:
+            return Schedule()  # It did: the zone may have been another one, or is gone.
+        raise
+
+
+def _wants_keeping(session: ClientSession, headers: Mapping[str, str]) -> bool:
+    """Whether a message is to be kept, where it can be."""
+    persistent = headers.get("persistent")
+    return session.context.default_persistent if persistent is None else persistent == "true"
+
+
+def _is_queue(destination: Queue | Topic) -> bool:
+    """
+    Whether it stores messages as long as it is there.
+
+    A topic may do so between two numbers of a producer, or not any more: none of its own count.
+    """
+    return type(destination) is Queue and not destination.is_temporary
+
+
+def _known(
+    session: ClientSession, group: int, destinations: tuple[Queue | Topic, ...]
+) -> tuple[int, bool]:
+    """Give what counts of a group, 0 for nothing, and whether that stays so."""
+    if not (group and any(isinstance(each, Queue) for each in destinations)):
+        return 0, True
+    if session.holdings.broker.format_level_ahead >= GROUPS_LEVEL:
+        return group, True
+    text = "not all nodes know message groups yet; header 'JMSXGroupID' does nothing"
+    session.context.refusals.note(session, IGNORED_GROUP, text)
+    return 0, False  # They will.
+
+
+def _route(
+    session: ClientSession,
+    written: tuple[Destination, ...],
+    frame: SendFrame,
+    *,
+    is_final: bool,
+    is_stored: bool,
+    is_taken: bool,
+) -> Route:
+    """
+    Give where a message goes that is sent to these; if that is final, there.
+
+    Raises:
+        DestinationError: It comes to too many, and did not when it was stored.
+    """
+    broker, context = session.holdings.broker, session.context
+    if is_final or not broker.addressing.directs(written):
+        return Route(written, is_directed=False)
+    content = SentContent(
+        context.selections,
+        frame.block.lines,
+        frame.body,
+        now_microseconds=broker.sending.now_microseconds,
+        is_stored=is_stored,
+        session_id=session.address,
+    )
+    try:
+        return broker.addressing.route(written, content)
+    except DestinationError:
+        if is_taken and is_stored:
+            return Route(written, is_directed=True)
+        raise
+    finally:
+        session.effort += content.effort
+
+
+def _targets(session: ClientSession, written: tuple[Destination, ...]) -> tuple[Queue | Topic, ...]:
+    """
+    Give where a message goes.
 
     Raises:
         RefusedError: It cannot go there.
     """
-    session.effort = len(written) - 1
-    try:
-        return session.holdings.targets(session, written, Action.SEND)
-    except DestinationError:
-        has_queue = session.holdings.broker.destinations.has_queue
-        left = [each for each in written if each.kind is Kind.QUEUE and has_queue(each.name)]
-        if not (is_repeated and left):
-            raise
-        return session.holdings.targets(session, left, Action.SEND)
+    if not written:
+        return (session.holdings.broker.destinations.nowhere,)
+    session.effort += len(written) - 1
+    return session.holdings.targets(session, written, Action.SEND)
 
 
-def _with_remote_reply(session: ClientSession, lines: bytes, reply_to: Destination) -> bytes:
-    """Show the client's temporary queue to others under its full name."""
+def _with_replies(session: ClientSession, headers: dict[str, str], lines: bytes) -> bytes:
+    """Show the client's temporary queue for answers to others under its full name."""
+    written = headers.get("reply-to", "").strip()
+    if not written.startswith(("/temp-queue/", "/temp-topic/")):
+        return lines
+    reply_to = parse_destination(written)
     session.holdings.target(session, reply_to, Action.SEND)
-    name = f"/remote-{reply_to.kind.value}/{session.id}.{reply_to.name}"
+    name = f"/remote-{reply_to.kind.value}/{session.address}.{reply_to.name}"
     full = escape(name, "1.2").encode()
     return b"".join(
         b"reply-to:%b\n" % full if line.startswith(b"reply-to:") else line

@@ -9,22 +9,26 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from holdfast.broker.serving.consumer import NO_CLAIM, Claim
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.router.router import has_groups
 from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
-from holdfast.model.destination import Destination, Kind, parse_destination
+from holdfast.model.destination import Destination, Kind, parse_sources
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.protocols.stomp.states import Version
+from holdfast.sessions.advisories import are_advisories, listen
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.holdings import unnamed
 from holdfast.sessions.requirements import read_number
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.stomp_delivery import DeliveryFormat
+from holdfast.sessions.stomp_durables import durable_of, end_durable
 from holdfast.sessions.stomp_headers import (
     read_browser,
     read_claim,
@@ -33,8 +37,11 @@ from holdfast.sessions.stomp_headers import (
     read_selector,
     require_served,
 )
+from holdfast.sessions.stomp_several import Asked, know, subscribe_to_several
 from holdfast.sessions.stomp_values import written_by_jms
 from holdfast.sessions.target import Action
+
+_TOPICS: Final = frozenset({Kind.TOPIC, Kind.TEMPORARY_TOPIC})
 
 
 def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
@@ -46,51 +53,73 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     """
     headers = frame.headers
     holdings, context = session.holdings, session.context
-    written = parse_destination(headers["destination"])
+    sources = parse_sources(headers["destination"])
+    written = sources[0]
     options = written.read_options() if written.options else {}
     context.refusals.note_ignored(session, require_served(headers, options))
-    holdings.require_allowed(written, Action.CONSUME)
+    for each in sources:
+        holdings.require_allowed(each, Action.CONSUME)
     subscription_id = headers.get("id")
     selector = _selection(session, written, read_selector(headers, options))
-    holdings.require_place(subscription_id, written, selector)
-    mode = read_mode(headers.get("ack", "auto"))
-    redelivery = read_redelivery(headers)
-    claim = _claim(written, headers, options)
-    browses = _browses(written, headers, options)
-    destination = holdings.target(session, written, Action.CONSUME)
-    if selector is not None and isinstance(destination, Queue):
-        if not browses and destination.sifting is None and has_groups(destination):
-            raise DestinationError(
-                f"there are message groups on '{written}': there selectors are not served yet"
-            )
-        # Its number is known by now.
-        selector.identity = f"ID:{context.cluster}-{destination.number}-"
-        selector.volatile_identity = f"{selector.identity}t{context.term}."
+    named = ",".join(map(str, sources))
+    holdings.require_place(subscription_id, named, selector)
+    asked = Asked(
+        subscription_id,
+        mode=read_mode(headers.get("ack", "auto")),
+        redelivery=read_redelivery(headers),
+        claim=_claim(sources, headers, options),
+        browses=_browses(sources, headers, options),
+        wanted=_wanted(headers, options),
+        selector=selector,
+        form=_form(session, version, named=subscription_id is not None),
+        pending_max=_pending_max(sources, headers, options),
+    )
+    holdings.has_browsed |= asked.browses
+    destination: Queue | Topic | None
+    if (destination := durable_of(session, headers, options, sources, selector)) is not None:
+        selector = None  # The log says which messages are not for it.
+    elif are_advisories(sources):
+        destination = listen(holdings.broker, written, headers)
+    elif len(sources) > 1 or written.is_wildcard:
+        subscribe_to_several(session, sources, named, asked, frame.receipt)
+        return
+    else:
+        destination = holdings.target(session, written, Action.CONSUME)
+    if selector is not None:
+        know(selector, context, destination)
     holdings.subscribe(
         session,
         destination,
         subscription_id=subscription_id,
         written=written,
-        mode=mode,
-        prefetch=holdings.prefetch(destination, _wanted(headers, options), browses=browses),
-        form=partial(
-            DeliveryFormat,
-            version=version,
-            cluster=context.cluster,
-            term=context.term,
-            named=subscription_id is not None,
-            session=session.id,
-            known_plain=context.known_plain,
-            shared=context.shared_frames,
-        ),
+        mode=asked.mode,
+        prefetch=holdings.prefetch(destination, asked.wanted, browses=asked.browses),
+        form=asked.form,
         selector=selector,
-        redelivery=redelivery,
-        claim=claim,
-        browses=browses,
+        redelivery=asked.redelivery,
+        claim=asked.claim,
+        browses=asked.browses,
+        pending_max=asked.pending_max,
     )
-    if frame.receipt is not None:
-        # The queue that it declares must be there after a failover too.
+    if frame.receipt is not None:  # The queue that it declares must outlast a failover, too.
         holdings.reply_after_pending(session, frame.receipt)
+
+
+def _form(
+    session: ClientSession, version: Version, *, named: bool
+) -> Callable[[Subscription], DeliveryFormat]:
+    """Give how its deliveries are written; `named`: its client has given it an id."""
+    context = session.context
+    return partial(
+        DeliveryFormat,
+        version=version,
+        cluster=context.cluster,
+        term=context.term,
+        named=named,
+        address=session.address,
+        known_plain=context.known_plain,
+        shared=context.shared_frames,
+    )
 
 
 def _selection(session: ClientSession, written: Destination, text: str | None) -> Selection | None:
@@ -105,10 +134,12 @@ def _selection(session: ClientSession, written: Destination, text: str | None) -
     session.effort = MUCH  # Reading it takes up to some milliseconds.
     context = session.context
     identity = f"ID:{context.cluster}-0-t{context.term}."
-    return context.selections.read(text, written_by_jms(written, session.id), identity)
+    return context.selections.read(text, written_by_jms(written, session.address), identity)
 
 
-def _claim(written: Destination, headers: dict[str, str], options: dict[str, str]) -> Claim:
+def _claim(
+    sources: tuple[Destination, ...], headers: dict[str, str], options: dict[str, str]
+) -> Claim:
     """
     Give what a consumer claims before others; of a topic each gets all messages anyway.
 
@@ -117,27 +148,56 @@ def _claim(written: Destination, headers: dict[str, str], options: dict[str, str
         DestinationError: It wants to be the only one on a topic.
     """
     claim = read_claim(headers, options)
-    if written.kind not in {Kind.TOPIC, Kind.TEMPORARY_TOPIC}:
-        return claim
-    if claim.is_exclusive:
-        raise DestinationError(
-            f"exclusive consumers are served on queues only ('{written}' is a topic)"
-        )
-    return NO_CLAIM
+    for written in sources:
+        if written.kind in _TOPICS and claim.is_exclusive:
+            raise DestinationError(
+                f"exclusive consumers are served on queues only ('{written}' is a topic)"
+            )
+    return NO_CLAIM if all(it.kind in _TOPICS for it in sources) else claim
 
 
-def _browses(written: Destination, headers: dict[str, str], options: dict[str, str]) -> bool:
+def _browses(
+    sources: tuple[Destination, ...], headers: dict[str, str], options: dict[str, str]
+) -> bool:
     """
     Give whether it only wants to look through a queue.
 
     Raises:
         RefusedError: The value makes no sense.
-        DestinationError: It is a topic, which keeps nothing to be looked through.
+        DestinationError: It is a topic, which keeps nothing to be looked through, or several.
     """
     browses = read_browser(headers, options)
-    if browses and written.kind in {Kind.TOPIC, Kind.TEMPORARY_TOPIC}:
-        raise DestinationError(f"browsers are served on queues only ('{written}' is a topic)")
-    return browses
+    if not browses:
+        return False
+    for written in sources:
+        if written.kind in _TOPICS:
+            raise DestinationError(f"browsers are served on queues only ('{written}' is a topic)")
+        if written.is_wildcard or len(sources) > 1:
+            raise DestinationError(
+                f"a browser looks through one queue; '{written}' is one of several, or a wildcard"
+            )
+    return True
+
+
+def _pending_max(
+    sources: tuple[Destination, ...], headers: dict[str, str], options: dict[str, str]
+) -> int | None:
+    """
+    Give how many messages may wait for a consumer of a topic; None: as the policies say.
+
+    Raises:
+        RefusedError: The value makes no sense.
+        DestinationError: It is a queue, where messages wait for all of its consumers.
+    """
+    name = "activemq.maximumPendingMessageLimit"
+    text = headers.get(name, options.get("consumer.maximumPendingMessageLimit", "0")).strip()
+    if text in {"0", "-1", "false"}:
+        return None
+    count = read_number(text.encode(), "maximumPendingMessageLimit")
+    for each in sources:
+        if each.kind not in _TOPICS:
+            raise DestinationError(f"maximumPendingMessageLimit is of topics only, not of '{each}'")
+    return count
 
 
 def _wanted(headers: dict[str, str], options: dict[str, str]) -> int | None:
@@ -155,8 +215,8 @@ def unsubscribe(session: ClientSession, frame: Frame) -> None:
     Raises:
         DestinationError: There is no such consumer.
     """
-    subscription = _find(session, frame.headers)
-    session.holdings.unsubscribe(session, subscription)
+    if not end_durable(session, frame.headers):
+        session.holdings.unsubscribe(session, _find(session, frame.headers))
     if frame.receipt is not None:
         # With mode `auto` all it was given is settled: it must not come again after this.
         session.holdings.reply_after_pending(session, frame.receipt)
@@ -175,7 +235,7 @@ def _find(session: ClientSession, headers: dict[str, str]) -> Subscription:
         if found is None:
             raise DestinationError(f"there is no subscription {subscription_id!r} to end")
         return found
-    written = str(parse_destination(headers["destination"]))
+    written = ",".join(map(str, parse_sources(headers["destination"])))
     session.effort = len(session.subscriptions)
     of_it = [each for each in session.subscriptions.values() if each.destination == written]
     if not of_it:

@@ -128,7 +128,8 @@ _OWN_WORDS: Final[dict[str, Callable[[StompValues], Value]]] = {
     "JMSCorrelationID": lambda values: values.header("correlation-id"),
     "JMSReplyTo": _reply_to,
     "JMSDestination": lambda values: values.destination,
-    "JMSMessageID": lambda values: f"{values.identity}{-values.key}",
+    # None before it is on a queue.
+    "JMSMessageID": lambda values: f"{values.identity}{-values.key}" if values.identity else None,
     "JMSTimestamp": _timestamp,
     "JMSExpiration": partial(_whole, name="expires"),
     "JMSDeliveryMode": lambda values: "PERSISTENT" if _is_persistent(values) else "NON_PERSISTENT",

@@ -9,6 +9,7 @@ Values only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -28,8 +29,8 @@ class Target:
     """What the constant headers of a send come to: worked out once, used for every one."""
 
     __slots__ = (
-        *("destination", "destinations", "facts", "lines", "persistent", "producer_id", "queue"),
-        "transaction",
+        *("destination", "destinations", "facts", "is_limited", "is_plain", "is_wanted", "lines"),
+        *("persistent", "producer_id", "queue", "transaction"),
     )
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
@@ -38,13 +39,30 @@ class Target:
         """The destination again, if it is a queue."""
         self.destinations: tuple[Queue | Topic, ...] | None = None
         """All that it goes to; None where that is one."""
+        self.is_limited = False
+        """Whether policies say how much may be on one of them."""
+        self.is_plain = False
+        """Whether it is kept by one queue, in no transaction: nothing of that is asked then."""
         self.lines = lines
         """The headers as they are stored."""
         self.facts: MessageFacts | None = None
         """What the broker has to know of each such message; None if that is nothing."""
-        self.persistent = persistent
+        self.persistent = self.is_wanted = persistent
+        """Whether it is kept; and whether it is to be, which comes later for a topic that is stored
+        by the time of its COMMIT."""
         self.producer_id: str | None = None
         self.transaction: str | None = None
+
+
+class Question(Topic):
+    """Where a question is sent to: nothing of it is kept, it is answered as it comes."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, name: str, answer: Callable[[bytes | None], bool]) -> None:
+        super().__init__(name)
+        self.answer = answer
+        """Answers; whether it tells the receipt itself."""
 
 
 class Shared(Protocol):

@@ -44,6 +44,7 @@ class WaitingSends:
         self._settings = settings
         self._context = context
         self._frames: deque[tuple[float, Outgoing | Goodbye]] = deque()
+        """Each with the time after which it has waited too long."""
         self._blocks: dict[int, int] = {}
         """By identity of the header block: how many of the frames share it."""
         self.bytes = 0
@@ -81,9 +82,16 @@ class WaitingSends:
         frame: Outgoing | Goodbye,
         *destinations: Queue | Topic,
         producer_id: str | None = None,
+        wait_ms: int = 0,
     ) -> None:
-        """Set a frame aside; what is sent there later, or by this producer, goes behind it."""
-        self._frames.append((self._context.now, frame))
+        """
+        Set a frame aside; what is sent there later, or by this producer, goes behind it.
+
+        Args:
+            wait_ms: So long it may wait; 0: as long as the settings say.
+        """
+        seconds = wait_ms / 1000 or self._settings.send_wait_seconds_max
+        self._frames.append((self._context.now + seconds, frame))
         size = _size(frame)
         if not isinstance(frame, Goodbye):
             size += self._share_block(frame.block, 1)
@@ -99,7 +107,7 @@ class WaitingSends:
     @property
     def is_late(self) -> bool:
         """Whether the oldest has waited too long."""
-        return self._context.now - self._frames[0][0] > self._settings.send_wait_seconds_max
+        return self._context.now > self._frames[0][0]
 
     def remove_first(self) -> None:
         """Take the oldest away."""

@@ -40,7 +40,7 @@ FACT_FLAGS: Final = ATTRIBUTES | DUE | PLACES | SKIPS | FORM | HOPS | ORIGIN
 """What a message's flags may say beside how it was written and who numbered it."""
 
 ATTRIBUTES_BLOCK: Final = struct.Struct("<QIBBH")
-"""expires, group hash, priority, failures, zero."""
+"""expires, group hash, priority, failures, repeats."""
 DUE_BLOCK: Final = struct.Struct("<Q")
 COUNT: Final = struct.Struct("<H")
 """Of places, or of bytes of skips."""
@@ -112,7 +112,7 @@ def unpack_facts(packed: bytes) -> MessageFacts:
 
 
 def _encode_attributes(facts: MessageFacts) -> bytes:
-    return b"" if facts.attributes is None else ATTRIBUTES_BLOCK.pack(*facts.attributes, 0)
+    return b"" if facts.attributes is None else ATTRIBUTES_BLOCK.pack(*facts.attributes)
 
 
 def _encode_due(facts: MessageFacts) -> bytes:
@@ -162,9 +162,7 @@ _ENCODERS: Final[tuple[tuple[int, Callable[[MessageFacts], bytes]], ...]] = (
 
 
 def _decode_attributes(body: _Body, offset: int) -> tuple[Attributes, int]:
-    *fields, reserved = ATTRIBUTES_BLOCK.unpack_from(body, offset)
-    if reserved:
-        raise ValueError("reserved bits of its attributes are set")
+    fields = ATTRIBUTES_BLOCK.unpack_from(body, offset)
     return Attributes(*fields), offset + ATTRIBUTES_BLOCK.size
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.record import RECORD_HEADER, iterate_records
@@ -27,6 +28,7 @@ from holdfast.model.records import (
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    FiredRecord,
     ForgetProducerRecord,
     FormatRecord,
     HoldRecord,
@@ -39,12 +41,21 @@ from holdfast.model.records import (
     Record,
     ReturnCause,
     ReturnedRecord,
+    SubscriptionAcknowledgeRecord,
 )
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
+from holdfast.store import topic_codec
 from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts, encode_facts
 from holdfast.store.hold_codec import FLAG_TIMED, decode_hold, decode_timed_hold, encode_hold
 from holdfast.store.move_codec import decode_move, encode_move
 from holdfast.store.policy_codec import decode_policy, encode_policy
 from holdfast.store.runs import decode_runs, encode_runs
+from holdfast.store.topic_codec import FLAG_OF_TOPIC, decode_of_topic, topic_of
 
 MESSAGE: Final = 16
 ACKNOWLEDGE: Final = 17
@@ -62,6 +73,11 @@ FORMAT: Final = 28
 POLICY: Final = 29
 RETURNED: Final = 30
 MOVE: Final = 31
+FIRED: Final = 32
+TOPIC: Final = 33
+SUBSCRIPTION: Final = 34
+DETACHED: Final = 35
+COUNTED: Final = 36
 
 TYPE_NAMES: Final = {
     MESSAGE: "message",
@@ -80,10 +96,17 @@ TYPE_NAMES: Final = {
     POLICY: "policy",
     RETURNED: "returned",
     MOVE: "move",
+    FIRED: "fired",
+    TOPIC: "topic",
+    SUBSCRIPTION: "subscription",
+    DETACHED: "detached",
+    COUNTED: "counted",
 }
 
 FLAG_REWRITTEN: Final = 1
 FLAG_PRODUCER: Final = 2
+FLAG_FROM: Final = 1
+"""Of a dispatch mark: it says where it begins."""
 PLAIN_FLAGS: Final = FLAG_REWRITTEN | FLAG_PRODUCER
 """Those of a message without facts."""
 MESSAGE_FLAGS: Final = PLAIN_FLAGS | FACT_FLAGS
@@ -99,6 +122,10 @@ _QUEUE_STATE = struct.Struct("<IQQ")
 _NUMBER_AND_SEQUENCE = struct.Struct("<IQ")
 _RETURNED_STATE = struct.Struct("<IBQ")
 """queue number, why, when they are due; runs of sequences follow."""
+_FIRED_STATE = struct.Struct("<IQQH")
+"""queue number, sequence, when it is due again, how often after that."""
+_NUMBER_AND_RANGE = struct.Struct("<IQQ")
+"""queue number, last and first sequence."""
 _NUMBER = struct.Struct("<I")
 
 SEQUENCES_MAX: Final = 65_536
@@ -167,6 +194,10 @@ def decode_records(body: memoryview | bytes, *, with_content: bool = True) -> It
             )
         if flags == FLAG_TIMED and kind == HOLD:
             decoder = decode_timed_hold
+        elif flags == FLAG_FROM and kind == DISPATCH_MARK:
+            decoder = _decode_dispatch_mark_from
+        elif flags == FLAG_OF_TOPIC and kind in OF_TOPIC:
+            decoder = partial(decode_of_topic, decoder)
         elif flags:
             raise _unknown_flags(TYPE_NAMES[kind], flags, start)
         try:
@@ -292,6 +323,14 @@ def _encode_acknowledge(record: AcknowledgeRecord | DeadLetterRecord, append: _A
     append(sequences)
 
 
+def _encode_subscription_acknowledge(
+    record: SubscriptionAcknowledgeRecord, append: _Append
+) -> None:
+    sequences = array("Q", record.sequences).tobytes()
+    payload = _NUMBER.pack(record.queue_number) + sequences
+    _framed(ACKNOWLEDGE, payload, append, *topic_of(record))
+
+
 def _encode_hold(record: HoldRecord, append: _Append) -> None:
     flags, payload = encode_hold(record)
     append(RECORD_HEADER.pack(HOLD, flags, 0, len(payload)))
@@ -304,16 +343,26 @@ def _encode_queue(record: QueueRecord, append: _Append) -> None:
 
 
 def _encode_dispatch_mark(record: DispatchMarkRecord, append: _Append) -> None:
-    _framed(DISPATCH_MARK, _NUMBER_AND_SEQUENCE.pack(record.queue_number, record.mark), append)
+    payload = _NUMBER_AND_SEQUENCE.pack(record.queue_number, record.mark)
+    if record.first:
+        payload += _SEQUENCE.pack(record.first)
+        append(RECORD_HEADER.pack(DISPATCH_MARK, FLAG_FROM, 0, len(payload)))
+        append(payload)
+        return
+    _framed(DISPATCH_MARK, payload, append)
+
+
+def _decode_dispatch_mark_from(payload: bytes) -> DispatchMarkRecord:
+    return DispatchMarkRecord(*_NUMBER_AND_RANGE.unpack(payload))
 
 
 def _encode_purge(record: PurgeRecord, append: _Append) -> None:
     payload = _NUMBER_AND_SEQUENCE.pack(record.queue_number, record.through_sequence)
-    _framed(PURGE, payload, append)
+    _framed(PURGE, payload, append, *topic_of(record))
 
 
 def _encode_delete_queue(record: DeleteQueueRecord, append: _Append) -> None:
-    _framed(DELETE_QUEUE, _NUMBER.pack(record.queue_number), append)
+    _framed(DELETE_QUEUE, _NUMBER.pack(record.queue_number), append, *topic_of(record))
 
 
 def _encode_producer(record: ProducerRecord, append: _Append) -> None:
@@ -343,21 +392,33 @@ def _encode_policy(record: PolicyRecord, append: _Append) -> None:
 
 def _encode_returned(record: ReturnedRecord, append: _Append) -> None:
     state = _RETURNED_STATE.pack(record.queue_number, record.cause, record.due_ms)
-    _framed(RETURNED, state + encode_runs(record.sequences), append)
+    _framed(RETURNED, state + encode_runs(record.sequences), append, *topic_of(record))
 
 
 def _encode_move(record: MoveRecord, append: _Append) -> None:
-    _framed(MOVE, encode_move(record), append)
+    _framed(MOVE, encode_move(record), append, *topic_of(record))
 
 
-def _framed(kind: int, payload: bytes, append: _Append) -> None:
-    append(RECORD_HEADER.pack(kind, 0, 0, len(payload)))
-    append(payload)
+def _encode_fired(record: FiredRecord, append: _Append) -> None:
+    state = (record.queue_number, record.sequence, record.due_ms, record.repeats)
+    _framed(FIRED, _FIRED_STATE.pack(*state), append)
+
+
+def _as(kind: int, encode: Callable[[Any], bytes]) -> Callable[[Any, _Append], None]:
+    return lambda record, append: _framed(kind, encode(record), append)
+
+
+def _framed(
+    kind: int, payload: bytes, append: _Append, flags: int = 0, before: bytes = b""
+) -> None:
+    append(RECORD_HEADER.pack(kind, flags, 0, len(before) + len(payload)))
+    append(before + payload)
 
 
 _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     MessageRecord: _encode_message,
     AcknowledgeRecord: _encode_acknowledge,
+    SubscriptionAcknowledgeRecord: _encode_subscription_acknowledge,
     QueueRecord: _encode_queue,
     DispatchMarkRecord: _encode_dispatch_mark,
     PurgeRecord: _encode_purge,
@@ -372,6 +433,11 @@ _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     PolicyRecord: _encode_policy,
     ReturnedRecord: _encode_returned,
     MoveRecord: _encode_move,
+    FiredRecord: _encode_fired,
+    TopicRecord: _as(TOPIC, topic_codec.encode_topic),
+    SubscriptionRecord: _as(SUBSCRIPTION, topic_codec.encode_subscription),
+    DetachedRecord: _as(DETACHED, topic_codec.encode_detached),
+    CountedRecord: _as(COUNTED, topic_codec.encode_counted),
 }
 
 
@@ -418,4 +484,12 @@ _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     POLICY: decode_policy,
     RETURNED: _decode_returned,
     MOVE: decode_move,
+    FIRED: lambda payload: FiredRecord(*_FIRED_STATE.unpack(payload)),
+    TOPIC: topic_codec.decode_topic,
+    SUBSCRIPTION: topic_codec.decode_subscription,
+    DETACHED: topic_codec.decode_detached,
+    COUNTED: topic_codec.decode_counted,
 }
+
+OF_TOPIC: Final = {ACKNOWLEDGE, PURGE, DELETE_QUEUE, RETURNED, MOVE}
+"""What may speak of a subscription's messages."""

@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.journal.entry import Entry, entry_bytes
@@ -33,6 +33,7 @@ from holdfast.store.record_codec import (
     decode_records,
     encode_records,
 )
+from holdfast.store.topic_codec import FLAG_OF_TOPIC, decode_of_topic
 
 _PLACES_MAX: Final = 2_000_000
 """Records whose place in their entry is remembered, four bytes each."""
@@ -135,12 +136,18 @@ class ReplicatedStore:
                 f"the disk of {witness}, the witness that is needed, is almost full: publishing is"
                 f" refused until there is room again; acknowledging goes on"
             )
-        if self.is_space_low(now):
+        if not self.is_space_low(now):
+            return None
+        if self.journal.space_watch.is_over_limit:
             return (
-                "the disk is almost full: publishing is refused until there is room again;"
-                " acknowledging goes on"
+                f"the log has {self.log_bytes:,} bytes, at most"
+                f" {self.journal.settings.log_bytes_max:,} (log_bytes_max): publishing is refused"
+                f" until there is room again; acknowledging goes on"
             )
-        return None
+        return (
+            "the disk is almost full: publishing is refused until there is room again;"
+            " acknowledging goes on"
+        )
 
     def has_committed(self) -> bool:
         """Whether there are committed entries to apply."""
@@ -271,10 +278,13 @@ class ReplicatedStore:
             CorruptEntryError: Its entry is damaged; the place is in the error.
             RecordNotFoundError: There is no such record.
         """
-        kind, _, start, end = self._find(record_number)
+        kind, flags, start, end = self._find(record_number)
         if kind != MOVE:
             raise RecordNotFoundError(f"record {record_number:,} moves no messages")
-        return decode_move(bytes(self._body[start:end]))
+        payload = bytes(self._body[start:end])
+        if flags & FLAG_OF_TOPIC:
+            return cast("MoveRecord", decode_of_topic(decode_move, payload))
+        return decode_move(payload)
 
     def _find(self, record_number: int) -> tuple[int, int, int, int]:
         """Give type, flags, start and end of a record, in the body that is at hand then."""

@@ -27,6 +27,7 @@ from holdfast.model.records import (
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    FiredRecord,
     ForgetProducerRecord,
     FormatRecord,
     HoldLoss,
@@ -41,6 +42,13 @@ from holdfast.model.records import (
     ReturnCause,
     ReturnedRecord,
     Run,
+    SubscriptionAcknowledgeRecord,
+)
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
 )
 
 QUEUE: Final = 7
@@ -71,6 +79,7 @@ def one_of_each() -> list[Record]:
         AcknowledgeRecord(QUEUE, [1, 2, 4]),
         DeadLetterRecord(QUEUE, [5, 1 << 40]),
         DispatchMarkRecord(QUEUE, 1_000),
+        DispatchMarkRecord(QUEUE, 1 << 41, (1 << 40) + 1),
         ReturnedRecord(QUEUE, ReturnCause.LOST, [5, 6, 4, 1 << 40], 1_750_000_000_000),
         PurgeRecord(QUEUE, 6),
         ProducerRecord("other", 77, 1_700_000_000_000_002),
@@ -90,8 +99,34 @@ def one_of_each() -> list[Record]:
             clears_expiry=True,
             expires_ms=1_750_000_000_002,
         ),
+        FiredRecord(QUEUE, 1 << 40, 1_750_000_000_003, 999),
         CleanedRecord(1),
         DeleteQueueRecord(QUEUE),
+        *_of_topics(),
+    ]
+
+
+def _of_topics() -> list[Record]:
+    """What is said of a stored topic, of a subscription, and of its messages."""
+    topic, number = 12, 13
+    returned = ReturnedRecord(number, ReturnCause.REJECTED, [7], 5, topic)
+    return [
+        TopicRecord(topic, "prïces", 9, 4),
+        SubscriptionRecord(
+            *(number, topic, 300, "cliënt", "nâme"),
+            selector="a = 'é'",
+            has_no_local=True,
+            first_sequence=5,
+            dispatch_mark=8,
+            detached_at=1_700_000_000_000,
+        ),
+        SubscriptionAcknowledgeRecord(number, [5, 7], topic),
+        returned,
+        CountedRecord(number, topic, [7, 8], attempts=3, failures=2, due_ms=1_750_000_000_000),
+        MoveRecord(number, QUEUE, Cause.REJECTED, [Run(9, 1, 1)], topic_number=topic),
+        PurgeRecord(number, 6, topic),
+        DetachedRecord(number, 1_700_000_000_001),
+        DeleteQueueRecord(number, topic),
     ]
 
 

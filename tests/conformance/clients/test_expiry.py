@@ -75,7 +75,7 @@ def test_the_command_line_sends_what_expires(broker: LocalNode) -> None:
     port = broker.stomp_port
     send = [sys.executable, "-m", "holdfast", "send", "--uri", f"stomp://127.0.0.1:{port}"]
     for seconds, body in (("600", "long"), ("0.2", "short")):
-        command = [*send, "--expires", seconds, "/queue/by-command", body]
+        command = [*send, "--ttl", seconds, "/queue/by-command", body]
         subprocess.run(command, check=True, capture_output=True)
     with connected(broker) as client:
         client.send("SUBSCRIBE", {"id": "1", "destination": DEAD, "ack": "client-individual"})

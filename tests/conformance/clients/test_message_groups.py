@@ -27,6 +27,36 @@ def at_the_level_of_groups(broker: LocalNode) -> None:
     broker.wait_until(lambda status: status["format_level"] >= 6, "at the level of groups")
 
 
+def test_stomp_py_selects_from_a_group(broker: LocalNode) -> None:
+    """
+    Each message goes to who selects it, once nobody has anything of its group any more.
+    """
+    consumers = []
+    for kind in ("odd", "even"):
+        connection = VERSIONS["1.2"]([("127.0.0.1", broker.stomp_port)])
+        listener = Listener(PATIENCE_SECONDS)
+        connection.set_listener("", listener)
+        connection.connect("guest", "guest", wait=True)
+        headers = {"selector": f"kind = '{kind}'"}
+        place = "/queue/selected-groups"
+        connection.subscribe(place, id="1", ack="client-individual", headers=headers, receipt="on")
+        assert listener.next().headers["receipt-id"] == "on"
+        consumers.append((connection, listener))
+    sender = VERSIONS["1.2"]([("127.0.0.1", broker.stomp_port)])
+    sender.connect("guest", "guest", wait=True)
+    for number in range(6):
+        headers = {"persistent": "true", "JMSXGroupID": "g", "kind": ("even", "odd")[number % 2]}
+        sender.send(place, str(number), headers=headers)
+    for number in range(6):
+        connection, listener = consumers[1 - number % 2]
+        message = listener.next()
+        assert message.body == str(number)
+        assert message.headers[FIRST] == "true"
+        connection.ack(message.headers["ack"])
+    for connection in (*(each for each, _ in consumers), sender):
+        connection.disconnect()
+
+
 @pytest.mark.parametrize("version", list(VERSIONS))
 def test_stomp_py_has_each_group_on_one_connection(broker: LocalNode, version: str) -> None:
     """

@@ -126,13 +126,40 @@ def test_the_command_line_sends_to_several(broker: LocalNode) -> None:
     assert taken(broker, "/queue/cli.a", 1) == taken(broker, "/queue/cli.b", 1) == [b"hello"]
 
 
+def forward(cluster: LocalCluster, name: str, to: str) -> None:
+    """Let a queue be a composite destination."""
+    command = [sys.executable, "-m", "holdfast", "queues", "set", f"queue://{name}"]
+    options = ["--admin", cluster.leader().admin, "--secret-file", str(cluster.secret_path)]
+    subprocess.run([*command, f"forwardTo={to}", *options], check=True, capture_output=True)
+
+
+async def send_to_composite(cluster: LocalCluster, to: str, bodies: list[bytes]) -> None:
+    """Send all of them, each third one with another header."""
+    async with connect(cluster.uri) as connection:
+        producer = connection.producer(to, window=50)
+        for number, body in enumerate(bodies):
+            await producer.send(body, headers={"third": "no" if number % 3 else "yes"})
+        await producer.flush()
+
+
 def test_each_is_on_both_queues_or_on_none_when_leaders_die(tmp_path: Path) -> None:
     """
     kill -9 of the leader, twice, under a stream of them: all are confirmed, and on both, each once.
+
+    Beside it a stream to a composite destination, which forwards to two and each third to another.
     """
     bodies = [b"%d" % number for number in range(600)]
+
+    async def send(cluster: LocalCluster) -> None:
+        await asyncio.gather(
+            send_over_failovers(cluster, "/queue/both.a,/queue/both.b", bodies),
+            send_to_composite(cluster, "/queue/all", bodies),
+        )
+
     with LocalCluster(tmp_path / "c", "three") as cluster:
         cluster.start()
-        asyncio.run(send_over_failovers(cluster, "/queue/both.a,/queue/both.b", bodies))
-        for place in ("/queue/both.a", "/queue/both.b"):
+        forward(cluster, "all", "queue://all.a, queue://all.b, queue://thirds when third = 'yes'")
+        asyncio.run(send(cluster))
+        for place in ("/queue/both.a", "/queue/both.b", "/queue/all.a", "/queue/all.b"):
             assert taken(cluster.leader(), place, len(bodies)) == bodies
+        assert taken(cluster.leader(), "/queue/thirds", 200) == bodies[::3]

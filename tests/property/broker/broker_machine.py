@@ -375,8 +375,8 @@ class BrokerMachine(SendingMachine):
         self.model.overtaken.update(place for place in places if place is not None)
         for place in places:
             self.model.coming.pop(place, None)  # type: ignore[arg-type]
-        target = self.broker.queue(to) if to else None
-        moving.take(queue, target, keys, Cause.MOVED, moved_at=7)
+        targets = [self.broker.queue(to)] if to else []
+        moving.take(queue, targets, keys, Cause.MOVED, moved_at=7)
         moving.keep_from_all(queue, keys)
         for place in places:
             assert place is not None, "it is at hand"
@@ -387,13 +387,15 @@ class BrokerMachine(SendingMachine):
 
     def arrives(self, place: PLACE) -> None:
         """It has an id of its own there, whatever it has been through, also there."""
+        # What stood here before is gone, or nothing could come back; this one may leave at once.
+        self.model.leaving.discard(place)
+        self.model.transient.discard(place)  # Another one was, which is a dead letter since.
 
         def arrive() -> None:
             model = self.model
             model.store(place)
-            for each in (model.leaving, model.seen, model.claimed, model.overtaken):
+            for each in (model.seen, model.claimed, model.overtaken):
                 each.discard(place)
-            model.transient.discard(place)  # Another one was, which is a dead letter since.
 
         self.effects.append(arrive)
 
@@ -451,7 +453,7 @@ class BrokerMachine(SendingMachine):
             assert consumer in self.consumers
             queue = subscription.queue
             assert queue is not None
-            assert key <= queue.lasting.dispatch_mark, "above the mark"
+            assert queue.lasting.may_be_sent(key), "above the mark"
             content = message or self.read(record_number)
             assert isinstance(content, MessageRecord | TransientMessage)
             assert content.body is not None
@@ -473,7 +475,11 @@ class BrokerMachine(SendingMachine):
                 self.leaves([place])
             else:
                 consumer.held[key] = place
-                assert len(subscription.unacknowledged) <= subscription.prefetch
+                assert len(subscription.unacknowledged) <= self.prefetch_of(subscription)
+
+    def prefetch_of(self, subscription: Subscription) -> int:
+        """Give how much somebody may have."""
+        return subscription.prefetch
 
     def check_order(
         self, subscription: Subscription, place: PLACE, given_back: dict[str, int]

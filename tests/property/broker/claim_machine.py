@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
+from typing import ClassVar
 
 from holdfast.broker.serving.browser import END_KEY
 from holdfast.broker.serving.consumer import NO_CLAIM, AcknowledgeMode, Claim
@@ -48,6 +49,10 @@ class Look:
 
 class ClaimMachine(BrokerMachine):
     """A leader and clients that claim something before others."""
+
+    LOOK: ClassVar[type[Look]] = Look
+    TURNS: ClassVar[int] = 6
+    """After so many what may go has gone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +141,7 @@ class ClaimMachine(BrokerMachine):
             receiver = Consumer(name, AcknowledgeMode.AUTO, 1)
             subscription = Subscription(receiver, "b", mode=AcknowledgeMode.AUTO, prefetch=1)
             self.broker.browse(subscription, queue)
-            self.looks[subscription] = Look(queue)
+            self.looks[subscription] = self.LOOK(queue)
 
     def check_turn(self, subscription: Subscription, key: int) -> None:
         """Whether it was this one's turn to get a message."""
@@ -180,12 +185,13 @@ class ClaimMachine(BrokerMachine):
             back = queue.custody.comebacks
             if queue.is_withheld(key) or (back and key in back.under_way):  # It is yet to come.
                 self.model.coming[place] = queue.returned_so_far(key).due_ms
-            elif choice.is_at_hand(key) and place in self.model.seen:
+            elif choice.is_at_hand(key) and key < choice.cursor and place in self.model.seen:
+                # Else a former leader gave it to somebody, and with this one it comes in its turn.
                 self.gives_back([place])
 
     def come_to_rest(self) -> None:
         """What may go to somebody who has room does."""
-        for _ in range(6):
+        for _ in range(self.TURNS):
             self.turn()
         for queue in self.served():
             consumers = self.of(queue)

@@ -34,6 +34,9 @@ class Consumer:
         self.held: dict[int, PLACE] = {}
         """Key to message, in the order of delivery."""
 
+    def recount_room(self) -> None:
+        """There is as much room as before."""
+
 
 class OpenTransaction:
     def __init__(self) -> None:

@@ -4,6 +4,8 @@ What must be true of a broker's messages, kept beside the broker by its property
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.model.facts import MessageFacts
 
 NAMES = ("a", "b")
@@ -40,7 +42,7 @@ class Model:
         """Rejected, to come again once the log says so, and not before it is due, in ms."""
         self.uncounted: set[PLACE] = set()
         """Those of them of which the log does not say so yet."""
-        self.newest_seen: dict[str, int] = {}
+        self.newest_seen: dict[tuple[Any, ...], int] = {}
         self.last: dict[str, int] = {}
         """Producers: the last number stored."""
         self.groups: dict[bytes, int] = {}
@@ -89,20 +91,25 @@ class Model:
         self.returned.discard(place)
         self.coming.pop(place, None)
 
+    def lane_of(self, place: PLACE) -> tuple[Any, ...]:
+        """Give what a message keeps its order in: its queue, or a part of that."""
+        return place[:1]
+
     def seen_first(self, place: PLACE) -> None:
-        """Nothing new is delivered after what was sent later."""
-        order, newest = self.order[place], self.newest_seen.get(place[0], 0)
+        """Nothing new of a lane is delivered after what was sent later."""
+        lane, order = self.lane_of(place), self.order[place]
+        newest = self.newest_seen.get(lane, 0)
         assert order > newest or place in self.overtaken, f"{place} is out of order"
-        self.newest_seen[place[0]] = max(order, newest)
+        self.newest_seen[lane] = max(order, newest)
 
     def changes_leader(self) -> None:
         self.live -= self.transient
         # A purge on its way held back old messages only; a new transient one may have gone out.
         self.seen -= self.transient
-        self.newest_seen = {
-            name: max((self.order[place] for place in self.seen if place[0] == name), default=0)
-            for name in QUEUES
-        }
+        self.newest_seen = {}
+        for place in self.seen:
+            lane = self.lane_of(place)
+            self.newest_seen[lane] = max(self.newest_seen.get(lane, 0), self.order[place])
         for each in (self.transient, self.fresh, self.leaving, self.returned):
             each.clear()
         self.coming.clear()

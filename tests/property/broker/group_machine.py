@@ -9,6 +9,7 @@ is gone after some turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.router.grouping import Grouping
@@ -16,6 +17,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.model.facts import Attributes, MessageFacts
 from holdfast.model.format_level import GROUPS_LEVEL
 from tests.property.broker.claim_machine import ClaimMachine
+from tests.property.broker.clients import OpenTransaction
 from tests.property.broker.expected import PLACE, Model
 
 GROUPS = 5
@@ -27,7 +29,6 @@ class GroupModel(Model):
 
     def __init__(self) -> None:
         super().__init__()
-        self.newest: dict[tuple[str, int], int] = {}
         self.knows_groups: Callable[[], bool] = lambda: False
 
     def facts_of(self, body: bytes) -> MessageFacts | None:
@@ -40,25 +41,15 @@ class GroupModel(Model):
     def group_of(self, place: PLACE) -> tuple[str, int]:
         return place[0], self.groups.get(place[1], 0)
 
-    def seen_first(self, place: PLACE) -> None:
-        """Nothing new of a group is delivered after what was sent later."""
-        group, order = self.group_of(place), self.order[place]
-        newest = self.newest.get(group, 0)
-        assert order > newest or place in self.overtaken, f"{place} is out of order"
-        self.newest[group] = max(order, newest)
-
-    def changes_leader(self) -> None:
-        super().changes_leader()
-        self.newest = {}
-        for place in self.seen:
-            group = self.group_of(place)
-            self.newest[group] = max(self.newest.get(group, 0), self.order[place])
+    def lane_of(self, place: PLACE) -> tuple[Any, ...]:
+        return self.group_of(place)
 
 
 class GroupMachine(ClaimMachine):
     """A leader and clients whose messages are in groups."""
 
     model: GroupModel
+    bucket_count = 1024
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,6 +97,20 @@ class GroupMachine(ClaimMachine):
                 if other.queue is queue and other is not subscription:
                     held = self.held_of(queue, group, keys)
                     assert not held, f"a transaction holds some of group {group}"
+            self.check_late(opened, queue, group, key)
+
+    def check_late(self, opened: OpenTransaction, queue: Queue, group: int, key: int) -> None:
+        """
+        Nothing goes out behind one of its group on which a transaction has a late word: but for
+        what an operator has taken off the queue since, which is gone at once if it was never
+        stored.
+        """
+        model, order = self.model, self.model.order[self.place_of(queue, key)]
+        there = model.live - model.leaving
+        for other, _, place in opened.late:
+            if other is queue and place in there and place[1] in model.groups:
+                is_of_it = model.groups[place[1]] == group
+                assert not (is_of_it and model.order[place] < order), f"group {group} is held"
 
     def held_of(self, queue: Queue, group: int, keys: Iterable[int]) -> list[int]:
         """Give those of a group: but for what an operator has taken off the queue since."""
@@ -130,12 +135,15 @@ class GroupMachine(ClaimMachine):
 
     def is_nobodys(self, queue: Queue, group: int) -> bool:
         """Whether nothing of a group is anywhere but on its queue, as far as the model knows."""
-        model = self.model
-        wanted = (queue.name, group)
+        model, bucket = self.model, group % self.bucket_count
         under_way = [*model.leaving, *model.coming, *model.uncounted]
         under_way += [place for each in self.consumers for place in each.held.values()]
         under_way += [
             it for each in self.transactions for _, held in each.settled for it in held.values()
         ]
         under_way += [place for each in self.transactions for _, _, place in each.late]
-        return not any(model.group_of(place) == wanted for place in under_way)
+        groups = [model.group_of(place) for place in under_way]
+        return not any(
+            name == queue.name and other and other % self.bucket_count == bucket
+            for name, other in groups
+        )

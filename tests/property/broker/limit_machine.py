@@ -16,7 +16,9 @@ from tests.property.broker.broker_machine import BrokerMachine, Consumer
 from tests.property.broker.expected import PLACE
 
 LIMIT_MS = 1_000
-POLICY = '{"deliverySecondsMax":1,"maximumRedeliveries":2,"initialRedeliveryDelay":%d}'
+POLICY = (
+    '{"deliverySecondsMax":1,"maximumRedeliveries":2,"initialRedeliveryDelay":%d,"suspectAfter":%d}'
+)
 
 
 class Limited(Consumer):
@@ -38,14 +40,14 @@ class Limited(Consumer):
 class LimitMachine(BrokerMachine):
     """A leader whose policy has a limit, and slow clients."""
 
-    def __init__(self, delay_ms: int) -> None:
+    def __init__(self, delay_ms: int = 0) -> None:
         super().__init__()
         self.passed_ms = 0
         self.taken_count = 0
         self.broker.sending.now_microseconds = 1
         self.broker.returning.look_at_the_clock()
         self.broker.receipts.record(FormatRecord(FACTS_LEVEL))
-        self.broker.receipts.record(PolicyRecord("queue://>", POLICY % delay_ms))
+        self.broker.receipts.record(PolicyRecord("queue://>", POLICY % (delay_ms, 0)))
         self.turn()
 
     def subscribe(self, name: str, mode: AcknowledgeMode, prefetch: int) -> None:

@@ -14,8 +14,10 @@ from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.router.examiner import Examiner
+from holdfast.broker.serving.router.parked import Place
 from holdfast.broker.serving.router.sifting import Sifting
 from holdfast.broker.serving.subscription import Subscription
+from holdfast.model.facts import PRIORITY_MAX
 from holdfast.model.records import MessageRecord
 from tests.property.broker.claim_machine import ClaimMachine
 from tests.property.broker.clients import Consumer
@@ -92,7 +94,7 @@ class SelectorMachine(ClaimMachine):
         super().__init__()
         self.model: PickyModel = PickyModel()
         self.newest_of: dict[tuple[str, str | None], int] = {}
-        """By queue and condition: the newest that was delivered for the first time."""
+        """By what keeps its order, and condition: the newest that was delivered first."""
         self.came_back: dict[tuple[str, str | None], int] = {}
         """The same of what was given back, in one dispatch."""
         self.just_given: dict[int, tuple[MessageRecord | TransientMessage | None, int]] = {}
@@ -126,15 +128,41 @@ class SelectorMachine(ClaimMachine):
         return message
 
     def could_have(self, subscription: Subscription, key: int) -> bool:
+        """Whether somebody wants a message, and has nothing parked that comes before it."""
+        return self.wants(subscription, key) and not self.has_parked(subscription, key)
+
+    def has_parked(self, subscription: Subscription, key: int) -> bool:
+        """Whether something stands before a message for somebody, who may wait for the mark."""
+        queue = subscription.queue
+        assert queue is not None
+        sifting = queue.sifting
+        first = None
+        if isinstance(sifting, Sifting):
+            first = sifting.classes.of(subscription).heads.first()
+        if first is None:
+            return False
+        if key > 0:
+            return first < Place(PRIORITY_MAX - queue.index.priority(key), key, 0)
+        message = self.volatile(queue, key)
+        return first < Place(PRIORITY_MAX - message.priority, message.order, -key)
+
+    def is_seen_in_turn(self, subscription: Subscription, key: int) -> bool:
+        """Whether somebody has looked through all that stands before a message."""
+        queue = subscription.queue
+        assert queue is not None
+        sifting = queue.sifting
+        if not isinstance(sifting, Sifting):
+            return True
+        backlog = sifting.classes.of(subscription).backlog
+        order = key if key > 0 else self.volatile(queue, key).order
+        return backlog is None or backlog.is_before(order)
+
+    def wants(self, subscription: Subscription, key: int) -> bool:
         """Whether somebody wants a message, and has looked through all before it."""
         selector, queue = subscription.selector, subscription.queue
         assert queue is not None
-        sifting = queue.sifting
-        if isinstance(sifting, Sifting):
-            backlog = sifting.classes.of(subscription).backlog
-            order = key if key > 0 else self.volatile(queue, key).order
-            if backlog is not None and not backlog.is_before(order):
-                return False
+        if not self.is_seen_in_turn(subscription, key):
+            return False
         assert selector is None or isinstance(selector, FakeSelector)
         flagged = queue.delivery_count(key) if queue.is_flagged(key) else 0
         if key in self.just_given:
@@ -170,7 +198,7 @@ class SelectorMachine(ClaimMachine):
             raise error
 
     def check_turn(self, subscription: Subscription, key: int) -> None:
-        assert self.could_have(subscription, key), "nobody asked for it"
+        assert self.wants(subscription, key), "nobody asked for it"
         super().check_turn(subscription, key)
 
     def check_order(
@@ -178,7 +206,7 @@ class SelectorMachine(ClaimMachine):
     ) -> None:
         """What is wanted by somebody goes to him in order; what was given back in its place."""
         selector = subscription.selector
-        who = (place[0], None if selector is None else selector.condition)
+        who = (self.stream_of(place), None if selector is None else selector.condition)
         order = self.model.order[place]
         if place in self.model.returned:
             assert order > self.came_back.get(who, 0), "given back, and out of order"
@@ -187,6 +215,10 @@ class SelectorMachine(ClaimMachine):
             is_late = place in self.model.overtaken or order > self.newest_of.get(who, 0)
             assert is_late, f"{place} is out of order"
             self.newest_of[who] = max(order, self.newest_of.get(who, 0))
+
+    def stream_of(self, place: PLACE) -> str:
+        """Tell among what a message keeps its order: among all of its queue."""
+        return place[0]
 
     def change_leader(self, survivors: int, way: str) -> None:
         super().change_leader(survivors, way)

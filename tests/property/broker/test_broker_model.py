@@ -206,6 +206,7 @@ def is_possible(machine: BrokerMachine, name: str) -> bool:
 @example(seed=520132).via("a commit settled more non-persistent messages than one step frees")
 @example(seed=16).via("a late word about what rested was rolled back")
 @example(seed=62027).via("a late word about what was on its way back was rolled back")
+@example(seed=414).via("what was moved was purged while it was on its way")
 @example(seed=998).via("a rejection was lost, its queue purged, and it was made again")
 def test_long_stories_keep_to_the_model(story: str, seed: int) -> None:
     """

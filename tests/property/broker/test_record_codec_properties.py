@@ -49,9 +49,10 @@ U32 = st.integers(0, (1 << 32) - 1)
 U64 = st.integers(0, (1 << 64) - 1)
 NAMES = st.text(max_size=30)
 U8 = st.integers(0, 255)
+U16 = st.integers(0, (1 << 16) - 1)
 PLACES = st.builds(Place, U32, U64)
 FACTS = {
-    "attributes": st.builds(Attributes, U64, U32, U8, U8),
+    "attributes": st.builds(Attributes, U64, U32, U8, U8, U16),
     "due_ms": U64,
     "places": st.lists(PLACES, min_size=1, max_size=5).map(tuple),
     "skips": st.binary(min_size=1, max_size=20),

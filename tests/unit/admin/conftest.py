@@ -10,27 +10,25 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.admin.counters import BatchCounters, DurationStatus, MessageCounters, ProducerStatus
 from holdfast.admin.message_requests import MessageRequest, MessageStep
 from holdfast.admin.policy_status import PoliciesStatus, PolicyStatus, PolicyValue
 from holdfast.admin.status import (
-    BatchCounters,
     ConnectionStatus,
     DamageStatus,
-    DurationStatus,
     HoldRequest,
     HoldStatus,
     LogPosition,
     LogSlice,
     MemberKind,
     MemberStatus,
-    MessageCounters,
     NodeStatus,
-    ProducerStatus,
     QueueDepth,
     QueueStatus,
     SegmentStatus,
     StoreStatus,
 )
+from holdfast.admin.subscription_status import SubscriptionStatus, key_of, key_text
 from holdfast.model.destination import Kind
 
 MEMBERS = (
@@ -75,7 +73,9 @@ LEADER = NodeStatus(
     connections=1,
     connections_max=100,
     connections_turned_away=3,
-    messages=MessageCounters(enqueued=1000, acknowledged=988, dead_lettered=4, duplicates=6),
+    messages=MessageCounters(
+        enqueued=1000, acknowledged=988, dead_lettered=4, duplicates=6, expired=8, fired=9
+    ),
     batches=BatchCounters(
         batches=20,
         records=1988,
@@ -95,6 +95,10 @@ class PaperNode:
         self.failure: Exception | None = None
         self.log = Path("/nowhere")
         self.slice_bytes = 0
+        self.durables = [
+            SubscriptionStatus(client_id="ann", name="mine", topic="prices", messages=4),
+            SubscriptionStatus(client_id="", name="prices:d", topic="prices", is_active=True),
+        ]
         self.present = [
             QueueStatus(name="orders/new", number=2, messages=3, unacknowledged=1, consumers=1),
             QueueStatus(name="mail", number=1, messages=9, enqueued=20, acknowledged=11),
@@ -116,6 +120,12 @@ class PaperNode:
                 QueueDepth(it.name, it.messages, it.unacknowledged, it.consumers, it.bytes)
                 for it in self.present
             ),
+        ]
+
+    def subscription_depths(self) -> list[QueueDepth | None]:
+        return [
+            None,
+            *(QueueDepth(it.name, it.messages, 0, it.is_active, it.bytes) for it in self.durables),
         ]
 
     def queues(self, names: Iterable[str]) -> list[QueueStatus | None]:
@@ -201,6 +211,17 @@ class PaperNode:
     async def delete(self, queue: str) -> int:
         self._note("delete", queue)
         return 9
+
+    def subscription_keys(self) -> list[str]:
+        return [key_text(it.client_id, it.name) for it in self.durables]
+
+    def subscriptions(self, keys: Iterable[str]) -> list[SubscriptionStatus | None]:
+        wanted = set(map(key_of, keys))
+        return [None, *(it for it in self.durables if (it.client_id, it.name) in wanted)]
+
+    async def end_subscription(self, client_id: str, name: str) -> int:
+        self._note("end", client_id, name)
+        return 4
 
     async def messages(self, wanted: MessageRequest) -> MessageStep:
         self._note("messages", wanted)

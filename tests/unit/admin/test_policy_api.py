@@ -35,8 +35,10 @@ def test_what_is_set_is_read_before_it_reaches_the_broker(node) -> None:
 def test_what_is_taken_back_may_be_named(node) -> None:
     """Or all of it is."""
     assert change(node, {"pattern": PATTERN, "unset": ["queuePrefetch"]})[0] == 200
+    assert change(node, {"pattern": PATTERN, "unset": ["x-max-length"]})[0] == 200
     assert change(node, {"pattern": PATTERN, "unset": []})[0] == 200
-    assert node.changes == [("take back", PATTERN, ["queuePrefetch"]), ("take back", PATTERN, [])]
+    taken = [["queuePrefetch"], ["maxLength"], []]
+    assert node.changes == [("take back", PATTERN, names) for names in taken]
 
 
 @pytest.mark.parametrize(

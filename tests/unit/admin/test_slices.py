@@ -38,7 +38,7 @@ def test_samples_of_many_queues_are_written_some_at_a_time(node) -> None:
 
     lines = [piece.count(b"\n") for piece in asyncio.run(take())[3:]]
     assert max(lines) <= 64
-    assert sum(lines) == 7 * (1000 + 2)
+    assert sum(lines) == 8 * (1000 + 2)
 
 
 def test_who_waited_for_the_same_shares_one_slice() -> None:

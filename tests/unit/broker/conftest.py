@@ -26,6 +26,7 @@ class Client:
 
     def __init__(self) -> None:
         self.room_bytes = 1 << 30
+        self.resumed_count = 0
         self.subscriptions: dict[str, Subscription] = {}
         self.replies: list[bytes] = []
         self.deliveries: list[tuple[int, bool]] = []
@@ -150,7 +151,9 @@ class Desk:
 
     def fail_over(self) -> None:
         """Let another node take over that has only the log."""
+        read_selector = self.broker.destinations.read_selector
         self.broker = Broker(self.settings, self.replayed())
+        self.broker.destinations.read_selector = read_selector
         self.in_flight.clear()
         self.broker.lead()
 

@@ -6,10 +6,12 @@ What clients see of it is tested through their sessions, and against a model in 
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from holdfast.broker.lasting.snapshot import digest_of
-from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord
+from holdfast.model.records import AcknowledgeRecord, MessageRecord, PolicyRecord, QueueRecord
 
 
 def kinds(desk) -> list[type]:
@@ -171,3 +173,20 @@ def test_beginning_anew_drops_all_state(desk) -> None:
 
 
 # What cannot be read ------------------------------------------------------------------------------
+
+
+def test_who_leads_knows_already_who_consumes_virtual_topics(desk) -> None:
+    """
+    Of the forms that policies may make, too: the first message to one looks through nothing.
+    """
+    values = json.dumps({"virtualTopic": "true", "virtualTopicPrefix": "VTC.*."})
+    desk.broker.receipts.record(PolicyRecord("topic://news", values))
+    for name in ("Consumer.A.VirtualTopic.t", "VTC.1.news", "a"):
+        desk.queue(name)
+    desk.turn()
+    desk.broker.prepare()
+    desk.broker.lead()
+    destinations = desk.broker.destinations
+    destinations._virtual._names = None
+    assert destinations.consumers_of("VirtualTopic.t") == ["Consumer.A.VirtualTopic.t"]
+    assert destinations.consumers_of("news") == ["VTC.1.news"]

@@ -35,7 +35,7 @@ def homeless(*arguments) -> list[Record]:
 
 def live_copy(broker, record, number, stored_at, leaving) -> MessageRecord | None:
     """Give the one copy of a message that never came back, None if it is dead."""
-    found = list(live_copies(broker, record, number, stored_at, OnTheWay(leaving, {})))
+    found = list(live_copies(broker, record, number, stored_at, OnTheWay(leaving, {}, {})))
     assert len(found) <= 1
     return found[0] if found else None
 
@@ -103,7 +103,7 @@ def test_a_copy_has_the_facts_of_its_message(three) -> None:
     They are what the broker knows of it: nobody takes them from the headers a second time.
     """
     record = MessageRecord(1, 1, b"", b"x", 1)
-    record.facts = MessageFacts(due_ms=7)
+    record.facts = MessageFacts(attributes=Attributes(group_hash=7))
     number = three.state.queues[1].index.record_number(1)
     copy = live_copy(three.broker, record, number, 9, {})
     assert copy is not None
@@ -363,6 +363,6 @@ def test_places_that_came_back_unlike_have_copies_of_their_own(three) -> None:
     three.broker.receipts.add_records([ReturnedRecord(2, ReturnCause.LOST, [4])])
     three.broker.receipts.add_records([ReturnedRecord(3, ReturnCause.LOST, [6])])
     three.turn()
-    plain, back = live_copies(three.broker, record, number, 9, OnTheWay({}, {}))
+    plain, back = live_copies(three.broker, record, number, 9, OnTheWay({}, {}, {}))
     assert (plain.places, plain.redelivery_count) == ((Place(1, 9), Place(1, 10)), 0)
     assert (back.places, back.redelivery_count) == ((Place(2, 4), Place(3, 6)), 1)

@@ -13,6 +13,7 @@ from holdfast.broker.lasting.snapshot import digest_of, encode_state
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.settings import BrokerSettings
 from holdfast.model.facts import Attributes, Cause, MessageFacts
 from holdfast.model.format_level import EXPIRY_LEVEL
 from holdfast.model.records import FormatRecord, MoveRecord, PolicyRecord, ReturnCause
@@ -265,7 +266,7 @@ def test_equal_logs_give_equal_states_and_so_does_a_checkpoint(times) -> None:
         times.send(b"x", 100 * number)
     times.turn()
     times.broker.moving.take(
-        times.desk.queue(), times.desk.queue("b"), [30, 31, 33], Cause.MOVED, moved_at=NOW
+        times.desk.queue(), [times.desk.queue("b")], [30, 31, 33], Cause.MOVED, moved_at=NOW
     )
     times.at(1_000)
     state = times.desk.state
@@ -448,3 +449,101 @@ def test_a_look_through_a_queue_shows_nothing_expired(times, new_client) -> None
     times.turn()
     assert [key for key in client.keys if key > 0] == [1, 3, 5]
     assert times.live() == [1, 2, 3, 4, 5]
+
+
+def test_where_no_queue_is_left_for_dead_letters_nothing_is_found_in_vain(times) -> None:
+    """
+    Only the queue is tried again, not each of maybe ten million messages: what has expired stands
+    where it stood. Nobody gets it, what is behind it flows, and what is in memory only goes.
+    """
+    times.desk.settings = BrokerSettings(queue_count_max=1)
+    times.broker.destinations._settings = times.desk.settings
+    for number in range(200):
+        times.send(b"%d" % number, 100)
+        times.send_volatile(b"%d" % number, 100)
+    times.desk.send(b"for ever")
+    times.turn()
+    expiry = times.desk.queue().expiry
+    times.at(100)
+    assert (expiry.soonest, len(times.live())) == (NOW + 1_100, 201)
+    assert times.desk.queue().transient_count == 0
+    consumer = times.desk.subscribe(prefetch=5)
+    times.turn()
+    assert consumer.receiver.keys == [201]
+    assert not times.broker.expiring._again
+    times.broker.destinations._settings = BrokerSettings()
+    times.at(1_099)
+    assert len(times.live()) == 201
+    times.at(1_100)
+    assert (times.live(), len(times.live(DEAD))) == ([201], 200)
+
+
+def test_what_cannot_be_taken_off_is_looked_at_again_however_much_it_is(times) -> None:
+    """
+    A bit for each, which are put back together.
+    """
+    times.broker.moving.closed_through = 1 << 40
+    for number in range(3_000):
+        times.send(b"%d" % number, 100)
+    times.at(100)
+    for _ in range(50):
+        times.turn()
+    ((stored, volatile),) = times.broker.expiring._again.values()
+    assert (len(stored), len(volatile), len(stored.shelves)) == (3_000, 0, 6)
+    times.broker.moving.closed_through = 0
+    times.at(1_100)
+    for _ in range(50):
+        times.turn()
+    assert (times.live(), len(times.live(DEAD))) == ([], 3_000)
+
+
+def test_what_is_purged_as_it_is_about_to_be_taken_off_leaves_nothing_behind(times) -> None:
+    """
+    Nor does a clock that is put back make it live again.
+    """
+    times.policy(processNonPersistent=True)
+    times.broker.moving.closed_through = 1 << 40
+    times.broker.expiring.is_full = True
+    times.send(b"a", 100)
+    times.send_volatile(b"b", 100)
+    times.turn()
+    times.set_clock(NOW + 100)
+    times.desk.subscribe()
+    times.desk.turn()
+    expiry = times.desk.queue().expiry
+    assert len(expiry.aside) == 2
+    times.broker.purge("orders", times.desk.client, b"")
+    times.at(5_000)
+    assert not expiry.aside
+    assert not times.broker.expiring._again
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_what_waits_to_be_taken_off_may_be_settled_late_in_a_transaction(times, ending) -> None:
+    """
+    The transaction has it then until its end, as what it settles in any other way: it is settled,
+    and no dead letter; or it has expired, and is one.
+    """
+    times.send(b"x", 100)
+    times.turn()
+    times.broker.unsubscribe(times.desk.subscribe())
+    times.turn()
+    first = times.desk.subscribe()
+    times.turn()
+    times.broker.unsubscribe(first)
+    times.broker.errands.finish()
+    times.turn()
+    times.broker.moving.closed_through = 1 << 40
+    times.at(100)
+    transaction = times.broker.begin("t")
+    times.broker.hold_identity(transaction, times.desk.queue().number, 1)
+    times.broker.moving.closed_through = 0
+    times.at(2_000)
+    assert (times.live(), times.live(DEAD)) == ([1], [])
+    if ending == "commit":
+        times.broker.commit(transaction, times.desk.client, None)
+    else:
+        for _ in times.broker.abort(transaction):
+            pass
+    times.turn()
+    assert (times.live(), times.live(DEAD)) == ([], [] if ending == "commit" else [1])

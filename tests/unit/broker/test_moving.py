@@ -24,7 +24,7 @@ def moving(desk):
 
 
 def move(desk, sequences, target="other", **options) -> None:
-    going = desk.queue(target) if target else None
+    going = [desk.queue(target)] if target else []
     desk.broker.moving.take(desk.queue(), going, sequences, Cause.MOVED, moved_at=5, **options)
 
 
@@ -119,7 +119,7 @@ def test_whoever_reads_the_log_comes_to_the_same_state(desk, moving) -> None:
     move(desk, [1, 2, 4])
     move(desk, [3], is_copy=True)
     desk.turn()
-    desk.broker.moving.take(desk.queue("other"), desk.queue(), [1, 3], Cause.RETRIED, moved_at=6)
+    desk.broker.moving.take(desk.queue("other"), [desk.queue()], [1, 3], Cause.RETRIED, moved_at=6)
     desk.turn()
     assert digest_of(desk.replayed()) == digest_of(desk.state)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from holdfast.broker.outputs import Batch, size_of
 from holdfast.model.records import (
+    AcknowledgeRecord,
     DeadLetterRecord,
     DispatchMarkRecord,
     HoldRecord,
@@ -77,3 +78,33 @@ def test_messages_of_a_transaction_are_counted() -> None:
     assert batch.add_messages(messages, 6) == batch.size_bytes == sum(map(size_of, messages))
     assert batch.records == messages
     assert batch.is_urgent
+
+
+def test_what_leaves_a_queue_is_found_without_a_look_at_what_leaves_others() -> None:
+    """
+    Thousands of records settle messages of as many queues, and it is asked of each of these.
+
+    What was taken back leaves nothing; what came instead does.
+    """
+    looked_at: list[int] = []
+
+    class Watched(AcknowledgeRecord):
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> object:
+            if name == "sequences":
+                looked_at.append(1)
+            return super().__getattribute__(name)
+
+    batch = Batch()
+    batch.settling += [Watched(number, [number]) for number in range(1_000)]
+    assert all(batch.leaving_from(number) == [[number]] for number in range(1_000))
+    assert len(looked_at) == 1_000
+    mark = batch.mark()
+    batch.add(AcknowledgeRecord(7, [8]))
+    assert batch.leaving_from(7) == [[7], [8]]
+    batch.take_back(mark)
+    batch.add(AcknowledgeRecord(9, [10]))
+    assert batch.leaving_from(7) == [[7]]
+    assert batch.leaving_from(9) == [[9], [10]]
+    assert batch.leaving_from(1_000) == []

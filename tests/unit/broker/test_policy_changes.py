@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker import policy_changes
 from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import LevelNotReachedError, LimitReachedError, PolicyError
@@ -127,3 +128,65 @@ def test_there_are_never_more_patterns_than_the_settings_say(new_desk) -> None:
     say(desk, B, queuePrefetch=7)
     desk.turn()
     assert said(desk).keys() == {(0, "queue://B"), (1, "queue://F"), (1, "")}
+
+
+# Circles -----------------------------------------------------------------------------------------
+
+
+def test_a_file_that_would_close_a_circle_with_an_operators_word_is_refused(ready) -> None:
+    """
+    Each is right by itself. The file counts once the operator's word is taken back.
+    """
+    say(ready, pattern=parse_pattern("b"), forwardTo="a")
+    file = FilePolicies(2, {"queue://a": {"forwardTo": "b"}})
+    with pytest.raises(PolicyError, match=r"in a circle: .*/queue/a"):
+        ready.broker.policy_changes.adopt(file)
+    ready.turn()
+    assert list(said(ready)) == [(0, "queue://b")]
+    take_back(ready, pattern=parse_pattern("b"))
+    ready.broker.policy_changes.adopt(file)
+    ready.turn()
+    assert (2, "queue://a") in said(ready)
+
+
+def test_what_keeps_messages_out_of_a_circle_is_not_taken_back(ready) -> None:
+    """
+    A more general pattern comes to count. What was said is still there, and may go after that one.
+    """
+    say(ready, pattern=parse_pattern("orders"), forwardTo="stock.in")
+    say(ready, pattern=parse_pattern("stock.in"), forwardTo="", queuePrefetch=3)
+    say(ready, pattern=parse_pattern("stock.*"), forwardTo="orders")
+    for names in (("forwardTo",), ()):
+        with pytest.raises(PolicyError, match="in a circle: "):
+            take_back(ready, *names, pattern=parse_pattern("stock.in"))
+    take_back(ready, "queuePrefetch", pattern=parse_pattern("stock.in"))
+    take_back(ready, pattern=parse_pattern("stock.*"))
+    take_back(ready, pattern=parse_pattern("stock.in"))
+    ready.turn()
+    assert list(said(ready)) == [(0, "queue://orders")]
+
+
+def test_what_was_judged_in_steps_is_judged_once(ready, monkeypatch) -> None:
+    """
+    Each step looks at one list; and anew if somebody else has said something meanwhile.
+    """
+    made = []
+    plain = policy_changes.Ways
+    monkeypatch.setattr(policy_changes, "Ways", lambda it: made.append(1) or plain(it))
+    changes = ready.broker.policy_changes
+    for number in range(20):
+        say(ready, pattern=parse_pattern(f"p{number}"), forwardTo=f"p{number + 1}")
+    made.clear()
+    asked = parse_pattern("start"), {"forwardTo": "p0"}
+    assert len(list(changes.judge(*asked))) >= 20
+    say(ready, pattern=asked[0], **asked[1])
+    assert len(made) == 1
+    back = parse_pattern("p7"), ["forwardTo"]
+    list(changes.judge_back(*back))
+    take_back(ready, *back[1], pattern=back[0])
+    assert len(made) == 2
+    asked = parse_pattern("end"), {"forwardTo": "x"}
+    list(changes.judge(*asked))
+    say(ready, pattern=parse_pattern("x"), forwardTo="end")
+    with pytest.raises(PolicyError, match="circle"):
+        say(ready, pattern=asked[0], **asked[1])

@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.broker.receipts import Receipts
-from holdfast.model.records import HoldRecord, QueueRecord
+from holdfast.model.records import AcknowledgeRecord, HoldRecord, QueueRecord
 
 SOURCES: Final = Path(holdfast.__file__).parent
 
@@ -185,3 +185,21 @@ def test_the_end_of_a_leadership_forgets_all() -> None:
     assert not receipts.has_batch()
     assert not receipts.in_flight
     assert (receipts.uncommitted_bytes, receipts.proposed_count) == (0, 0)
+
+
+def test_what_is_applied_already_of_the_oldest_batch_leaves_nothing(desk) -> None:
+    """
+    An entry is applied in steps: what is gone by the first of them is counted nowhere.
+    """
+    for _ in range(4):
+        desk.send(b"x")
+    desk.turn()
+    queue, receipts = desk.queue(), desk.broker.receipts
+    for sequences in ([1], [2, 3]):
+        receipts.record(AcknowledgeRecord(queue.number, sequences))
+    assert receipts.leaving(queue) == [[1], [2, 3]]
+    desk.send(b"y")
+    receipts.record(AcknowledgeRecord(queue.number, [5]))
+    batch = receipts.take_batch()
+    desk.broker.apply_entry(desk.next_record, batch.records[:1], 1_000_000)
+    assert receipts.leaving(queue) == [[], [2, 3], [5]]

@@ -94,3 +94,25 @@ def test_who_consumes_is_counted(desk) -> None:
     assert (flow.subscription_count, flow.subscription_bytes) == (1, subscription.cost_bytes)
     desk.broker.unsubscribe(subscription)
     assert (flow.subscription_count, flow.subscription_bytes) == (0, 0)
+
+
+def test_a_turn_that_ends_between_two_queues_forgets_none(new_desk) -> None:
+    """
+    Whoever dispatches may stop after any step, also after one that only tells that time has passed.
+    """
+    desk = new_desk(BrokerSettings(step_count_max=1))
+    consumers = [desk.subscribe(name) for name in ("a", "b", "c")]
+    desk.turn()
+    for name in ("a", "b", "c"):
+        desk.send(b"x", name)
+    desk.seal()
+    desk.commit()
+    given = []
+    while desk.broker.has_to_dispatch:
+        steps = desk.broker.dispatch()
+        given += [key for _, key, *_ in next(steps, [])]
+        steps.close()
+        desk.seal()
+        desk.commit()
+    assert given == [1, 1, 1]
+    assert [len(each.unacknowledged) for each in consumers] == [1, 1, 1]

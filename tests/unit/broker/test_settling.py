@@ -111,7 +111,7 @@ def test_a_dead_letter_keeps_what_it_was_and_says_where_it_was(desk) -> None:
     desk.broker.receipts.record(FormatRecord(2))
     desk.broker.send(desk.queue(), b"own:1\n", b"x", desk.client, None)
     desk.broker.receipts.batch.records[-1].facts = MessageFacts(
-        attributes=Attributes(priority=9, failures=2), due_ms=5, places=(Place(9, 9),), skips=b"\1"
+        attributes=Attributes(priority=9, failures=2), places=(Place(9, 9),), skips=b"\1"
     )
     desk.turn()
     subscription = desk.subscribe()
@@ -196,7 +196,7 @@ def test_a_roll_back_gives_nobody_what_is_about_to_leave(desk, new_client, way) 
     desk.turn()
     queue = desk.queue()
     if way == "moved":
-        desk.broker.moving.take(queue, desk.queue("b"), [1], Cause.MOVED, moved_at=1)
+        desk.broker.moving.take(queue, [desk.queue("b")], [1], Cause.MOVED, moved_at=1)
         desk.broker.moving.keep_from_all(queue, [1])
     else:
         desk.broker.acknowledge_identity(queue.number, 1, desk.client, None)

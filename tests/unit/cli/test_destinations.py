@@ -9,6 +9,7 @@ import json
 import pytest
 
 from holdfast.admin.status import QueueStatus
+from holdfast.cli import destinations
 
 A = "127.0.0.1:8161"
 
@@ -101,3 +102,22 @@ def test_a_person_is_asked_before_messages_go(cluster, run, monkeypatch, command
     monkeypatch.setattr("typer.confirm", lambda text, **_: False)
     assert run("queues", command, "mail") == 1
     assert cluster.changes == []
+
+
+def test_the_table_tells_whose_turn_it_is_if_it_is_anybodys() -> None:
+    """A column that says nothing is left out."""
+    plain = QueueStatus(name="plain")
+    found = [
+        plain,
+        QueueStatus(name="b", sole_consumer="ann", is_draining=True),
+        QueueStatus(name="c", sole_consumer="n1-1-2", is_grouped=True),
+        QueueStatus(name="d", is_gate_closed=True),
+        QueueStatus(name="e", is_grouped=True),
+    ]
+    table = destinations._queue_table(found, {"b": QueueStatus(name="b")}, 1.0)
+    headers = [str(column.header) for column in table.columns]
+    turns = [str(cell) for cell in table.columns[headers.index("turn")].cells]
+    assert turns[:3] == ["-", "ann, once others let go", "n1-1-2 only"]
+    assert turns[3:] == ["waits for consumers", "by group"]
+    without = destinations._queue_table([plain], {}, 1.0)
+    assert "turn" not in [str(column.header) for column in without.columns]

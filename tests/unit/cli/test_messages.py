@@ -326,3 +326,36 @@ def test_ctrl_c_ends_with_its_own_code() -> None:
     with pytest.raises(typer.Exit) as end:
         messages.run(interrupted())
     assert end.value.exit_code == 130
+
+
+def test_what_is_said_of_a_message_has_an_option_each(shell: Shell) -> None:
+    """By the names of the client library's properties."""
+    said = {
+        "--correlation-id": ("correlation-id", "c1"),
+        "--reply-to": ("reply-to", "/queue/answers"),
+        "--type": ("type", "order"),
+        "--group": ("JMSXGroupID", "ann"),
+    }
+    options = [word for option, (_, value) in said.items() for word in (option, value)]
+    shell.run("send", "q", "x", *options, "--ttl", "1.5")
+    shell.run("send", "q", "x", "--expires", "2023-11-14T22:13:20")
+    shell.run("send", "q", "x", "--expires", "2023-11-14T23:13:20.5+01:00")
+    first, second, third = (frame.block.headers for frame in shell.broker.sends)
+    assert {name: first[name] for name, _ in said.values()} == dict(said.values())
+    assert first["expiration"] == "1500"
+    assert (second["expires"], third["expires"]) == ("1700000000000", "1700000000500")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--expires", "soon"), "--expires soon: no time"),
+        (("--expires", "2030-01-01", "--ttl", "5"), "say one of them"),
+    ],
+)
+def test_a_life_that_is_none_is_refused(shell: Shell, options: tuple[str, ...], why: str) -> None:
+    """Before anything is sent."""
+    outcome = shell.run("send", "q", "x", *options)
+    assert isinstance(outcome.error, ConfigError)
+    assert why in str(outcome.error)
+    assert shell.broker.sends == []

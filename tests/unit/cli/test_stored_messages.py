@@ -50,7 +50,7 @@ def test_a_choice_that_is_no_queue_is_told_before_spark(capsys: pytest.CaptureFi
     assert main([*command, "a.*"]) == 1
     told = capsys.readouterr().err
     assert "only queues store messages" in told
-    assert "wildcards are not served" in told
+    assert "wildcards are for" in told
 
 
 def test_the_summary_promises_no_more_than_is_true() -> None:

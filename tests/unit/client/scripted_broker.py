@@ -27,7 +27,17 @@ from holdfast.protocols.stomp.frames import (
     SendFrame,
 )
 
-SENT_ANYWAY = {"content-type", "colour", "content-length"}
+KEPT = {
+    *(
+        "colour",
+        "content-length",
+        "content-type",
+        "correlation-id",
+        "persistent",
+        "reply-to",
+        "type",
+    )
+}
 
 
 @dataclass
@@ -128,8 +138,10 @@ class Served(asyncio.Protocol):
         if raw is not None:
             self.broker.answer(lambda: self.transport.write(encode_receipt(raw)))
 
-    def error(self, raw: bytes | None, code: str, text: str, named: str | None = None) -> None:
-        headers = {} if raw is None else {"receipt_id": raw.decode()}
+    def error(
+        self, raw: bytes | None, code: str, text: str, named: str | None = None, **more: str
+    ) -> None:
+        headers = more if raw is None else {"receipt_id": raw.decode()}
         if raw is None and named is not None and self.broker.is_naming:
             headers["id"] = named
         self.broker.answer(lambda: self.send("ERROR", code=code, message=text, **headers))
@@ -200,7 +212,7 @@ class Served(asyncio.Protocol):
 
     def store(self, frame: SendFrame) -> None:
         headers = frame.block.headers
-        kept = {name: headers[name] for name in headers if name in SENT_ANYWAY | {"persistent"}}
+        kept = {name: headers[name] for name in headers if name in KEPT}
         self.broker.store.put(headers["destination"], kept, frame.body)
 
     def serve_acknowledge(self, frame: AcknowledgeFrame) -> None:
@@ -217,6 +229,9 @@ class Served(asyncio.Protocol):
         id = id_of(frame)
         for subscription in self.subscriptions.values():
             if id in subscription.under_way:
+                if frame.block is not None and "requeue" in frame.block.headers:
+                    del subscription.under_way[id]  # It comes again, whenever that is.
+                    return True
                 self.settle_delivery(subscription, id, is_rejected=frame.negative)
                 return True
             for delivery, message in subscription.under_way.items():

@@ -96,6 +96,16 @@ def test_what_was_handed_over_is_stored_as_it_was_then(threaded: Threaded) -> No
     assert [(message.body, message.headers["colour"]) for message in stored] == expected
 
 
+def test_a_confirmation_says_which_message_it_is(threaded: Threaded) -> None:
+    """As the one of asyncio does."""
+    with blocking.connect(threaded.broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        first, second = producer.send(b"1"), producer.send(b"2")
+        assert [first.result(5).producer_sequence, second.result(5).producer_sequence] == [1, 2]
+        assert first.result().producer_id == second.result().producer_id is not None
+        assert connection.send("/queue/a", b"3").producer_sequence == 1
+
+
 def test_closing_stores_what_was_handed_over(threaded: Threaded) -> None:
     """Without a flush, and with the producer gone: close waits for all that was handed over."""
     broker = threaded.broker

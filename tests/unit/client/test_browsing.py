@@ -91,6 +91,15 @@ async def test_it_cannot_be_rejected_nor_be_part_of_a_transaction() -> None:
         ({"activemq.browser": "true"}, "/queue/a", True),
         ({}, "/queue/a?consumer.browser=true", True),
         ({"browser": "false"}, "/queue/a?consumer.browser=true", False),
+        ({"browser": " true "}, "/queue/a", True),
+        ({"activemq.browser": "true", "browser": "false"}, "/queue/a", False),
+        ({}, "/queue/a?consumer.browser=%74rue", True),
+        ({}, "/queue/a?consumer.browser=true%20", True),
+        ({}, "/queue/a?consumer.browser=trueish", False),
+        ({}, "/queue/a?xconsumer.browser=true", False),
+        ({}, "/queue/consumer.browser=true", False),
+        ({}, "/queue/a?consumer.browser=true&consumer.browser=false", False),
+        ({}, "/queue/a?" + "&".join(["consumer.browser=true"] * 65), False),
     ],
 )
 async def test_it_is_known_by_whatever_name(headers, destination, browses) -> None:

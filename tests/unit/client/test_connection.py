@@ -18,6 +18,7 @@ from holdfast.errors import (
     FailoverExhaustedError,
     LinkLostError,
     RefusedError,
+    SlowConsumerError,
 )
 
 
@@ -350,6 +351,20 @@ async def test_complaints_without_a_receipt_are_told() -> None:
         broker.connections[0].error(None, "unknown-delivery", "never delivered")
         event = await anext(events)
         assert str(event.error) == "never delivered"
+        await connection.send("/queue/a", b"1")
+
+
+async def test_a_subscription_that_the_broker_ends_raises_why() -> None:
+    """As it is slow: who takes from it hears of it, and the connection goes on."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        subscription = connection.subscribe("/queue/a")
+        async with subscription:
+            taking = asyncio.ensure_future(anext(subscription))
+            await asyncio.sleep(0)
+            named = {"subscription": subscription.id}
+            broker.connections[0].error(None, "slow-consumer", "it is slow", **named)
+            with pytest.raises(SlowConsumerError, match="it is slow"):
+                await taking
         await connection.send("/queue/a", b"1")
 
 

@@ -17,6 +17,7 @@ from holdfast.client import Connection, Message, Subscription, connect
 from holdfast.errors import (
     ConfigError,
     LinkLostError,
+    LocalProtocolError,
     TransactionError,
     UnknownDeliveryError,
 )
@@ -311,3 +312,15 @@ async def test_a_broker_that_is_replaced_by_a_cluster_is_told_nothing_of_before(
             await producer.send(b"2")
             await producer.flush()
             assert ours.sends[-1].producer_sequence == b"1"
+
+
+async def test_nothing_is_given_back_to_a_broker_that_would_not_let_it_come_again() -> None:
+    """ActiveMQ would put it on its dead-letter queue; the message can be settled otherwise."""
+    async with OtherBroker() as broker, connect(broker.uri) as connection:
+        broker.store.put(QUEUE, {}, b"1")
+        async with connection.subscribe(QUEUE) as subscription:
+            message = await anext(subscription)
+            with pytest.raises(LocalProtocolError, match="no Holdfast"):
+                await message.give_back()
+            await message.reject()
+            await broker.saw(lambda: broker.store.rejected)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from scripted_broker import ScriptedBroker, Store
 
-from holdfast.client import connect
+from holdfast.client import Sent, connect
 from holdfast.errors import (
     ConfigError,
     HoldfastError,
@@ -53,6 +53,35 @@ async def test_messages_are_numbered_under_one_producer_id() -> None:
                 await two.send(b"y")
         assert one.producer_id != two.producer_id
         assert broker.store.producers == {one.producer_id: 3, two.producer_id: 3}
+
+
+async def test_a_confirmation_says_which_message_it_is() -> None:
+    """By its producer's id and number; what is for a topic, or not persistent, has none."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        confirmations = [await producer.send(b"x") for _ in range(2)]
+        assert [await each for each in confirmations] == [
+            Sent(producer.producer_id, 1),
+            Sent(producer.producer_id, 2),
+        ]
+        assert await (await producer.send(b"x", persistent=False)) == Sent(None, 0)
+
+        single = await connection.send("/queue/a", b"x")
+        assert broker.store.producers[str(single.producer_id)] == single.producer_sequence == 1
+        again = await connection.send("/queue/a", b"x")
+        assert again == single._replace(producer_sequence=2)
+        assert await connection.send("/topic/a", b"x") == Sent(None, 0)
+
+
+async def test_what_is_sent_again_under_another_id_says_that_one() -> None:
+    """A broker that has forgotten the producer stores it under the second id."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        first = await (await producer.send(b"1"))
+        broker.store.producers.clear()
+        second = await (await producer.send(b"2"))
+        assert first.producer_id != second.producer_id
+        assert broker.store.producers == {second.producer_id: second.producer_sequence}
 
 
 async def test_a_failover_in_the_middle_of_a_window_stores_each_once_in_order() -> None:
@@ -256,6 +285,23 @@ async def test_only_what_is_stored_is_numbered() -> None:
         unnumbered = [frame for frame in broker.sends if frame.producer_sequence is None]
         assert len(unnumbered) == 8
         assert all("producer-id" not in frame.block.headers for frame in unnumbered)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_what_is_scheduled_is_numbered_whatever_it_goes_to(persistent: bool) -> None:
+    """It is stored until it is due; repeated without a number it would come twice, each time."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/topic/t")
+        await producer.send("1", headers={"AMQ_SCHEDULED_CRON": "0 * * * *"}, persistent=persistent)
+        await producer.send("2", delay=0, persistent=persistent)
+        await producer.send("3", delay=60, repeats=-1, period=5, persistent=persistent)
+        await producer.flush()
+        await connection.send("/topic/t", b"4", delay=1, persistent=persistent)
+        await connection.send("/topic/t", b"5", delay=0, persistent=persistent)
+        assert [it.producer_sequence for it in broker.sends] == [b"1", None, b"2", b"1", None]
+        async with connect(broker.uri, carries_headers=True) as carrying:
+            await carrying.send("/topic/t", b"6", delay=1, persistent=persistent)
+        assert [it.producer_sequence for it in broker.sends][5:] == [None]
 
 
 async def test_what_a_queue_among_several_destinations_stores_is_numbered() -> None:

@@ -13,9 +13,11 @@ from holdfast.errors import (
     ConfigError,
     DestinationError,
     ProducerForgottenError,
+    QueueFullError,
     RefusedError,
     SelectorError,
     SequenceGapError,
+    SlowConsumerError,
     StoreFullError,
     TransactionError,
     UnknownDeliveryError,
@@ -28,7 +30,11 @@ def said(code: str, text: str) -> RefusedError:
 
 
 @pytest.mark.parametrize(
-    "kind", [DestinationError, StoreFullError, TransactionError, UnknownDeliveryError]
+    "kind",
+    [
+        *(DestinationError, QueueFullError, SlowConsumerError, StoreFullError),
+        *(TransactionError, UnknownDeliveryError),
+    ],
 )
 def test_a_code_is_a_class(kind: type[RefusedError]) -> None:
     """With the broker's words and code."""

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from holdfast.client.sequence import ProducerSequence
+import pytest
+
+from holdfast.client.sequence import ProducerSequence, is_one
 from holdfast.errors import ProducerForgottenError, SequenceGapError
 
 
@@ -39,3 +41,19 @@ def test_a_gap_begins_anew() -> None:
         sequence.refused(1, code)
         line = b"producer-id:%b\n" % name.encode()
         assert (sequence.id, sequence.line, sequence.next()) == (name, line, 1)
+
+
+@pytest.mark.parametrize(
+    ("destination", "expected"),
+    [
+        ("/queue/a", True),
+        ("/queue/a.b?consumer.prefetchSize=1,2", False),
+        ("/topic/a*b", True),
+        ("/queue/a.*", False),
+        ("/topic/a.> ?consumer.prefetchSize=1", False),
+        ("/queue/a,/topic/b", False),
+    ],
+)
+def test_several_destinations_are_told_from_one(destination: str, expected: bool) -> None:
+    """Where there may be several, each message says where it comes from."""
+    assert is_one(destination) is expected

@@ -12,14 +12,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast.admin.status import (
-    DamageStatus,
-    DurationStatus,
-    MemberStatus,
-    NodeStatus,
-    StoreStatus,
-    as_json,
-)
+from holdfast.admin.counters import DurationStatus
+from holdfast.admin.status import DamageStatus, MemberStatus, NodeStatus, StoreStatus, as_json
 from holdfast.config.address import Address
 from holdfast.config.catalogue import CATALOGUE, SPELLINGS
 from holdfast.config.members import parse_member

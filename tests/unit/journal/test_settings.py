@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.journal.settings import JournalSettings, KiB, MiB
+from holdfast.journal.settings import LOG_SEGMENTS_MIN, JournalSettings, KiB, MiB
 
 
 def test_the_defaults_are_consistent() -> None:
@@ -34,3 +34,11 @@ def test_the_reserve_is_worked_out_from_the_segments(
 ) -> None:
     """Without a number of its own the reserve is three segments, at least 256 MiB."""
     assert settings.reserve == reserve
+
+
+def test_a_log_that_may_have_less_than_some_segments_is_refused() -> None:
+    """What lives in its oldest is written again before that goes: there must be room for both."""
+    least = LOG_SEGMENTS_MIN * 64 * KiB
+    assert JournalSettings(segment_bytes=64 * KiB, log_bytes_max=least).log_bytes_max == least
+    with pytest.raises(ConfigError, match="log_bytes_max: 524,287 is below 8 segments"):
+        JournalSettings(segment_bytes=64 * KiB, log_bytes_max=least - 1)

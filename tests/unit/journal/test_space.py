@@ -36,3 +36,20 @@ def test_a_file_that_could_not_be_made_is_enough() -> None:
     watch = SpaceWatch(JournalSettings(segment_bytes=16 * KiB), lambda: 1 << 40)
 
     assert watch.state(0.0, is_out_of_space=True) == "low"
+
+
+def test_it_is_low_where_the_log_has_more_than_it_may() -> None:
+    """Until there is a segment less; a disk without room is told apart."""
+    settings = JournalSettings(
+        segment_bytes=16 * KiB, log_bytes_max=128 * KiB, space_check_seconds=0.0
+    )
+    log = iter([128 * KiB, 129 * KiB, 120 * KiB, 112 * KiB, 128 * KiB, 200 * KiB])
+    free = [1 << 40] * 5 + [0]
+    watch = SpaceWatch(settings, lambda: free.pop(0), lambda: next(log))
+
+    found = [
+        (watch.state(float(now), is_out_of_space=False), watch.is_over_limit) for now in range(6)
+    ]
+
+    low, ok = ("low", True), ("ok", False)
+    assert found == [ok, low, low, ok, ok, ("low", False)]

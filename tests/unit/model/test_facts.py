@@ -15,7 +15,7 @@ from trials.pipeline.written_log import EACH_FACT
 def test_nothing_is_set_unless_it_is_given() -> None:
     """A fact that is absent reads as absent, also beside one that is set."""
     facts = MessageFacts(attributes=Attributes(expires_ms=7))
-    assert facts.attributes == (7, 0, 4, 0)
+    assert facts.attributes == (7, 0, 4, 0, 0)
     others = [getattr(facts, each.name) for each in dataclasses.fields(facts)[1:]]
     assert not any(others)
 

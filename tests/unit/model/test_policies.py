@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from dataclasses import fields
 
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.destination import Kind
-from holdfast.model.policies import (
-    NEAR_COUNT_MAX,
-    OPTIONS,
-    as_text,
-    moot_notice,
-    read_values,
-    redelivery_of,
-)
+from holdfast.model.policies import NEAR_COUNT_MAX, as_text, moot_notice, read_values, redelivery_of
+from holdfast.model.policy_options import OPTIONS
 from holdfast.model.redelivery import Redelivery
 
 
@@ -93,17 +88,17 @@ def test_what_is_said_of_redelivery_counts_before_what_holds() -> None:
         ("deadLetterStrategy", 1, "1 is no text"),
         ("deadLetterQueue", "", "is no such name; allowed: 1 to 1,024 bytes"),
         ("deadLetterQueue", "a,b", "several at once"),
-        ("deadLetterQueue", "a.>", "wildcards are not served"),
+        ("deadLetterQueue", "a.>", "wildcards are for"),
         ("deadLetterQueue", " a", "no queue can be called so"),
         ("deadLetterQueue", "/queue/a", "write the name alone"),
         ("deadLetterQueue", "queue://a", "write the name alone"),
         ("deadLetterQueue", "a?b=c", "no queue can be called so"),
         ("deadLetterQueue", "a\nb", "is no such name"),
         ("queuePrefix", "", "is no such name; allowed: 1 to 256 bytes"),
-        ("queuePrefix", "*.", "wildcards are not served"),
-        ("queueSuffix", ".>", "wildcards are not served"),
+        ("queuePrefix", "*.", "wildcards are for"),
+        ("queueSuffix", ".>", "wildcards are for"),
         ("queueSuffix", "x" * 300, "is no such name; allowed: 0 to 256 bytes"),
-        ("memoryLimit", 6, "is not built yet"),
+        ("producerFlowControl", 6, "is not built yet"),
         ("maximumRedeliveries", -2, "-2 is out of range; allowed: -1 to 254"),
         ("maximumRedeliveries", "--1", "'--1' is out of range"),
         ("maximumRedeliveries", 1.5, "1.5 is out of range"),
@@ -123,6 +118,12 @@ def test_a_mistake_is_told_with_what_is_allowed(name: str, value: object, why: s
     told = fault(Kind.QUEUE, **{name: value})
     assert why in told
     assert len(told) < 250
+
+
+def test_what_stands_before_a_name_is_tried_there() -> None:
+    """Behind another one a space would be a part of the name, before it it would not."""
+    for kind, name in ((Kind.QUEUE, "queuePrefix"), (Kind.TOPIC, "topicPrefix")):
+        assert "no queue can be called so" in fault(kind, **{name: " ."})
 
 
 def test_keys_that_tune_what_there_is_none_of_are_taken_with_a_notice() -> None:
@@ -148,3 +149,42 @@ def test_equal_values_are_equal_texts() -> None:
     assert as_text(both) == as_text(dict(reversed(both.items()))) == '{"a":1,"b":"\u00e9"}'
     assert json.loads(as_text(both)) == both
     assert as_text({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("x-max-length", "maxLength"),
+        ("max-size-bytes", "maxLengthBytes"),
+        ("inactiveTimoutBeforeGC", "inactiveTimeoutBeforeGC"),
+    ],
+)
+def test_other_brokers_names_are_the_same_keys(name, key) -> None:
+    """
+    Kept under ours, whoever says it; said twice it is not known which one counts.
+    """
+    assert read_values(Kind.QUEUE, {name: 5}).values == {key: 5}
+    spoken = read_values(Kind.QUEUE, {key: 5, name: 6})
+    assert [(fault, "said twice" in why) for fault, why in spoken.faults] == [(name, True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("deadLetterQueue", "$schedule", r"begin with '\$' are the broker's own"),
+        ("deadLetterQueue", "ActiveMQ.Statistics.Broker", "statistics.*are not served"),
+        ("deadLetterQueue", "ActiveMQ.Scheduler.Management", "scheduled messages.*are not served"),
+        ("deadLetterQueue", "ActiveMQ.Advisory.Connection", "advisory messages are the broker's"),
+        ("queuePrefix", "$", r"begin with '\$' are the broker's own"),
+        ("queuePrefix", "ActiveMQ.Statistics.", "are not served"),
+        ("forwardTo", "a, topic://ActiveMQ.Statistics.Broker", "are not served"),
+        ("forwardTo", "a, queue://b when", "'/queue/b when': behind 'when' a selector must follow"),
+        ("forwardTo", "queue://b WHEN, a", "behind 'when' a selector must follow"),
+    ],
+)
+def test_what_would_never_work_is_refused_as_it_is_said(name: str, value: str, why: str) -> None:
+    """In a log an older version may have written it: there it counts as it did."""
+    assert re.search(why, fault(Kind.QUEUE, **{name: value}))
+    found = read_values(Kind.QUEUE, {name: value}, is_of_log=True)
+    assert (found.values, found.faults) == ({name: value}, ())
+    assert not read_values(Kind.QUEUE, {"forwardTo": "when, b when a = 1"}).faults

@@ -4,7 +4,7 @@ Keys that nothing obeys.
 
 from __future__ import annotations
 
-from holdfast.model.policies import OPTIONS
+from holdfast.model.policy_options import OPTIONS
 from holdfast.model.unobeyed_keys import MOOT, UNBUILT
 
 
@@ -12,4 +12,4 @@ def test_every_key_is_in_one_of_the_lists() -> None:
     """And none in two of them; they are ActiveMQ's and those of the design."""
     assert not (MOOT & UNBUILT or MOOT & OPTIONS.keys() or UNBUILT & OPTIONS.keys())
     assert len(MOOT) > 20
-    assert len(UNBUILT) > 20
+    assert len(UNBUILT) > 10

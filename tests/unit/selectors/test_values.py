@@ -19,6 +19,8 @@ from holdfast.selectors.values import (
     truth_of,
 )
 
+pytestmark = pytest.mark.measured
+
 
 @pytest.mark.parametrize(
     ("text", "number"),

@@ -169,6 +169,12 @@ def test_what_happens_to_messages_stands_in_the_metrics(tmp_path) -> None:
         "receipts": 6,
         "refused": 1,
         "dead_lettered": 1,
+        "expired": 0,
+        "fired": 0,
+        "dropped": 0,
+        "evicted": 0,
+        "unmatched": 0,
+        "advisories_missed": 0,
         "duplicates": 1,
     }
 

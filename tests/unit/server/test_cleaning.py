@@ -632,7 +632,7 @@ def spoilt(busy, subscribe):
     busy.consumer.connection_lost(None)
     busy.settle()
     broker = busy.broker
-    broker.moving.take(broker.queue("q"), broker.queue("r"), [4], Cause.MOVED, moved_at=1)
+    broker.moving.take(broker.queue("q"), [broker.queue("r")], [4], Cause.MOVED, moved_at=1)
     busy.settle()
     busy.store.damaged = {busy.store.entries[-1].index}
     return busy

@@ -5,10 +5,15 @@ One client's work that fails costs that client: the node and everybody else go o
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
+from holdfast.broker.limiting import Limiting
 from holdfast.broker.serving.plain import Plain
+from holdfast.broker.serving.queue import Queue
+from holdfast.errors import DestinationError
+from holdfast.sessions.sending import Sending
 from holdfast.sessions.stomp import StompSession
 
 
@@ -82,9 +87,88 @@ def break_drained(node, client, monkeypatch, send) -> None:
     client.resume_writing()
 
 
+def break_delivery_by_refusal(node, client, monkeypatch, send) -> None:
+    def refuse(*_args: object, **_named: object) -> None:
+        raise DestinationError("not the store's mistake")
+
+    monkeypatch.setattr(client.session, "deliver", refuse)
+    client.data_received(send(b"x"))
+
+
+def break_errand(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+
+    def failing() -> Iterator[None]:
+        yield
+        raise MistakeError
+
+    node.broker.errands.begin(failing(), client.session)
+
+
+def break_errand_of_queue(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+    node.broker.errands.fail(node.broker.queue("q"), MistakeError())
+
+
+def break_telling(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+    monkeypatch.setattr(Sending, "say", fail)
+    asked = b"SEND\ndestination:/queue/ActiveMQ.Statistics.Destination.>\nreply-to:/queue/a\n\n\0"
+    client.data_received(asked)
+
+
+def break_going_on(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+    monkeypatch.setattr(client.session, "go_on", fail)
+    node.conductor.context.is_lease_awaited = True
+
+
+def break_overdue(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+    monkeypatch.setattr(client.session, "overdue", fail)
+    (consumer,) = node.broker.queue("q").subscriptions
+    leadership = node.broker.destinations.leadership
+    leadership.overdue.append((consumer, []))
+    leadership.rouse(node.broker.queue("q"), 1)
+
+
+def break_waking(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+    queue = node.broker.queue("q")
+    monkeypatch.setattr(Queue, "wake", fail)
+    node.broker.destinations.leadership.rouse(queue, 1)
+
+
+def break_limits(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+    whole = Limiting._trim
+
+    def fail_once(limiting: Limiting, queue: Queue) -> bool:
+        monkeypatch.setattr(Limiting, "_trim", whole)
+        raise MistakeError
+
+    monkeypatch.setattr(Limiting, "_trim", fail_once)
+    node.broker.destinations.leadership.filling[node.broker.queue("q")] = None
+
+
 @pytest.mark.parametrize(
     "break_it",
     [
+        break_delivery_by_refusal,
+        break_errand,
+        break_errand_of_queue,
+        break_telling,
+        break_going_on,
+        break_overdue,
+        break_limits,
+        break_waking,
         break_reply,
         break_delivery,
         break_flush,

@@ -105,7 +105,7 @@ def test_a_node_that_is_held_back_raises_nothing(told) -> None:
 
 def test_a_later_version_raises_no_more_than_it_knows(broker, told) -> None:
     """The others may be ahead of this leader."""
-    told.format_level_of_all = 7
+    told.format_level_of_all = NEWEST_LEVEL + 1
     FormatGate(broker, told).step(is_leading=True)
     assert asked(broker) == [NEWEST_LEVEL]
 

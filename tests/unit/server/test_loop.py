@@ -679,3 +679,14 @@ def test_only_of_a_turn_that_may_be_the_longest_it_is_asked_how_long_it_worked(
     assert turn_of(1.5, 1.25) == 2
     counters = loop.counters
     assert (counters.turn_seconds_max, counters.turn_cpu_seconds_max) == (2.0, 1.25)
+
+
+def test_whoever_writes_as_time_passes_knows_that_the_disk_is_almost_full(node) -> None:
+    """
+    What expires to where it would be stored, and what is scheduled again and again, wait for room.
+    """
+    for is_low in (True, False):
+        node.store.is_low = is_low
+        node.conductor.look_for_room(node.clock.monotonic())
+        broker = node.broker
+        assert (broker.expiring.is_full, broker.firing.is_full) == (is_low, is_low)

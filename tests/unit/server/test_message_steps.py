@@ -21,7 +21,8 @@ from holdfast.errors import (
     NotLeaderError,
     SelectorError,
 )
-from holdfast.model.format_level import MOVES_LEVEL
+from holdfast.model.format_level import MOVES_LEVEL, SCHEDULES_LEVEL
+from holdfast.model.schedules import FOREVER, SCHEDULE_QUEUE
 from holdfast.server import message_steps
 from holdfast.server.node import Node
 from holdfast.sessions.selection import Selection
@@ -572,5 +573,78 @@ def test_a_step_sends_back_to_so_many_queues(tmp_path: Path, monkeypatch) -> Non
         again = {"after": done.after, "through": done.through}
         done = await step(node, MessageAction.RETRY, "ActiveMQ.DLQ", **again)
         assert (done.count, depths(node)) == (1, {"a": 1, "b": 1, "c": 1})
+
+    run(tmp_path, work)
+
+
+def test_dead_letters_of_a_subscription_of_a_topic_are_not_sent_back(tmp_path: Path) -> None:
+    """
+    On the topic they would come for all other subscriptions, too. A queue's name tells it.
+    """
+
+    async def work(node: Node) -> None:
+        await at_level(node)
+        await clients(node, sends(1, "topic://t"))
+        await clients(node, rejects(1, "topic://t"))
+        done = await step(node, MessageAction.RETRY, "ActiveMQ.DLQ")
+        assert (done.count, done.skipped, done.is_done) == (0, 1, True)
+        assert depths(node) == {"ActiveMQ.DLQ": 1}
+
+    run(tmp_path, work)
+
+
+SCHEDULED = (
+    {"AMQ_SCHEDULED_DELAY": "600000"},
+    {"AMQ_SCHEDULED_PERIOD": "900000", "AMQ_SCHEDULED_REPEAT": "-1"},
+    {"AMQ_SCHEDULED_TIME": "4000000000000"},
+)
+
+
+def test_what_is_scheduled_is_looked_at_and_removed_by_when_it_is_due(tmp_path: Path) -> None:
+    """
+    With the next time, and how often after that; in steps of a thousand, as everything.
+    """
+
+    async def work(node: Node) -> None:
+        while node.parts.broker.state.format_level < SCHEDULES_LEVEL:
+            await asyncio.sleep(0)
+        for headers in SCHEDULED:
+            await clients(node, sends(2, "orders", **headers))
+        found = await shown(node, SCHEDULE_QUEUE)
+        assert [it["repeats"] for it in found] == [0, 0, FOREVER, FOREVER, 0, 0]
+        assert [it["due_ms"] for it in found[4:]] == [4_000_000_000_000] * 2
+        assert found[0]["headers"]["AMQ_SCHEDULED_DESTINATION"] == "/queue/orders"
+        first = found[0]["due_ms"]
+        early = await step(node, MessageAction.REMOVE, SCHEDULE_QUEUE, due_through=first)
+        late = await step(node, MessageAction.REMOVE, SCHEDULE_QUEUE, due_from=10**12 * 3)
+        assert (early.count, early.not_matching, late.count) == (1, 5, 2)
+        left = await shown(node, SCHEDULE_QUEUE)
+        assert [it["sequence"] for it in left] == [2, 3, 4]
+        done = await step(node, MessageAction.REMOVE, SCHEDULE_QUEUE)
+        assert (done.count, done.is_done, depths(node)) == (3, True, {})
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("action", [MessageAction.MOVE, MessageAction.COPY, MessageAction.RETRY])
+def test_what_is_scheduled_is_moved_by_nobody(tmp_path: Path, action: MessageAction) -> None:
+    """
+    Nor is anything moved to where it stands: it would never be due.
+    """
+
+    async def work(node: Node) -> None:
+        while node.parts.broker.state.format_level < SCHEDULES_LEVEL:
+            await asyncio.sleep(0)
+        await clients(node, sends(1, "orders", **SCHEDULED[0]))
+        await clients(node, sends(1, "orders"))
+        with pytest.raises(DestinationError, match="scheduled"):
+            await step(node, action, SCHEDULE_QUEUE, "orders")
+        if action is not MessageAction.RETRY:
+            with pytest.raises(DestinationError, match="scheduled"):
+                await step(node, action, "orders", SCHEDULE_QUEUE)
+            for name in ("$other", "ActiveMQ.Statistics.Broker", "ActiveMQ.Advisory.Connection"):
+                with pytest.raises(DestinationError, match=r"the broker's own|are not served"):
+                    await step(node, action, "orders", name)
+        assert depths(node) == {"orders": 1, SCHEDULE_QUEUE: 1}
 
     run(tmp_path, work)

@@ -94,7 +94,7 @@ def test_it_waits_for_what_is_being_moved(broker: Broker, log: Log) -> None:
     That has its bytes there and stands nowhere yet; nothing else is moved meanwhile.
     """
     one, two = broker.queue("one"), broker.queue("two")
-    broker.moving.take(one, two, [3], Cause.MOVED, moved_at=1)
+    broker.moving.take(one, [two], [3], Cause.MOVED, moved_at=1)
     contents = MovedContents(broker, log, 7)  # type: ignore[arg-type]
     assert [contents.step(lambda: False) for _ in range(3)] == [[], [], []]
     assert broker.moving.is_closed(one, 4)

@@ -108,3 +108,29 @@ def test_too_many_patterns_do_not_end_the_node(broker) -> None:
         PolicyFile(broker, FILE).step(is_leading=True)
     assert asked(broker) == []
     assert [line["log_level"] for line in lines] == ["warning"]
+
+
+def test_a_file_that_closes_a_circle_does_not_end_the_node(broker) -> None:
+    """With an operator's word, of which its author knew nothing; looked at step by step."""
+    broker.state.policies.apply(PolicyRecord("queue://b", '{"forwardTo":"a"}'), 1)
+    ways = {"queue://a": {"forwardTo": "c"}, "queue://c": {"forwardTo": "b"}}
+    file = PolicyFile(broker, FilePolicies(3, ways))
+    with capture_logs() as lines:
+        for _ in range(3):
+            file.step(is_leading=True, is_spent=lambda: True)
+        assert not lines
+        for _ in range(20):
+            file.step(is_leading=True, is_spent=lambda: True)
+    assert asked(broker) == []
+    (line,) = lines
+    assert (line["log_level"], "circle" in line["reason"]) == ("warning", True)
+
+
+def test_a_file_is_looked_at_step_by_step(broker) -> None:
+    """A thousand lists take a third of a second."""
+    file = PolicyFile(broker, FilePolicies(3, {"queue://a": {"forwardTo": "c"}}))
+    steps = 0
+    while not asked(broker):
+        file.step(is_leading=True, is_spent=lambda: True)
+        steps += 1
+    assert steps > 2

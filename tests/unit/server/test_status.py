@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from holdfast.broker.serving.bounds import Bounds
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.subscription import Subscription
@@ -14,6 +15,7 @@ from holdfast.journal.journal import Journal
 from holdfast.server.status import damage_status, queue_status
 from holdfast.sessions.stomp import StompSession
 from tests.unit.broker.served import served
+from tests.unit.sessions.conftest import Desk
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
@@ -42,19 +44,34 @@ def test_a_queue_counts_what_is_stored_and_what_is_only_in_memory() -> None:
     assert (status.consumers, status.unacknowledged) == (0, 0)
 
 
+def test_a_queue_tells_how_much_was_dropped() -> None:
+    """
+    Of one without limits nothing ever is.
+    """
+    queue = served(7, "orders")
+    (before,) = queue_status(queue.lasting, queue)
+    queue.bounds = Bounds(queue)
+    queue.bounds.dropped_total = 5
+    (status,) = queue_status(queue.lasting, queue)
+    assert before is not None
+    assert status is not None
+    assert (before.dropped, status.dropped) == (0, 5)
+
+
 def test_a_queue_tells_what_waits_for_consumers_who_select() -> None:
     """
     Nobody else could say why messages stand there while consumers have room.
     """
     queue = served(7, "orders")
     (before,) = queue_status(queue.lasting, queue)
-    sifting = SimpleNamespace(selector_count=2, parked_count=3, is_full=True)
+    sifting = SimpleNamespace(selector_count=2, parked_count=3, is_full=True, unlooked_count=5)
     queue.sifting = sifting  # type: ignore[assignment]
     (status,) = queue_status(queue.lasting, queue)
     assert before is not None
     assert (before.selectors, before.parked, before.is_parked_full) == (0, 0, False)
     assert status is not None
     assert (status.selectors, status.parked, status.is_parked_full) == (2, 3, True)
+    assert (before.unlooked, status.unlooked) == (0, 5)
 
 
 def test_very_many_consumers_are_looked_at_some_at_a_time() -> None:
@@ -119,3 +136,32 @@ def test_of_very_many_damaged_places_the_last_is_told() -> None:
     log = SimpleNamespace(damage=places, last_index=200, unknown_through=0)
     told = [it.index for it in damage_status(log)]  # type: ignore[arg-type]
     assert told == [*range(1, 100), 150]
+
+
+def test_a_queue_tells_whose_turn_it_is() -> None:
+    """
+    Nobody else could say why consumers with room get nothing.
+    """
+    desk = Desk()
+    queue = desk.broker.queue("orders")
+
+    def told():
+        (status,) = queue_status(queue.lasting, queue)
+        assert status is not None
+        return (status.sole_consumer, status.is_draining, status.is_gate_closed, status.is_grouped)
+
+    assert told() == ("", False, False, False)
+    first = desk.connect(client_id="ann")
+    first.subscribe(ack="client-individual", **{"activemq.exclusive": "true"})
+    first.send(b"1")
+    desk.turn()
+    assert told() == ("ann", False, False, False)
+    second = desk.connect()
+    claim = {"activemq.exclusive": "true", "activemq.priority": "9"}
+    second.subscribe(id="2", ack="client-individual", **claim)
+    desk.turn()
+    assert told() == (second.session.id, True, False, False)
+    first.leave()
+    second.send(b"2", JMSXGroupID="g")
+    desk.turn()
+    assert told()[:2] == (second.session.id, False)

@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from holdfast.broker.lasting.seen_ranges import Seen
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError
 from holdfast.model.records import MessageRecord
@@ -187,7 +188,7 @@ def kept(node, send, subscribe):
     node.settle()
     queue = node.broker.queue("q")
     queue.leadership.flow.forget(queue.cache, [1])
-    queue.flag_through = 1
+    queue.flag_through, queue.flag_seen = 1, Seen(1, ())
     node.store.damaged = {1}
     node.consumer = node.connect(subscribe)
     node.settle()

@@ -33,7 +33,7 @@ class StompClient:
     def __init__(self, desk: Desk, version: str, headers: dict[str, str]) -> None:
         self.desk = desk
         self.session = StompSession(
-            desk.broker, desk.context, StompSettings(), desk.read_message, opened_at=0.0
+            desk.broker, desk.context, desk.stomp, desk.read_message, opened_at=0.0
         )
         self.session.room_bytes = 1 << 30
         self.parser = StompConnection("client")
@@ -50,9 +50,13 @@ class StompClient:
         self.session.receive(data)
 
     def say(self, command: str, body: bytes = b"", **headers: str) -> None:
-        """Send a frame; `_` in header names stands for `-`, `__` for a dot."""
+        """Send a frame; `_` in header names stands for `-`, `__` for a dot; ActiveMQ's have it."""
         named = [
-            (name.replace("__", ".").replace("_", "-"), value) for name, value in headers.items()
+            (
+                name if name.startswith("AMQ_") else name.replace("__", ".").replace("_", "-"),
+                value,
+            )
+            for name, value in headers.items()
         ]
         self.raw(encode_frame(command, named, body, self.version or "1.2"))
 
@@ -109,11 +113,14 @@ class Desk:
 
     def __init__(self, settings: BrokerSettings | None = None) -> None:
         self.settings = settings or BrokerSettings()
+        self.stomp = StompSettings()
         self.context = SessionContext(node="n1", version="0.1", cluster="c0ffee")
         self.context.term = 1
         self.broker = Broker(self.settings)
         self.broker.sending.now_microseconds = 1_700_000_000_000_999
         self.broker.moving.cluster = self.context.cluster
+        self.broker.advising.speaker = self.context
+        self.broker.destinations.read_selector = self.context.selections.read_of_topic
         self.broker.lead()
         self.log: list[tuple[int, int, bytes]] = []
         self.next_record = 1
@@ -189,6 +196,7 @@ class Desk:
         for _ in range(100):
             self.seal()
             self.commit()
+            self.broker.errands.finish()
             self.broker.let_go(lambda: False)
             self.dispatch()
             for session in list(self.context.waiting):
@@ -207,6 +215,8 @@ class Desk:
         self.in_flight.clear()
         self.broker = Broker(self.settings, state)
         self.broker.moving.cluster = self.context.cluster
+        self.broker.advising.speaker = self.context
+        self.broker.destinations.read_selector = self.context.selections.read_of_topic
         self.broker.lead()
         self.context.term += 1
         self.context.dirty.clear()

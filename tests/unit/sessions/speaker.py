@@ -69,6 +69,7 @@ class Speaker(ClientSession):
         place = self.holdings.target(self, parse_destination(sending.name), Action.SEND)
         target = Target(place, b"", persistent=sending.persistent)
         target.transaction = sending.transaction
+        target.is_limited = self.holdings.broker.limiting.are_limited((place,))
         return target
 
     def refuse(self, error: RefusedError, sending) -> None:
@@ -86,6 +87,12 @@ class Speaker(ClientSession):
     def confirm(self, receipt: bytes) -> None:
         self.unconfirmed_count -= 1
         self.told.append(receipt)
+
+    def say_refused(self, error: RefusedError, receipt: bytes | None) -> None:
+        self.told.append(("refused", error.code, receipt))
+
+    def say_ended(self, error: RefusedError, subscription) -> None:
+        self.told.append(("ended", error.code, subscription.id))
 
     def farewell(self, text: str, code: str) -> None:
         self.told.append((text, code))

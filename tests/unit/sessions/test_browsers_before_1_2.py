@@ -64,3 +64,49 @@ def test_a_consumers_word_is_its_own_beside_a_browser(desk, version, looks_first
         (told,) = acknowledge(client, version, id, "take")
         assert told.command == "RECEIPT"
     assert desk.broker.queue("orders").index.live_count == 0
+
+
+@pytest.mark.parametrize("ended_by", ["id", "destination"])
+def test_a_word_after_the_browser_has_gone_takes_nothing(desk, ended_by) -> None:
+    """
+    STOMP 1.0 does not say whose word it is; it can only be of what was shown here.
+    """
+    client, seen = looking(desk, "1.0", "client-individual")
+    client.ask(
+        "UNSUBSCRIBE",
+        **{"id": {"id": "look"}, "destination": {"destination": "/queue/orders"}}[ended_by],
+    )
+    for message in seen:
+        (told,) = acknowledge(client, "1.0", message.headers["message-id"])
+        assert told.headers["code"] == "unknown-delivery"
+    assert desk.broker.queue("orders").index.live_count == 3
+
+
+def test_a_word_of_what_needed_none_takes_nothing_beside_a_consumer(desk) -> None:
+    """
+    A browser with `auto` holds nothing, nor does the consumer: the word is of what was shown.
+    """
+    client = desk.connect("1.0")
+    client.subscribe(id="look", ack="auto", browser="true")
+    client.subscribe(
+        id="take", ack="client-individual", **{"activemq.prefetchSize": "1"}, selector="FALSE"
+    )
+    desk.turn()
+    seen = [it for it in client.frames() if it.command == "MESSAGE" and it.body]
+    assert len(seen) == 3
+    for message in seen:
+        (told,) = acknowledge(client, "1.0", message.headers["message-id"])
+        assert told.headers["code"] == "unknown-delivery"
+    assert desk.broker.queue("orders").index.live_count == 3
+
+
+def test_who_has_never_looked_still_acknowledges_late(desk) -> None:
+    """
+    On a new connection, by the message's own id, as before.
+    """
+    shown = looking(desk, "1.0", "client-individual")[1]
+    late = desk.connect("1.0")
+    for message in shown:
+        (told,) = acknowledge(late, "1.0", message.headers["message-id"])
+        assert told.command == "RECEIPT"
+    assert desk.broker.queue("orders").index.live_count == 0

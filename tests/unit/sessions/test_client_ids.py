@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import RemoteProtocolError
+from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.sessions.client_ids import introduce, let_go
 
 
@@ -63,6 +64,24 @@ def test_a_client_of_ours_takes_its_client_id_from_its_lost_connection(desk) -> 
     (farewell,) = first.frames()
     assert (farewell.command, farewell.headers["code"]) == ("ERROR", "client-id-in-use")
     assert first.session.is_closing
+
+
+def test_where_links_may_be_stolen_the_last_to_connect_has_the_client_id(desk) -> None:
+    """
+    As ActiveMQ's `allowLinkStealing`: whoever had it is told, and closed; also a client of ours,
+    which shows that it is somebody else.
+    """
+    desk.stomp = StompSettings(allow_link_stealing=True)
+    first = desk.connect(client_id="mine")
+    second = desk.connect(client_id="mine", holdfast_client="secret")
+    third = desk.connect(client_id="mine")
+    for client in (first, second):
+        (farewell,) = client.frames()
+        assert (farewell.command, farewell.headers["code"]) == ("ERROR", "client-id-in-use")
+        assert "taken by another connection" in farewell.headers["message"]
+        assert client.session.is_closing
+        client.leave()
+    assert desk.context.client_ids == {"mine": third.session}
 
 
 def given(desk, client, count: int) -> list[str]:
@@ -145,4 +164,4 @@ def test_a_client_id_is_kept_and_so_bounded(desk, name) -> None:
         introduce(session, desk.context, **{"client_id": "", "shown": "", name: "x" * 1025})
     said = introduce(session, desk.context, **{"client_id": "", "shown": "", name: "x" * 1024})
     assert said.known_by.endswith("x" * 1024)
-    assert said.lost is None
+    assert said.lost == ()

@@ -16,3 +16,18 @@ def test_a_new_context_refuses_nothing() -> None:
     assert (context.refusal, context.waiting) == (None, {})
     assert not context.default_persistent
     assert not context.dirty
+
+
+def test_a_refusal_begins_once_and_is_told_apart_from_the_next() -> None:
+    """
+    Whatever its reason becomes meanwhile: what waits is told since when.
+    """
+    context = SessionContext(node="n1", version="1.2.3", cluster="c")
+    assert context.refuse("full", 5.0)
+    assert not context.refuse("fuller", 6.0)
+    assert (context.refusal, context.refused_at) == ("fuller", 5.0)
+    assert context.refuse(None, 7.0)
+    assert not context.refuse(None, 8.0)
+    assert (context.refusal, context.refused_at) == (None, 5.0)
+    assert context.refuse("full", 9.0)
+    assert context.refused_at == 9.0

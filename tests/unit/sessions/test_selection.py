@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.errors import SelectorError
+from holdfast.sessions import selection
 from holdfast.sessions.selection import Selections
 
 
@@ -58,3 +59,21 @@ def test_what_cannot_be_read_is_refused_and_not_kept() -> None:
     with pytest.raises(SelectorError, match="column 4"):
         selections.read("a =", "topic://t", "ID:")
     assert not selections._selectors
+
+
+def test_of_selectors_that_policies_have_the_oldest_is_forgotten_first(monkeypatch) -> None:
+    """
+    One alone: to forget all of them let a SEND to a list of sixty read all of its own again.
+    """
+    selections = selection.Selections()
+    cost = selections.of_policy("a = 1").cost_bytes
+    monkeypatch.setattr(selection, "_OF_POLICIES_BYTES_MAX", 3 * cost)
+    kept = [selections.of_policy(f"a = {number}") for number in range(1, 4)]
+    assert [selections.of_policy(f"a = {number}") for number in range(1, 4)] == kept
+    selections.of_policy("a = 4")
+    assert [selections.of_policy(f"a = {number}") for number in (2, 3)] == kept[1:]
+    assert selections.of_policy("a = 1") is not kept[0]
+    monkeypatch.setattr(selection, "_OF_POLICIES_BYTES_MAX", 1)
+    newest = selections.of_policy("a = 5")
+    assert selections.of_policy("a = 5") is newest
+    assert len(selections._of_policies) == 1

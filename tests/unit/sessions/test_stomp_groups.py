@@ -79,34 +79,63 @@ def test_a_number_that_is_none_is_refused(desk) -> None:
     assert taken(client) == [("1", True)]
 
 
-def test_groups_and_selectors_do_not_meet_on_a_queue_yet(desk) -> None:
+def test_a_group_goes_to_who_selects_what_comes_next(desk) -> None:
     """
-    Whoever came first stays: a selector is refused, or nobody has a group for himself, until all
-    who select have left. A browser may select.
+    Q6: to nobody else while somebody has something of it, who is told that it is a first one for
+    him whenever somebody else had it since; a browser selects beside that.
     """
-    client = desk.connect()
-    client.say("SEND", b"x", destination="/queue/a", persistent="true", JMSXGroupID="g")
+    one, other, producer = desk.connect(), desk.connect(), desk.connect()
+    one.subscribe(selector="kind = 'a'", ack="client-individual")
+    other.subscribe(selector="kind = 'b'", ack="client-individual")
+    for body, kind in ((b"1", "a"), (b"2", "a"), (b"3", "b"), (b"4", "a")):
+        producer.send(body, JMSXGroupID="g", kind=kind)
+    said = []
+    for client in (one, other, one):
+        desk.turn()
+        frames = [it for it in client.frames() if it.command == "MESSAGE"]
+        said.append([(it.body, FIRST in it.headers) for it in frames])
+        browser = desk.connect()
+        browser.subscribe(selector="JMSXGroupID = 'g'", browser="true")
+        assert len(browser.bodies()) == 5 - sum(map(len, said[:-1]))
+        browser.leave()
+        for it in frames:
+            client.say("ACK", id=it.headers["ack"])
+    assert said == [[(b"1", True), (b"2", False)], [(b"3", True)], [(b"4", True)]]
+
+
+def test_who_alone_gets_messages_is_told_of_first_ones(desk) -> None:
+    """Of groups that others had before, and of those that are new."""
+    one, only, producer = desk.connect(), desk.connect(), desk.connect()
+    one.subscribe(ack="auto")
+    producer.send(b"1", JMSXGroupID="a")
+    assert taken(one) == [("1", True)]
+    only.subscribe(activemq__exclusive="true")
+    producer.send(b"2", JMSXGroupID="a")
+    producer.send(b"3", JMSXGroupID="b")
+    producer.send(b"4", JMSXGroupID="a")
+    assert taken(only) == [("2", True), ("3", True), ("4", False)]
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_groups_are_whose_they_were_when_all_who_select_have_left(desk, is_held: bool) -> None:
+    """Each is one consumer's, from the first message on; also where somebody has some of one."""
+    producer, *clients = (desk.connect() for _ in range(4))
+    clients[0].subscribe(selector="a = 'b'")
     desk.turn()
-    error = client.refusal("SUBSCRIBE", destination="/queue/a", id="1", selector="a = 1")
-    assert error.headers["code"] == "destination"
-    assert "message groups" in error.headers["message"]
-    client.subscribe("/queue/a", "2", selector="JMSXGroupID = 'g'", browser="true")
-    assert client.bodies() == ["x", ""]
-    client.subscribe("/queue/b", "3", selector="JMSXGroupID = 'g'")
-    client.say("SEND", b"y", destination="/queue/b", persistent="true", JMSXGroupID="g")
-    client.say("SEND", b"z", destination="/queue/b", persistent="true", JMSXGroupID="h")
-    assert client.bodies() == ["y"]
-    assert desk.broker.queue("b").grouping is None
-    client.subscribe("/queue/b", "4", selector="JMSXGroupID = 'h'")
-    assert client.bodies() == ["z"]
-    client.leave()
-    other = desk.connect()
-    other.subscribe("/queue/b", "1")
-    assert other.bodies() == ["y", "z"]
-    desk.turn()
-    assert desk.broker.queue("b").grouping is None
-    other.say("UNSUBSCRIBE", id="1")
+    for number in range(6):
+        producer.send(b"%d" % number, JMSXGroupID="g")
+    clients[1].subscribe(activemq__prefetchSize="1" if is_held else "2")
+    if is_held:
+        assert clients[1].bodies() == ["0"]
+    clients[2].subscribe(activemq__prefetchSize="2")
+    clients[0].say("UNSUBSCRIBE", id="s")
+    got = [client.bodies() for client in clients[1:]]
+    assert sorted(got) == ([[], []] if is_held else [[], ["0", "1"]])
+    assert desk.broker.queue("orders").sifting is None
+    clients[1].leave()
+    clients[2].leave()
     desk.broker.errands.finish()
-    other.subscribe("/queue/b", "1")
-    assert other.bodies() == ["y", "z"]
-    assert desk.broker.queue("b").grouping is not None
+    desk.turn()
+    last = desk.connect()
+    last.subscribe()
+    assert last.bodies() == [f"{number}" for number in range(6)]

@@ -155,8 +155,8 @@ def test_a_rejection_that_makes_no_sense_is_refused(desk, headers, sentence) -> 
 
 
 def test_what_is_lost_in_company_is_never_dead(desk) -> None:
-    """Ten times, and more often than anything may fail."""
-    said(desk, '{"maximumRedeliveries":1}')
+    """Ten times, and more often than anything may fail, where nothing is sent alone."""
+    said(desk, '{"maximumRedeliveries":1,"suspectAfter":0}')
     sender = desk.connect()
     for body in (b"one", b"two"):
         sender.send(body)

@@ -4,6 +4,8 @@ SUBSCRIBE and UNSUBSCRIBE: what a destination is written like, what is wished, w
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from holdfast.broker.serving.consumer import Claim
@@ -106,7 +108,7 @@ def test_a_prefetch_may_have_blanks_around_it(desk, blanks: str) -> None:
     "option",
     [
         *("exclusive=yes", "noLocal=true", "retroactive=true", "priority=128", "selector=a%3D"),
-        *("browser=maybe", "subscriptionName=s", "maximumPendingMessageLimit=5", "nonsense=1"),
+        *("browser=maybe", "maximumPendingMessageLimit=x", "nonsense=1"),
         "prefetchSize=many",
     ],
 )
@@ -553,3 +555,44 @@ def test_a_policy_says_the_prefetch_of_who_says_nothing(desk) -> None:
     client.subscribe("/topic/a.b", "topic")
     found = {name: it.prefetch for name, it in client.session.subscriptions.items()}
     assert found == {"before": 1_000, "after": 2, "own": 5, "topic": 3}
+
+
+def test_how_many_messages_may_wait_is_said_by_the_consumer_or_by_policies(desk) -> None:
+    """
+    A number, or a multiple of the prefetch; 0 and -1 of the consumer mean what policies say.
+    """
+    client = desk.connect()
+    client.subscribe("/topic/a", "1")
+    values = {"constantPendingMessageLimitStrategy": 7}
+    desk.broker.receipts.record(PolicyRecord("topic://b", json.dumps(values)))
+    values = {"prefetchRatePendingMessageLimitStrategy": 1.5}
+    desk.broker.receipts.record(PolicyRecord("topic://c", json.dumps(values)))
+    desk.turn()
+    client.subscribe("/topic/b", "2")
+    client.subscribe("/topic/b", "3", activemq__maximumPendingMessageLimit="5")
+    client.subscribe("/topic/b", "4", activemq__maximumPendingMessageLimit="-1")
+    client.subscribe("/topic/c?consumer.maximumPendingMessageLimit=0", "5", prefetch_count="10")
+    found = [each.pending_max for each in client.session.subscriptions.values()]
+    assert found == [-1, 7, 5, 7, 15]
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "why"),
+    [
+        ("/topic/a", "many", "maximumPendingMessageLimit: 'many' is not a number"),
+        ("/topic/a", "-2", "maximumPendingMessageLimit: '-2' is not a number"),
+        ("/queue/a", "5", "maximumPendingMessageLimit is of topics only, not of '/queue/a'"),
+    ],
+)
+def test_a_limit_of_what_waits_that_makes_no_sense_is_refused(
+    desk, place: str, text: str, why: str
+) -> None:
+    """
+    On a queue messages wait for all.
+    """
+    client = desk.connect()
+    error = client.refusal(
+        "SUBSCRIBE", destination=place, id="1", activemq__maximumPendingMessageLimit=text
+    )
+    assert why in error.headers["message"]
+    assert client.session.subscriptions == {}

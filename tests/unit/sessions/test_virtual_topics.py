@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker import addressing
 from holdfast.broker.serving import virtual_consumers
 from holdfast.model.format_level import FACTS_LEVEL
 from tests.unit.sessions.test_several_destinations import bodies_of, stored
@@ -135,3 +136,21 @@ def test_one_consumer_more_than_may_be_is_refused(desk, monkeypatch) -> None:
         assert "may consume topic 'VirtualTopic.orders'" in error.headers["message"]
     client.send(b"1", TOPIC)
     assert bodies_of(desk, A, B) == {A: ["1"], B: ["1"]}
+
+
+def test_what_is_stored_is_confirmed_though_it_would_go_to_too_many_by_now(
+    desk, monkeypatch
+) -> None:
+    """
+    What is new is refused then.
+    """
+    client = desk.connect()
+    said = {"destination": TOPIC, "persistent": "true", "receipt": "r", "producer_id": "p"}
+    (first,) = client.ask("SEND", b"1", **said, producer_sequence="1")
+    assert first.command == "RECEIPT"
+    monkeypatch.setattr(addressing, "PLACES_MAX", 1)
+    (again,) = client.ask("SEND", b"1", **said, producer_sequence="1")
+    assert again.command == "RECEIPT"
+    error = client.refusal("SEND", b"2", **said, producer_sequence="2")
+    assert "at most 1 may have one" in error.headers["message"]
+    assert bodies_of(desk, A) == {A: ["1"]}

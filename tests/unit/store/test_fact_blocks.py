@@ -73,7 +73,6 @@ def test_a_block_that_is_cut_is_refused(bit: int) -> None:
 @pytest.mark.parametrize(
     ("flags", "blocks", "why"),
     [
-        (ATTRIBUTES, bytes(14) + b"\1\0", "reserved bits of its attributes"),
         (PLACES, b"\0\0", "it says that it has places, and has none"),
         (SKIPS, b"\0\0", "it says that it has skips, and has none"),
         (FORM, b"\x40", "4 is not a valid Encoding"),

@@ -28,6 +28,7 @@ from holdfast.model.records import (
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    FiredRecord,
     ForgetProducerRecord,
     FormatRecord,
     HoldLoss,
@@ -41,6 +42,13 @@ from holdfast.model.records import (
     ReturnCause,
     ReturnedRecord,
     Run,
+    SubscriptionAcknowledgeRecord,
+)
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
 )
 from holdfast.store.record_codec import (
     FLAG_PRODUCER,
@@ -173,6 +181,37 @@ GOLDEN = [
             + u32(1),
         ),
     ),
+    (SubscriptionAcknowledgeRecord(7, [1], 9), (17, 1, u32(9) + u32(7) + u64(1))),
+    (PurgeRecord(7, 3, 9), (20, 1, u32(9) + u32(7) + u64(3))),
+    (DeleteQueueRecord(7, 9), (21, 1, u32(9) + u32(7))),
+    (
+        ReturnedRecord(7, ReturnCause.LOST, [4], 6, 9),
+        (30, 1, u32(9) + u32(7) + b"\x04" + u64(6) + u64(4) + u32(1)),
+    ),
+    (
+        MoveRecord(7, 8, Cause.RETRIED, [Run(5, 9, 2)], topic_number=9),
+        (31, 1, u32(9) + u32(7) + u32(8) + b"\4\0" + u64(0) + bytes(4) + u64(5) + u64(9) + u32(2)),
+    ),
+    (TopicRecord(7, "n\u00e9", 8, 3), (33, 0, u32(7) + u64(8) + u32(3) + b"n\xc3\xa9")),
+    (
+        SubscriptionRecord(
+            *(7, 9, 513, "c", "n\u00e9"),
+            selector="a",
+            has_no_local=True,
+            first_sequence=4,
+            dispatch_mark=5,
+            detached_at=6,
+        ),
+        (
+            *(34, 0),
+            u32(7) + u32(9) + b"\x01\x02\x01" + u64(4) + u64(5) + u64(6) + b"\1\0\3\0cn\xc3\xa9a",
+        ),
+    ),
+    (DetachedRecord(7, 9), (35, 0, u32(7) + u64(9))),
+    (
+        CountedRecord(7, 9, [4, 5], attempts=3, failures=2, due_ms=6),
+        (36, 0, u32(7) + u32(9) + b"\3\2" + u64(6) + u64(4) + u32(2)),
+    ),
     (
         MoveRecord(*(7, 8, Cause.EXPIRED, [Run(5, 9, 1)]), clears_expiry=True, expires_ms=1_000),
         (
@@ -192,6 +231,10 @@ GOLDEN = [
             *(31, 0),
             u32(7) + u32(0) + b"\5\3" + u64(6) + b"\0\0\2\0\xc3\xa9" + u64(5) + u64(0) + u32(1),
         ),
+    ),
+    (
+        FiredRecord(7, 5, 1_000, 0xFFFF),
+        (*(32, 0), u32(7) + u64(5) + u64(1_000) + b"\xff\xff"),
     ),
 ]
 
@@ -282,7 +325,12 @@ MESSAGE_FIXED = struct.Struct("<IQHHIQ")
     [
         (framed(99, 0, b""), "unknown type 99"),
         (framed(0, 0, b""), "unknown type 0"),
-        (framed(21, 1, u32(1)), "delete-queue record at byte 8 of its entry has flags 0x0001"),
+        (framed(21, 2, u32(1)), "delete-queue record at byte 8 of its entry has flags 0x0002"),
+        (framed(21, 1, u32(1)), "delete-queue record at byte 8 of its entry: unpack"),
+        (framed(21, 1, b""), "delete-queue record at byte 8 of its entry: unpack"),
+        (framed(26, 1, u32(1) * 4), "dead-letter record at byte 8 of its entry has flags 0x0001"),
+        (framed(19, 2, u32(1) + u64(2)), "dispatch-mark record at byte 8 of its entry has flags"),
+        (framed(30, 3, u32(1) * 9), "returned record at byte 8 of its entry has flags 0x0003"),
         (
             framed(MESSAGE, 0x200, MESSAGE_FIXED.pack(1, 1, 0, 0, 0, 0)),
             "message record at byte 8 of its entry has flags 0x0200",
@@ -323,7 +371,7 @@ def test_nonsense_is_named(body, why) -> None:
         (MOVE_HEAD + u64(1) + u64(1) + u32(0), "it moves no messages"),
         (MOVE_HEAD + u64(1) + u64(1) + u32(1001), "more than 1,000"),
         (MOVE_HEAD + u64(1) + u64(1) + b"\1", "iterative unpacking"),
-        (MOVE_HEAD[:8] + b"\x09" + MOVE_HEAD[9:] + u64(1) + u64(1) + u32(1), "9 is not a valid"),
+        (MOVE_HEAD[:8] + b"\xff" + MOVE_HEAD[9:] + u64(1) + u64(1) + u32(1), "255 is not a valid"),
         (MOVE_HEAD[:9] + b"\x08" + MOVE_HEAD[10:] + u64(1) + u64(1) + u32(1), "flags 0x08"),
         (MOVE_HEAD[:-4] + b"\2\0\0\0q", "its texts are cut off"),
     ],

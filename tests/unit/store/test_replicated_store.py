@@ -11,7 +11,8 @@ import pytest
 
 from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundError
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
-from holdfast.model.records import DeleteQueueRecord, MessageRecord
+from holdfast.model.facts import Cause
+from holdfast.model.records import DeleteQueueRecord, MessageRecord, MoveRecord, Run
 from holdfast.replication.messages import Hello
 from holdfast.store.replicated_store import ReplicatedStore
 
@@ -23,8 +24,10 @@ class FakeJournal:
         self.kept: dict[int, Entry] = {}
         self.stored_index = 0
         self.space = "ok"
+        self.space_watch = SimpleNamespace(is_over_limit=False)
+        self.table = SimpleNamespace(content_bytes=9000)
         self.damage: list[SimpleNamespace] = []
-        self.settings = SimpleNamespace(segment_bytes=1000)
+        self.settings = SimpleNamespace(segment_bytes=1000, log_bytes_max=8000)
         self.reads = 0
         self.dropped_before = 1
 
@@ -283,6 +286,23 @@ def test_what_is_no_message_is_not_found(store) -> None:
     assert store.read(2).body == b"0"
 
 
+def test_what_moved_messages_is_read_back(store) -> None:
+    """
+    Of a durable subscription it names the topic in front, of a queue nothing.
+    """
+    for topic in (0, 6):
+        run = [Run(1, 1, 1)]
+        move = MoveRecord(7, 3, Cause.REJECTED, run, queue_name="q", topic_number=topic)
+        store.append([move], 0.0, 1)
+    found = [store.read_move(number) for number in (1, 2)]
+    assert [(it.topic_number, it.queue_number, it.queue_name) for it in found] == [
+        (0, 7, "q"),
+        (6, 7, "q"),
+    ]
+    with pytest.raises(RecordNotFoundError):
+        store.read_move(3)
+
+
 def test_segments_go_when_that_is_durable_here(store, driver, journal) -> None:
     """
     Dropped before, a crash could bring back a log without its beginning and no word of why.
@@ -361,6 +381,8 @@ def test_a_disk_almost_full_refuses_publishing(store, journal) -> None:
     assert store.refusal(0.0) is None
     journal.space = "low"
     assert "disk is almost full" in (store.refusal(0.0) or "")
+    journal.space_watch.is_over_limit = True
+    assert "at most 8,000 (log_bytes_max): publishing is refused" in (store.refusal(0.0) or "")
 
 
 def test_roles_are_the_drivers(store, driver) -> None:

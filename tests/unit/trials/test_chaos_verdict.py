@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trials.chaos.history import DEAD_LETTERS, SECOND, Event, History
+from trials.chaos.history import DEAD_LETTERS, GROUPED, SCHEDULED, SECOND, Event, History
 from trials.chaos.verdict import Verdict, judge_history, place_of
 
 A, B = "/queue/a", "/queue/b"
-NUMBERS = {A: 1, B: 2, DEAD_LETTERS: 3}
+NUMBERS = {A: 1, B: 2, DEAD_LETTERS: 3, GROUPED: 4, SCHEDULED: 5}
 KINDS = (
     *("lost", "vanished", "unexpected", "stored_twice", "unflagged", "resurrected"),
     *("reordered", "torn_transactions", "shown_twice", "gave_up", "undrained"),
+    *("in_two_hands", "out_of_group_order", "early"),
 )
 STEP = SECOND // 1000
 
@@ -62,8 +63,9 @@ class Story:
         worker: str = "h",
         queue: str = A,
         unit: str | None = None,
+        **more: Any,
     ) -> None:
-        more = {"u": unit} if unit else {}
+        more |= {"u": unit} if unit else {}
         self.line(worker, "send", p=f"{worker}.p", n=sequence, q=queue, **more)
         if outcome and not unit:
             self.line(worker, outcome, p=f"{worker}.p", n=sequence)
@@ -136,6 +138,80 @@ def test_a_good_history_is_good(story):
     assert verdict.is_good, verdict.problems
     assert (verdict.attempts, verdict.confirmed, verdict.delivered) == (10, 10, 10)
     assert verdict.recovered == verdict.redelivered == verdict.duplicated == 0
+
+
+# Groups and schedules ---------------------------------------------------------------------------
+
+
+def test_a_group_at_two_consumers_is_told(story):
+    """Each of them settles what it has over the link that it came by."""
+    story.send(11, queue=GROUPED, g="x")
+    story.send(12, queue=GROUPED, g="x")
+    first = story.deliver(11, queue=GROUPED, settle=None)
+    second = story.deliver(12, queue=GROUPED, to="c2", settle=None)
+    for consumer, identity in (("c1", first), ("c2", second)):
+        story.line("c", "settle", c=consumer, v="acknowledge", x=[identity])
+        story.line("c", "settled", c=consumer, v="acknowledge", x=[identity])
+
+    verdict = story.judge()
+
+    assert_only(verdict, "in_two_hands")
+    assert verdict.grouped == 2
+
+
+def test_a_group_that_comes_in_another_order_is_told(story):
+    """Though each message comes over another link, where nothing else is out of order."""
+    story.send(11, queue=GROUPED, g="x")
+    story.send(12, queue=GROUPED, g="x")
+    first, second = story.identity(GROUPED), story.identity(GROUPED)
+    story.deliver(12, second, queue=GROUPED)
+    story.deliver(11, first, queue=GROUPED, to="c2")
+
+    assert_only(story.judge(), "out_of_group_order")
+
+
+def test_of_two_groups_a_link_may_have_the_older_one_later(story):
+    """A consumer that gets a group later gets what has waited of it."""
+    story.send(11, queue=GROUPED, g="x")
+    story.send(12, queue=GROUPED, g="y")
+    first, second = story.identity(GROUPED), story.identity(GROUPED)
+    story.deliver(12, second, queue=GROUPED)
+    story.deliver(11, first, queue=GROUPED)
+
+    assert story.judge().is_good
+
+
+def test_what_comes_before_its_time_is_early(story):
+    """By the clock of the machine on which all of them run."""
+    story.send(11, queue=SCHEDULED, d=50)
+    story.wait(0.02)
+    story.deliver(11, queue=SCHEDULED)
+
+    assert_only(story.judge(), "early")
+
+
+def test_by_a_wrong_clock_nothing_is_early(story):
+    """A broker whose clock is an hour ahead does what is right by it."""
+    story.send(11, queue=SCHEDULED, d=50)
+    story.line("c", "mark", text="clock jump")
+    story.deliver(11, queue=SCHEDULED)
+
+    assert story.judge().is_good
+
+
+def test_what_is_scheduled_may_come_in_any_order_once(story):
+    """It comes when it is due; a second time under another id is once too often."""
+    story.send(11, queue=SCHEDULED, d=60)
+    story.send(12, queue=SCHEDULED, d=10)
+    story.wait(0.1)
+    story.deliver(12, queue=SCHEDULED)
+    story.deliver(11, queue=SCHEDULED)
+    story.deliver(11, queue=SCHEDULED)
+
+    verdict = story.judge()
+
+    assert_only(verdict, "stored_twice")
+    assert verdict.scheduled == 2
 
 
 # Lost -----------------------------------------------------------------------------------------

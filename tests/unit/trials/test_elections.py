@@ -27,7 +27,7 @@ class World:
         self.leaders: dict[int, str] = {}
         self.elections = Elections(self)  # type: ignore[arg-type]
         self.watched = self.elections
-        self.log = SimpleNamespace(last_index=1, newest_membership=lambda _index: self.membership)
+        self.log = SimpleNamespace(membership=self.membership)
 
     def membership_of(self, _node: object) -> Membership:
         return self.membership

@@ -2,9 +2,9 @@
 The broker's lasting state as bytes and back, without message contents.
 
 A checkpoint makes a start quick; losing one costs time, never data. So one of a format that is not
-known is thrown away, and the log read instead. Formats 5 and 6 are read like the newest: they have
-no columns, and the first of them no policies, as no log did when they were written. `snapshot` puts
-the pieces together.
+known is thrown away, and the log read instead. Formats 5 to 7 are read like the newest: they have
+no topics, 5 and 6 no columns, and 5 no policies, as no log did when they were written. `snapshot`
+puts the pieces together.
 
 Layout: a head (magic and format, counters, the level of the log's format, how many queues and
 producers; holds; policies), the queues, the producers. A queue is its own head and its chunks by
@@ -23,22 +23,40 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from holdfast.broker.lasting.chunk import CHUNK_SIZE, Chunk
 from holdfast.broker.lasting.columns import columns_bytes, decode_columns, encode_columns
 from holdfast.broker.lasting.policies import Policies, key_of
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.queue import LastingQueue
-from holdfast.broker.lasting.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
+from holdfast.broker.lasting.sequence_index import BY_GROUP, BY_PRIORITY, SequenceIndex
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topic_checkpoint import (
+    DECLARED,
+    SUBSCRIPTION,
+    TOPIC,
+    SubscriptionDraft,
+    decode_topic,
+    encode_more,
+    joined_all,
+    kind_of,
+    skip_flags,
+    skip_more,
+)
+from holdfast.broker.lasting.topics import LastingTopic, name_all
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import StoreError
+from holdfast.model.facts import TOPIC_MARK
 from holdfast.model.format_level import require_known
 from holdfast.model.records import HoldLoss, HoldRecord, PolicyRecord
 
-FORMAT: Final = 7
+FORMAT: Final = 8
+_WITHOUT_TOPICS: Final = 7
+"""The format before: the same, but nothing is a topic's."""
 _WITHOUT_COLUMNS: Final = 6
-"""The format before: the same, but no chunk has more columns than every chunk has."""
+"""The format before that: the same, but no chunk has more columns than every chunk has."""
 _WITHOUT_POLICIES: Final = 5
 """The format before that: nor policies behind the holds."""
+_READ: Final = {FORMAT, _WITHOUT_TOPICS, _WITHOUT_COLUMNS, _WITHOUT_POLICIES}
 _MAGIC: Final = b"HFBS"
 _HEAD: Final = struct.Struct("<4sIQQQIQIII")
 """Magic, format, next queue number, home of the counters, cleaned through, level of the log's
@@ -52,8 +70,12 @@ _POLICIES: Final = struct.Struct("<I")
 _POLICY: Final = struct.Struct("<QHIQ")
 """Revision, lengths of pattern and values, home."""
 _QUEUE: Final = struct.Struct("<IQQQQQQBHI")
-"""Number, next sequence, the term that said so, mark, home, two totals, whether declared, length of
-the name, chunks."""
+"""Number, next sequence, the term that said so, mark, home, two totals, flags (1: declared; 2: some
+was seen beyond the mark: behind the name stand how many ranges, and those; what it is, see
+`topic_checkpoint`), length of the name, chunks."""
+_HAS_SEEN: Final = 2
+_COUNT: Final = struct.Struct("<H")
+_RANGE: Final = struct.Struct("<QQ")
 _CHUNK: Final = struct.Struct("<QHHHH")
 """Number, first live slot, slots, how many of them are listed (0: all are), column mask."""
 _SLOT: Final = struct.Struct("<HQI")
@@ -100,22 +122,31 @@ def _encode_policies(policies: Policies) -> list[bytes]:
     return parts
 
 
-def encode_queue_head(queue: LastingQueue, *, canonical: bool) -> bytes:
+def encode_queue_head(queue: LastingQueue, chunk_count: int, *, canonical: bool) -> bytes:
     """Give what stands before a queue's chunks."""
     name = queue.name.encode()
     totals = (0, 0) if canonical else (queue.enqueued_total, queue.acknowledged_total)
+    kind = kind_of(queue)
+    # A subscription's numbers are its topic's.
+    numbers = (0, 0) if kind & SUBSCRIPTION else (queue.next_sequence, queue.numbered_term)
     head = _QUEUE.pack(
         queue.number,
-        queue.next_sequence,
-        queue.numbered_term,
+        *numbers,
         queue.dispatch_mark,
         queue.home,
         *totals,
-        queue.is_declared,
+        queue.is_declared * DECLARED | (_HAS_SEEN if queue.seen else 0) | kind,
         len(name),
-        len(queue.index.chunks),
+        chunk_count,
     )
-    return head + name
+    return head + name + _encode_seen(queue) + encode_more(queue, canonical=canonical)
+
+
+def _encode_seen(queue: LastingQueue) -> bytes:
+    """Give what was seen beyond the mark, of a queue that is said to have such."""
+    if not queue.seen:
+        return b""
+    return _COUNT.pack(len(queue.seen)) + b"".join(_RANGE.pack(*each) for each in queue.seen)
 
 
 def encode_chunk(number: int, chunk: Chunk) -> bytes:
@@ -189,6 +220,7 @@ class _Decoder:
     def __init__(self, payload: bytes) -> None:
         self.payload = payload
         self.offset = 0
+        self.drafts: list[SubscriptionDraft] = []
 
     def state(self, settings: BrokerSettings) -> BrokerState:
         state = BrokerState(settings)
@@ -202,8 +234,9 @@ class _Decoder:
             for _ in range(queue_count):
                 queue = self._queue()
                 state.queues[queue.number] = queue
-                if queue.is_declared:
-                    state.by_name[queue.name] = queue
+            for subscription in list(joined_all(self.drafts, state.queues)):
+                state.queues[subscription.number] = subscription
+            name_all(state)
             for _ in range(producer_count):
                 length, value = self._take(_PRODUCER)
                 state.producers.stored(self._text(length), *unpack_producer(value))
@@ -223,9 +256,15 @@ class _Decoder:
             for _ in range(queue_count):
                 fields = self._take(_QUEUE)
                 name = self._text(fields[8])
-                if fields[7]:
-                    names[fields[0]] = name
+                flags = fields[7]
+                self._seen(flags)
+                skip_more(flags, self._take, self._bytes)
+                if flags & DECLARED and not flags & SUBSCRIPTION:
+                    names[fields[0]] = f"{TOPIC_MARK}{name}" if flags & TOPIC else name
                 for _ in range(fields[9]):
+                    if flags & SUBSCRIPTION:
+                        skip_flags(self._take, self._bytes)
+                        continue
                     _, _, length, listed, mask = self._take(_CHUNK)
                     self.offset += listed * _SLOT.size or length * 13
                     self.offset += columns_bytes(mask, listed or length)
@@ -235,7 +274,7 @@ class _Decoder:
 
     def _head(self, state: BrokerState) -> tuple[list[int], int, int]:
         magic, form = _MAGIC_AND_FORMAT.unpack_from(self.payload)
-        if magic != _MAGIC or form not in {FORMAT, _WITHOUT_COLUMNS, _WITHOUT_POLICIES}:
+        if magic != _MAGIC or form not in _READ:
             raise StoreError(
                 f"a checkpoint of another format, {magic!r} {form}; this version reads {FORMAT}"
             )
@@ -273,20 +312,43 @@ class _Decoder:
             home,
             enqueued,
             acknowledged,
-            declared,
+            flags,
             length,
             chunks,
         ) = self._take(_QUEUE)
-        queue = LastingQueue(number, self._text(length))
+        name = self._text(length)
+        seen = self._seen(flags)
+        draft: SubscriptionDraft | None = None
+        queue: LastingQueue
+        if flags & SUBSCRIPTION:
+            draft = SubscriptionDraft(number, name, self._take, self._bytes)
+            self.drafts.append(draft)
+            queue = draft.queue
+        elif flags & TOPIC:
+            queue = topic = LastingTopic(number, name)
+            decode_topic(topic, self._take, self._bytes)
+        else:
+            queue = LastingQueue(number, name)
         queue.next_sequence = following
         queue.numbered_term = numbered_term
         queue.dispatch_mark = mark
         queue.home = home
-        queue.is_declared = bool(declared)
+        queue.is_declared = bool(flags & DECLARED)
+        queue.seen = seen
         queue.enqueued_total, queue.acknowledged_total = enqueued, acknowledged
         for _ in range(chunks):
-            self._chunk(queue.index)
+            if draft is None:
+                self._chunk(queue.index)
+            else:
+                draft.chunk(self._take, self._bytes)
         return queue
+
+    def _seen(self, flags: int) -> tuple[tuple[int, int], ...]:
+        """Give what was seen beyond the mark of a queue with these flags."""
+        if not flags & _HAS_SEEN:
+            return ()
+        (count,) = self._take(_COUNT)
+        return tuple((first, last) for first, last in (self._take(_RANGE) for _ in range(count)))
 
     def _chunk(self, index: SequenceIndex) -> None:
         number, start, length, listed, mask = self._take(_CHUNK)
@@ -317,7 +379,9 @@ class _Decoder:
             raise ValueError(f"nothing in chunk {number} lives")
         decode_columns(mask, chunk, slots, self._bytes)
         if chunk.group_hashes is not None:
-            index.has_message_groups = True
+            index.ordering |= BY_GROUP
+        if chunk.priorities is not None:
+            index.ordering |= BY_PRIORITY
         if chunk.expires is not None:
             index.note_expiring(number, min(filter(None, chunk.expires)))
         index.live_count += chunk.count

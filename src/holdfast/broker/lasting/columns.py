@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from holdfast.broker.lasting.chunk import Chunk
 from holdfast.broker.lasting.returns import Returned
-from holdfast.broker.lasting.sequence_index import Chunk
 
 MOVES: Final = 1
 """Which records moved messages here (u64)."""
@@ -21,10 +21,14 @@ RETURNED: Final = 2
 DUE: Final = 4
 """Until when each rests (u64)."""
 EXPIRES: Final = 8
-"""When each expires (u64)."""
+"""When each expires, or is due if it is scheduled (u64)."""
 GROUPS: Final = 16
 """The hash of the message group of each (u32)."""
-_SIZES: Final = {MOVES: 8, RETURNED: 2, DUE: 8, EXPIRES: 8, GROUPS: 4}
+REPEATS: Final = 32
+"""How often each is sent after the next time (u16)."""
+PRIORITIES: Final = 64
+"""One more than the priority of each (u8), 0 if it has the usual one."""
+_SIZES: Final = {MOVES: 8, RETURNED: 2, DUE: 8, EXPIRES: 8, GROUPS: 4, REPEATS: 2, PRIORITIES: 1}
 """How many bytes each has for a slot."""
 _KNOWN: Final = sum(_SIZES)
 
@@ -36,6 +40,8 @@ def encode_columns(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
         _encode_returns(chunk, slots),
         _encode_expires(chunk, slots),
         _encode_groups(chunk, slots),
+        _encode_repeats(chunk, slots),
+        _encode_priorities(chunk, slots),
     )
     return sum(mask for mask, _ in parts), b"".join(columns for _, columns in parts)
 
@@ -69,6 +75,20 @@ def _encode_groups(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
     return (GROUPS, array("I", hashes).tobytes()) if any(hashes) else (0, b"")
 
 
+def _encode_repeats(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
+    if chunk.repeats is None:
+        return 0, b""
+    repeats = _padded(chunk.repeats, slots)
+    return (REPEATS, array("H", repeats).tobytes()) if any(repeats) else (0, b"")
+
+
+def _encode_priorities(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
+    if chunk.priorities is None:
+        return 0, b""
+    priorities = _picked(chunk.priorities, slots)
+    return (PRIORITIES, priorities) if any(priorities) else (0, b"")
+
+
 def _encode_moves(chunk: Chunk, slots: Sequence[int]) -> tuple[int, bytes]:
     if chunk.moves is None:
         return 0, b""
@@ -99,9 +119,8 @@ def decode_columns(
     _require_known(mask)
     count = len(slots)
     if mask & MOVES:
-        moves = chunk.moves = array("Q", bytes(8 * len(chunk.live)))
         for slot, move in zip(slots, array("Q", take(8 * count)), strict=True):
-            moves[slot - chunk.start] = move
+            chunk.put_move(slot, move)
     nothing = bytes(count)
     attempts, failures = (take(count), take(count)) if mask & RETURNED else (nothing, nothing)
     dues = array("Q", take(8 * count) if mask & DUE else bytes(8 * count))
@@ -116,6 +135,13 @@ def decode_columns(
         for slot, group_hash in zip(slots, array("I", take(4 * count)), strict=True):
             if group_hash:
                 chunk.put_group_hash(slot, group_hash)
+    if mask & REPEATS:
+        for slot, repeats in zip(slots, array("H", take(2 * count)), strict=True):
+            chunk.put_repeats(slot, repeats)
+    if mask & PRIORITIES:
+        for slot, priority in zip(slots, take(count), strict=True):
+            if priority:
+                chunk.put_priority(slot, priority - 1)
 
 
 def columns_bytes(mask: int, count: int) -> int:

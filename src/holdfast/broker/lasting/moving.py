@@ -15,14 +15,12 @@ from typing import Protocol
 
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.sequence_index import SequenceIndex
+from holdfast.broker.lasting.topics import LastingSubscription, TopicState, settle, subscription_of
 from holdfast.model.records import MoveRecord
 
 
-class Moved(Protocol):
+class Moved(TopicState, Protocol):
     """The state, as far as a move changes it."""
-
-    queues: dict[int, LastingQueue]
-    term: int
 
     def note_mortal(self, queue: LastingQueue, expiring: list[tuple[int, int]]) -> None:
         """Take note that messages that live on a queue expire, each with its time."""
@@ -30,13 +28,17 @@ class Moved(Protocol):
     def added(self, queue: LastingQueue, before: tuple[int, int]) -> None:
         """Count what came to a queue since so many messages and bytes lived there."""
 
-    def settled(self, queue: LastingQueue, before: tuple[int, int]) -> None:
-        """Count what is gone from one since then."""
+    def settle(self, queue: LastingQueue, sequences: list[int]) -> None:
+        """Let a queue be done with messages."""
 
 
 def apply_move(state: Moved, record: MoveRecord, number: int) -> None:
     """Move what lives of these messages."""
-    source = state.queues.get(record.queue_number)
+    source: LastingQueue | None
+    if record.topic_number:
+        source = subscription_of(state, record)
+    else:
+        source = state.queues.get(record.queue_number)
     found = [] if source is None else _living(source, record)
     target = _target(state, record, is_needed=bool(found))
     if target is not None:
@@ -46,6 +48,7 @@ def apply_move(state: Moved, record: MoveRecord, number: int) -> None:
             assert source is not None, "nothing of it lives"
             target.index.put_moved(sequence, content, size, number)
             target.index.put_group_hash(sequence, source.index.group_hash(first))
+            target.index.put_priority(sequence, source.index.priority(first))
         state.added(target, before)
         if target.listener is not None:
             target.listener.arrived()
@@ -53,11 +56,11 @@ def apply_move(state: Moved, record: MoveRecord, number: int) -> None:
             state.note_mortal(target, _expiring(source.index, record, found))
     if source is None or record.is_copy:
         return
-    before = source.index.live_count, source.index.live_bytes
-    gone = source.index.remove([each[0] for each in found])
-    if source.listener is not None:
-        source.listener.gone(gone)
-    state.settled(source, before)
+    sequences = [each[0] for each in found]
+    if isinstance(source, LastingSubscription):
+        settle(state, source, sequences)
+    else:
+        state.settle(source, sequences)
 
 
 def _living(source: LastingQueue, record: MoveRecord) -> list[tuple[int, int, int, int]]:

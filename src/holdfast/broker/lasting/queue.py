@@ -10,8 +10,9 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from holdfast.broker.lasting.seen_ranges import Ranges, Seen, united
 from holdfast.broker.lasting.sequence_index import SequenceIndex
 from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import MessageRecord
@@ -60,7 +61,11 @@ class LastingQueue:
         "next_sequence",
         "number",
         "numbered_term",
+        "seen",
     )
+
+    takes_runs: ClassVar[bool] = True
+    """Whether many messages may be put at once."""
 
     def __init__(self, number: int, name: str) -> None:
         self.number = number
@@ -71,6 +76,8 @@ class LastingQueue:
         self.numbered_term = FIRST_TERM
         """The term of the entry that has said so."""
         self.dispatch_mark = 0
+        self.seen: Ranges = ()
+        """What a consumer may have seen beyond it."""
         self.home = 0
         """The record number of the record that declares this queue; 0: not in the log."""
         self.is_declared = False
@@ -81,12 +88,23 @@ class LastingQueue:
         self.listener: Listener | None = None
         """The leader's half, while there is one."""
 
+    def see(self, first: int, mark: int) -> bool:
+        """Note what a consumer may have seen from now on; whether that is more than before."""
+        before = self.dispatch_mark, self.seen
+        self.dispatch_mark, self.seen = united(*before, first, mark)
+        return before != (self.dispatch_mark, self.seen)
+
+    def may_be_sent(self, sequence: int) -> bool:
+        """Whether the log says of a message that a consumer may have seen it."""
+        return sequence <= self.dispatch_mark or sequence in Seen(self.dispatch_mark, self.seen)
+
 
 def flagged_through(lasting: LastingQueue, numbering: Numbering) -> int:
     """
-    Give the last sequence that a former leader may have sent.
+    Give the last sequence that a former leader may have sent; there may be gaps (`seen`).
 
     Numbers up to the floor of `numbering` belong to former generations of the cluster: where such a
     message still lives, it may have been seen.
     """
-    return min(max(lasting.dispatch_mark, numbering.floor), lasting.next_sequence - 1)
+    last = lasting.seen[-1][1] if lasting.seen else lasting.dispatch_mark
+    return min(max(last, numbering.floor), lasting.next_sequence - 1)

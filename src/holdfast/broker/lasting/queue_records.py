@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from holdfast.broker.lasting.discards import Discards
 from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.lasting.topics import TopicState, delete, subscription_of, trim
 from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
@@ -18,31 +18,13 @@ from holdfast.model.records import (
 )
 
 
-class Planning(Protocol):
-    """The leader, which has made the lasting half of a queue that it declares."""
-
-    def planned(self, number: int) -> LastingQueue | None:
-        """Give the lasting half of a queue whose declaration is applied now, if it is ours."""
-
-
-class Queues(Protocol):
+class Queues(TopicState, Protocol):
     """The state, as far as these change it."""
 
-    queues: dict[int, LastingQueue]
-    by_name: dict[str, LastingQueue]
     expiring: dict[int, LastingQueue]
-    planning: Planning | None
-    discards: Discards
-    term: int
-
-    def note_number(self, number: int, home: int) -> None:
-        """Note that a number is taken: none up to it is given again."""
 
     def settled(self, queue: LastingQueue, before: tuple[int, int]) -> None:
         """Count what is gone since so many messages and bytes lived."""
-
-    def forgotten(self, count: int, size: int) -> None:
-        """Count what lives no more, and was not settled."""
 
 
 def apply_queue(state: Queues, record: QueueRecord, number: int) -> None:
@@ -60,7 +42,7 @@ def apply_queue(state: Queues, record: QueueRecord, number: int) -> None:
     queue.next_sequence = max(queue.next_sequence, record.next_sequence)
     # Also where it only says again what was so: who has but the rest of the log must agree.
     queue.numbered_term = state.term
-    queue.dispatch_mark = max(queue.dispatch_mark, record.dispatch_mark)
+    queue.see(0, record.dispatch_mark)
     state.by_name[record.name] = queue
     state.note_number(record.queue_number, number)
 
@@ -68,14 +50,17 @@ def apply_queue(state: Queues, record: QueueRecord, number: int) -> None:
 def apply_dispatch_mark(state: Queues, record: DispatchMarkRecord, _number: int) -> None:
     """Let more of a queue be dispatched."""
     queue = state.queues.get(record.queue_number)
-    if queue is not None and record.mark > queue.dispatch_mark:
-        queue.dispatch_mark = record.mark
-        if queue.listener is not None:
-            queue.listener.mark_moved()
+    if queue is not None and queue.see(record.first, record.mark) and queue.listener is not None:
+        queue.listener.mark_moved()
 
 
 def apply_purge(state: Queues, record: PurgeRecord, _number: int) -> None:
     """Take off what stands up to a sequence."""
+    if record.topic_number:
+        subscription = subscription_of(state, record)
+        if subscription is not None:
+            trim(state, subscription, record.through_sequence)
+        return
     queue = state.queues.get(record.queue_number)
     if queue is None:
         return
@@ -95,7 +80,8 @@ def _empty(state: Queues, queue: LastingQueue, through: int) -> tuple[int, int]:
 def apply_delete_queue(state: Queues, record: DeleteQueueRecord, _number: int) -> None:
     """Let a queue, and all that is on it, be no more."""
     queue = state.queues.pop(record.queue_number, None)
-    if queue is None:
+    if queue is None or type(queue) is not LastingQueue:
+        delete(state, record, queue)
         return
     state.forgotten(*_empty(state, queue, queue.index.last()))
     if state.by_name.get(queue.name) is queue:

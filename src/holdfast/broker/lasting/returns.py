@@ -13,6 +13,8 @@ from __future__ import annotations
 from array import array
 from typing import Final, NamedTuple
 
+from holdfast.model.records import MessageRecord
+
 COUNT_MAX: Final = 255
 """Counts stay there: whoever came back so often is known well enough."""
 
@@ -85,3 +87,13 @@ class Returns:
     def rest_until(self) -> int:
         """The latest that one of them is due, in milliseconds; 0: none of them ever rested."""
         return max(self.dues, default=0) if self.dues is not None else 0
+
+
+def returned_of(record: MessageRecord) -> Returned:
+    """Give what came of a message so far that the cleaner wrote again."""
+    facts = record.facts
+    if facts is None or not (record.rewritten and record.redelivery_count):
+        return NEVER
+    failures = 0 if facts.attributes is None else facts.attributes.failures
+    attempts = min(record.redelivery_count, COUNT_MAX)
+    return Returned(attempts, failures, facts.due_ms or 0)

@@ -9,7 +9,9 @@ old message pins one chunk, nothing more. Where there are more than a few chunks
 groups of 512 in the same way, so the next live one is found in a few steps however far apart they
 are. What came back to the queue is counted in chunks that have such messages (`returns`); in those
 that have any in groups stands of which each is, 4 bytes a message up to the last of these, and when
-each expires where any does, 8 bytes.
+each expires where any does, 8 bytes. What is scheduled is due at that time instead; how often it is
+sent again stands in chunks where any is, 2 bytes. Where any has not the usual priority, that takes
+1 byte.
 
 Invariants:
     A chunk's `count` is the number of its live sequences; a chunk with none is dropped.
@@ -19,113 +21,28 @@ Invariants:
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from holdfast.broker.lasting.returns import NEVER, Returned, Returns
+from holdfast.broker.lasting.chunk import CHUNK_SHIFT, CHUNK_SIZE, Chunk
+from holdfast.broker.lasting.returns import NEVER, Returned
+from holdfast.model.facts import PRIORITY_DEFAULT
 
-CHUNK_SHIFT: Final = 9
-CHUNK_SIZE: Final = 1 << CHUNK_SHIFT
+BY_GROUP: Final = 1
+BY_PRIORITY: Final = 2
 _MASK: Final = CHUNK_SIZE - 1
 _NONE: Final[list[int]] = []
 _FEW: Final = 8
 """So many chunks are looked through one by one; more are kept in groups."""
 
 
-class Chunk:
-    """The arrays of up to 512 neighbouring sequences, from slot `start` to the last one put."""
-
-    __slots__ = (
-        *("count", "expires", "group_hashes", "live", "moves", "record_numbers", "returns"),
-        *("sizes", "start"),
-    )
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.record_numbers = array("Q")
-        self.sizes = array("I")
-        self.live = bytearray()
-        self.moves: array[int] | None = None
-        """The number of the record that moved each here, 0 for who was sent here."""
-        self.count = 0
-        self.returns: Returns | None = None
-        """What came back of it; None, as of most, if nothing did that still lives."""
-        self.group_hashes: array[int] | None = None
-        """Of the message group of each, by slot, up to the last one that is in any; 0: in none."""
-        self.expires: array[int] | None = None
-        """When each expires, by slot, up to the last one of which it was said; 0: never."""
-
-    def copy(self) -> Chunk:
-        """Give one that is the same, and stays so."""
-        twin = Chunk(self.start)
-        twin.record_numbers = self.record_numbers[:]
-        twin.sizes = self.sizes[:]
-        twin.live = self.live[:]
-        twin.moves = None if self.moves is None else self.moves[:]
-        twin.count = self.count
-        twin.returns = None if self.returns is None else self.returns.copy()
-        twin.group_hashes = None if self.group_hashes is None else self.group_hashes[:]
-        twin.expires = None if self.expires is None else self.expires[:]
-        return twin
-
-    def put_group_hash(self, slot: int, group_hash: int) -> None:
-        """Note in which group a live message is."""
-        hashes = self.group_hashes
-        if hashes is None:
-            hashes = self.group_hashes = array("I")
-        missing = slot + 1 - len(hashes)
-        if missing > 0:
-            hashes.frombytes(bytes(4 * missing))
-        hashes[slot] = group_hash
-
-    def put_expires(self, slot: int, expires_ms: int) -> None:
-        """Note when a live message expires."""
-        expires = self.expires
-        if expires is None:
-            expires = self.expires = array("Q")
-        missing = slot + 1 - len(expires)
-        if missing > 0:
-            expires.frombytes(bytes(8 * missing))
-        expires[slot] = expires_ms
-
-    def put_returned(self, slot: int, returned: Returned) -> None:
-        """Note what came of a live message so far."""
-        returns = self.returns
-        if returns is None:
-            if returned == NEVER:
-                return
-            returns = self.returns = Returns()
-        returns.put(slot, returned)
-        if not returns.count:
-            self.returns = None
-
-    def make_room(self, place: int) -> int:
-        """Add dead slots up to a place outside the arrays, and give the place it has then."""
-        if place < 0:
-            self.start += place
-            self.record_numbers = array("Q", bytes(-8 * place)) + self.record_numbers
-            self.sizes = array("I", bytes(-4 * place)) + self.sizes
-            self.live = bytearray(-place) + self.live
-            if self.moves is not None:
-                self.moves = array("Q", bytes(-8 * place)) + self.moves
-            return 0
-        missing = place + 1 - len(self.live)
-        self.record_numbers.frombytes(bytes(8 * missing))
-        self.sizes.frombytes(bytes(4 * missing))
-        self.live.extend(bytes(missing))
-        if self.moves is not None:
-            self.moves.frombytes(bytes(8 * missing))
-        return place
-
-
 class SequenceIndex:
     """The live messages of one queue by sequence."""
 
     __slots__ = (
-        *("chunks", "expiring", "group_numbers", "groups", "has_message_groups"),
-        *("live_bytes", "live_count"),
+        *("chunks", "expiring", "group_numbers", "groups", "live_bytes", "live_count"),
+        "ordering",
     )
 
     def __init__(self) -> None:
@@ -136,8 +53,9 @@ class SequenceIndex:
         """The keys of `groups`, sorted."""
         self.live_count = 0
         self.live_bytes = 0
-        self.has_message_groups = False
-        """Whether a message that came here was in a group."""
+        self.ordering = 0
+        """By what beside the order of sending messages may go that came here: `BY_GROUP`, where any
+        was in one, `BY_PRIORITY`, where any had not the usual one."""
         self.expiring: dict[int, int] | None = None
         """Of each chunk in which something expires, by its number, a time no later than the first
         of it does; None, as of most, if nothing ever did."""
@@ -177,10 +95,7 @@ class SequenceIndex:
     def put_moved(self, sequence: int, record_number: int, size: int, move: int) -> None:
         """Note that `sequence` lives from now on, whose bytes another record has than moved it."""
         self.put(sequence, record_number, size)
-        chunk = self.chunks[sequence >> CHUNK_SHIFT]
-        if chunk.moves is None:
-            chunk.moves = array("Q", bytes(8 * len(chunk.live)))
-        chunk.moves[(sequence & _MASK) - chunk.start] = move
+        self.chunks[sequence >> CHUNK_SHIFT].put_move(sequence & _MASK, move)
 
     def put_next(self, sequence: int, record_number: int, sizes: list[int]) -> None:
         """
@@ -238,14 +153,8 @@ class SequenceIndex:
             live[place] = 0
             chunk.sizes[place] = 0
             chunk.record_numbers[place] = 0
-            if chunk.returns is not None:
-                chunk.put_returned(sequence & _MASK, NEVER)
-            if chunk.expires is not None and sequence & _MASK < len(chunk.expires):
-                chunk.expires[sequence & _MASK] = 0
-            if chunk.moves is not None:
-                chunk.moves[place] = 0
-            if chunk.group_hashes is not None and sequence & _MASK < len(chunk.group_hashes):
-                chunk.group_hashes[sequence & _MASK] = 0
+            if chunk.has_columns:
+                chunk.clear(sequence & _MASK)
         self.live_count -= len(gone)
         return gone
 
@@ -290,8 +199,32 @@ class SequenceIndex:
     def put_group_hash(self, sequence: int, group_hash: int) -> None:
         """Note in which group a live message is, if it is in any."""
         if group_hash:
-            self.has_message_groups = True
+            self.ordering |= BY_GROUP
             self.chunks[sequence >> CHUNK_SHIFT].put_group_hash(sequence & _MASK, group_hash)
+
+    def priority(self, sequence: int) -> int:
+        """Give the priority of a live message."""
+        chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
+        if chunk is None or chunk.priorities is None:
+            return PRIORITY_DEFAULT
+        slot = sequence & _MASK
+        found = chunk.priorities[slot] if slot < len(chunk.priorities) else 0
+        return found - 1 if found else PRIORITY_DEFAULT
+
+    def next_of(self, priority: int, number: int, slot: int) -> int:
+        """Give the first slot of a chunk from this one on with one of a priority, -1 for none."""
+        chunk = self.chunks.get(number)
+        return -1 if chunk is None else chunk.next_of(priority, slot)
+
+    def priorities_from(self, number: int, slot: int) -> list[int]:
+        """Give the priorities that there may be in a chunk, which there is, from a slot on."""
+        return self.chunks[number].priorities_from(slot)
+
+    def put_priority(self, sequence: int, priority: int) -> None:
+        """Note which priority a live message has."""
+        if priority != PRIORITY_DEFAULT:
+            self.ordering |= BY_PRIORITY
+            self.chunks[sequence >> CHUNK_SHIFT].put_priority(sequence & _MASK, priority)
 
     def expires_ms(self, sequence: int) -> int:
         """Give when a live message expires, in milliseconds since the epoch; 0: never."""
@@ -301,11 +234,32 @@ class SequenceIndex:
         slot = sequence & _MASK
         return chunk.expires[slot] if slot < len(chunk.expires) else 0
 
+    def has_chunk(self, number: int) -> bool:
+        """Whether anything of a chunk lives."""
+        return number in self.chunks
+
+    def expiries_of(self, number: int) -> Sequence[int]:
+        """Give when the messages of a chunk expire, by slot, up to the last that does; 0: never."""
+        chunk = self.chunks.get(number)
+        return () if chunk is None or chunk.expires is None else chunk.expires
+
     def put_expires(self, sequence: int, expires_ms: int) -> None:
         """Note when a live message expires; it does."""
         number = sequence >> CHUNK_SHIFT
         self.chunks[number].put_expires(sequence & _MASK, expires_ms)
         self.note_expiring(number, expires_ms)
+
+    def repeats(self, sequence: int) -> int:
+        """Give how often a live message is sent after the next time."""
+        chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
+        if chunk is None or chunk.repeats is None:
+            return 0
+        slot = sequence & _MASK
+        return chunk.repeats[slot] if slot < len(chunk.repeats) else 0
+
+    def put_repeats(self, sequence: int, repeats: int) -> None:
+        """Note how often a live message is sent after the next time."""
+        self.chunks[sequence >> CHUNK_SHIFT].put_repeats(sequence & _MASK, repeats)
 
     def note_expiring(self, number: int, soonest_ms: int) -> None:
         """Note that something in a chunk expires at this time."""
@@ -332,12 +286,12 @@ class SequenceIndex:
             found = chunk.live.find(1, place) if place > 0 else chunk.live.find(1)
             if found >= 0:
                 return min((number << CHUNK_SHIFT) + chunk.start + found, end)
-        number = self._chunk_from(number + 1)
+        number = self.chunk_from(number + 1)
         return min(self._first_of(number), end) if number >= 0 else end
 
     def first(self) -> int:
         """Give the lowest live sequence, 0 if nothing lives."""
-        number = self._chunk_from(0)
+        number = self.chunk_from(0)
         return self._first_of(number) if number >= 0 else 0
 
     def _first_of(self, number: int) -> int:
@@ -363,6 +317,7 @@ class SequenceIndex:
                 self.returned(each),
                 self.group_hash(each),
                 self.expires_ms(each),
+                self.priority(each),
             )
             for each in self.sequences(sequence + 1, in_border)
         ]
@@ -373,13 +328,14 @@ class SequenceIndex:
             self._take_over(number, chunks.pop(number))
             if number in expiring:
                 self.note_expiring(number, expiring[number])
-        for each, record_number, size, move, returned, group_hash, expires_ms in split:
+        for each, record_number, size, move, returned, group_hash, expires_ms, priority in split:
             if move:
                 self.put_moved(each, record_number, size, move)
             else:
                 self.put(each, record_number, size)
             self.put_returned(each, returned)
             self.put_group_hash(each, group_hash)
+            self.put_priority(each, priority)
             if expires_ms:
                 self.put_expires(each, expires_ms)
         return chunks
@@ -411,13 +367,18 @@ class SequenceIndex:
     def add_chunk(self, number: int, start: int) -> Chunk:
         """Make the chunk of this number, which is not there yet, and give it."""
         chunk = self.chunks[number] = Chunk(start)
+        if self.groups is not None or len(self.chunks) > _FEW:
+            self._note_chunk(number)
+        return chunk
+
+    def _note_chunk(self, number: int) -> None:
+        """Note that there is a chunk more, so that it is found."""
         if self.groups is not None:
             self._add_to_group(number)
         elif len(self.chunks) > _FEW:
             self.groups, self.group_numbers = {}, []
             for each in self.chunks:
                 self._add_to_group(each)
-        return chunk
 
     def _add_to_group(self, number: int) -> None:
         assert self.groups is not None
@@ -439,7 +400,7 @@ class SequenceIndex:
             del self.groups[number >> CHUNK_SHIFT]
             del self.group_numbers[bisect_left(self.group_numbers, number >> CHUNK_SHIFT)]
 
-    def _chunk_from(self, number: int) -> int:
+    def chunk_from(self, number: int) -> int:
         """Give the number of the first chunk from `number` on, -1 if there is none."""
         if self.groups is None:
             return min((each for each in self.chunks if each >= number), default=-1)

@@ -27,20 +27,31 @@ from holdfast.broker.lasting.checkpoint import (
     encode_producers,
     encode_queue_head,
 )
+from holdfast.broker.lasting.chunk import CHUNK_SHIFT, Chunk
 from holdfast.broker.lasting.queue import LastingQueue
-from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT, Chunk
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topic_checkpoint import canonical_flags, encode_flags
+from holdfast.broker.lasting.topic_index import bits_of
+from holdfast.broker.lasting.topics import LastingSubscription, LastingTopic
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    FiredRecord,
     MessageRecord,
     MoveRecord,
     PurgeRecord,
     QueueRecord,
     Record,
     ReturnedRecord,
+    SubscriptionAcknowledgeRecord,
+)
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
 )
 
 _PRODUCERS_PER_PIECE: Final = 512
@@ -51,14 +62,25 @@ _PIECE_WORK: Final = 64
 class _FrozenQueue:
     """A queue as it was: the head in bytes, the chunks as copies or still unchanged."""
 
-    __slots__ = ("chunks", "copied", "head", "numbers")
+    __slots__ = ("chunks", "copied", "head", "is_all_copied", "is_view", "numbers")
 
     def __init__(self, queue: LastingQueue, *, canonical: bool) -> None:
         self.chunks: dict[int, Chunk] = dict(queue.index.chunks)
+        self.is_view = isinstance(queue, LastingSubscription)
+        if isinstance(queue, LastingSubscription) and canonical:
+            self.chunks = canonical_flags(queue)
         self.numbers = sorted(self.chunks, reverse=True)
         """Those still to be handed on, the next one last."""
-        self.head = encode_queue_head(queue, canonical=canonical)
+        self.head = encode_queue_head(queue, len(self.chunks), canonical=canonical)
         self.copied: set[int] = set()
+        self.is_all_copied = False
+
+    def keep_all(self) -> None:
+        """Copy all chunks that are not copied yet: any of them may change."""
+        if not self.is_all_copied:
+            self.is_all_copied = True
+            for number in list(self.chunks):
+                self.keep(number)
 
     def keep(self, number: int) -> None:
         """
@@ -85,11 +107,21 @@ class Snapshot:
     has no order: equal states then give equal bytes.
     """
 
-    __slots__ = ("_canonical", "_frozen", "_order", "_producers", "_waiting", "is_done", "parts")
+    __slots__ = (
+        "_canonical",
+        "_frozen",
+        "_order",
+        "_producers",
+        "_queues",
+        "_waiting",
+        "is_done",
+        "parts",
+    )
 
     def __init__(self, state: BrokerState, *, canonical: bool = False) -> None:
         self._canonical = canonical
         self._waiting: dict[int, LastingQueue] = dict(state.queues)
+        self._queues = state.queues
         self._frozen: dict[int, _FrozenQueue] = {}
         self._order: list[int] = (
             sorted(self._waiting, reverse=True) if canonical else list(reversed(self._waiting))
@@ -114,7 +146,8 @@ class Snapshot:
             while frozen.numbers and done < work_max:
                 chunk_number = frozen.numbers.pop()
                 chunk = frozen.take(chunk_number)
-                pieces.append(encode_chunk(chunk_number, chunk))
+                encode = encode_flags if frozen.is_view else encode_chunk
+                pieces.append(encode(chunk_number, chunk))
                 done += chunk_work(chunk)
             if not frozen.numbers:
                 del self._frozen[number]
@@ -146,6 +179,12 @@ class Snapshot:
         kind = type(record)
         if kind not in _CHANGES_A_QUEUE:
             return
+        if kind in _TELLS_OF_TOPICS or getattr(record, "topic_number", None):
+            self._keep_of_topic(record)
+        if kind in _TELLS_OF_TOPICS:
+            return
+        if type(record) is MessageRecord and record.queue_number in self._queues:
+            self._keep_late(record)
         if type(record) is MessageRecord and record.facts is not None:
             for queue_number, sequence in record.facts.places:
                 if queue_number in self._waiting or queue_number in self._frozen:
@@ -158,12 +197,65 @@ class Snapshot:
         if number not in self._waiting and number not in self._frozen:
             return
         frozen = self._freeze(number)
-        if type(record) is MessageRecord:
+        if type(record) is MessageRecord or type(record) is FiredRecord:
             frozen.keep(record.sequence >> CHUNK_SHIFT)
         elif type(record) in _NAMES_MANY:
             for sequence in record.sequences:  # type: ignore[union-attr]
                 frozen.keep(sequence >> CHUNK_SHIFT)
         # A purge or a deletion takes the chunks away and leaves them as they are.
+
+    def _keep_late(self, record: MessageRecord) -> None:
+        """Write down the subscriptions that a message changes: it comes late, or they skip it."""
+        topic = self._queues[record.queue_number]
+        skips = b"" if record.facts is None else record.facts.skips
+        if not isinstance(topic, LastingTopic):
+            if skips:
+                self._keep_all(record.queue_number)
+            return
+        index = topic.index
+        if record.sequence < max(topic.next_sequence, index.following):
+            # One that lives already is the cleaner's copy: its bytes stand elsewhere, no more.
+            if not index.is_live(record.sequence):
+                for number in topic.subscriptions:
+                    self._keep_chunks(number, [record.sequence])
+            return
+        for slot in bits_of(skips) if skips else ():
+            taker = index.by_slot.get(slot)
+            if taker is not None:
+                self._keep_chunks(taker.number, [record.sequence])
+
+    def _keep_of_topic(self, record: Record) -> None:
+        """Write down what is said of a topic or of a subscription, with the topic's messages."""
+        number: int = getattr(record, "queue_number", None) or getattr(record, "number", None) or 0
+        subscription = self._queues.get(number)
+        topic_number: int = getattr(record, "topic_number", None) or 0
+        topic = self._queues.get(topic_number)
+        if topic is not None and not (isinstance(topic, LastingTopic) and topic.index.is_whole):
+            # It is not told yet what it is, or who takes its messages.
+            self._keep_all(topic_number)
+        if isinstance(subscription, LastingSubscription):
+            self._keep_chunks(number, ())
+            if type(record) in _NAMES_MANY or type(record) is MoveRecord:
+                self._keep_chunks(topic_number, record.sequences)  # type: ignore[union-attr]
+            elif type(record) is not DetachedRecord:
+                self._keep_all(number)
+            if type(record) is PurgeRecord or type(record) is DeleteQueueRecord:
+                through = subscription.next_sequence
+                if type(record) is PurgeRecord:
+                    through = record.through_sequence
+                self._keep_between(topic_number, subscription.index.begin, through)
+        self._keep_chunks(topic_number, ())
+
+    def _keep_all(self, number: int) -> None:
+        if number in self._waiting or number in self._frozen:
+            self._freeze(number).keep_all()
+
+    def _keep_between(self, number: int, first: int, through: int) -> None:
+        if number in self._waiting or number in self._frozen:
+            frozen = self._freeze(number)
+            low, high = first >> CHUNK_SHIFT, through >> CHUNK_SHIFT
+            for each in [each for each in frozen.chunks if low <= each <= high]:
+                frozen.keep(each)
 
     def _keep_chunks(self, number: int, sequences: Iterable[int]) -> None:
         if number in self._waiting or number in self._frozen:
@@ -172,10 +264,18 @@ class Snapshot:
                 frozen.keep(sequence >> CHUNK_SHIFT)
 
 
-_NAMES_MANY: Final = {AcknowledgeRecord, DeadLetterRecord, ReturnedRecord}
+_NAMES_MANY: Final = {
+    AcknowledgeRecord,
+    SubscriptionAcknowledgeRecord,
+    DeadLetterRecord,
+    ReturnedRecord,
+    CountedRecord,
+}
+_TELLS_OF_TOPICS: Final = {TopicRecord, SubscriptionRecord, DetachedRecord}
 _CHANGES_A_QUEUE: Final = {
     MessageRecord,
     AcknowledgeRecord,
+    SubscriptionAcknowledgeRecord,
     DeadLetterRecord,
     QueueRecord,
     DispatchMarkRecord,
@@ -183,6 +283,9 @@ _CHANGES_A_QUEUE: Final = {
     DeleteQueueRecord,
     ReturnedRecord,
     MoveRecord,
+    FiredRecord,
+    CountedRecord,
+    *_TELLS_OF_TOPICS,
 }
 
 

@@ -24,14 +24,28 @@ from holdfast.broker.lasting.producer_map import ProducerMap
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.queue_records import (
-    Planning,
     apply_delete_queue,
     apply_dispatch_mark,
     apply_purge,
     apply_queue,
 )
-from holdfast.broker.lasting.returns import COUNT_MAX, NEVER, Returned
+from holdfast.broker.lasting.returns import returned_of
+from holdfast.broker.lasting.schedule import apply_fired, ends_at
+from holdfast.broker.lasting.topics import (
+    LastingSubscription,
+    LastingTopic,
+    Planning,
+    SubscriptionKey,
+    apply_counted,
+    apply_detached,
+    apply_settled,
+    apply_subscription,
+    apply_topic,
+    skip,
+    subscription_of,
+)
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.facts import Attributes
 from holdfast.model.format_level import FIRST_LEVEL, require_known
 from holdfast.model.numbering import FIRST_TERM
 from holdfast.model.records import (
@@ -41,6 +55,7 @@ from holdfast.model.records import (
     DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    FiredRecord,
     ForgetProducerRecord,
     FormatRecord,
     HoldRecord,
@@ -52,6 +67,13 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
     ReturnedRecord,
+    SubscriptionAcknowledgeRecord,
+)
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
 )
 
 _PRODUCER_BYTES: Final = 8
@@ -91,8 +113,10 @@ class BrokerState:
         "queues",
         "settings",
         "snapshot",
+        "subscriptions",
         "term",
         "timestamp",
+        "topics",
     )
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -103,8 +127,13 @@ class BrokerState:
         """Whoever leads here."""
         self._begin()
         self.appliers: dict[type, Any] = {
+            TopicRecord: partial(apply_topic, self),
+            SubscriptionRecord: partial(apply_subscription, self),
+            DetachedRecord: partial(apply_detached, self),
+            CountedRecord: partial(apply_counted, self),
             AcknowledgeRecord: self._apply_acknowledge,
             DeadLetterRecord: self._apply_acknowledge,
+            SubscriptionAcknowledgeRecord: partial(apply_settled, self),
             HoldRecord: self._apply_hold,
             QueueRecord: partial(apply_queue, self),
             DispatchMarkRecord: partial(apply_dispatch_mark, self),
@@ -118,6 +147,7 @@ class BrokerState:
             PolicyRecord: self._apply_policy,
             ReturnedRecord: self._apply_returned,
             MoveRecord: partial(apply_move, self),
+            FiredRecord: partial(apply_fired, self),
         }
 
     def begin_anew(self) -> None:
@@ -129,8 +159,13 @@ class BrokerState:
 
     def _begin(self) -> None:
         self.queues: dict[int, LastingQueue] = {}
+        """By number: queues, stored topics and their durable subscriptions."""
         self.by_name: dict[str, LastingQueue] = {}
         """The declared queues by name."""
+        self.topics: dict[str, LastingTopic] = {}
+        """The declared topics by name."""
+        self.subscriptions: dict[SubscriptionKey, LastingSubscription] = {}
+        """The declared durable subscriptions by client-id and name."""
         self.producers = Producers()
         self.next_queue_number = 1
         self.counters_home = 0
@@ -200,13 +235,13 @@ class BrokerState:
         queue = self.queues.get(queue_number)
         if queue is None:
             queue = self.queues[queue_number] = LastingQueue(queue_number, "")
-        if first.sequence < queue.next_sequence or _has_more(first):
+        if first.sequence < queue.next_sequence or _has_more(first) or not queue.takes_runs:
             self._apply_alone(first, first_number)
             return first_number + 1, next(rest, None)
         sequence = first.sequence
         run: list[MessageRecord] = []
         sizes: list[int] = []
-        grouped: list[tuple[int, int]] = []
+        grouped: list[tuple[int, Attributes]] = []
         newest: dict[str, MessageRecord] = {}
         expiring: list[tuple[int, int]] = []
         record: Record | None = first
@@ -218,9 +253,9 @@ class BrokerState:
             if record.facts is not None:
                 if _has_more(record):
                     break
-                if group_hash := _group_of(record):
-                    grouped.append((sequence, group_hash))
-                if expires_ms := record.facts.expires_ms:
+                if (attributes := record.facts.attributes) is not None:
+                    grouped.append((sequence, attributes))
+                if expires_ms := ends_at(record):
                     expiring.append((sequence, expires_ms))
             size = record.size
             producer_id = record.producer_id
@@ -233,8 +268,9 @@ class BrokerState:
             sequence += 1
             record = next(rest, None)
         queue.index.put_next(first.sequence, first_number, sizes)
-        for of_one in grouped:
-            queue.index.put_group_hash(*of_one)
+        for of_one, attributes in grouped:
+            queue.index.put_group_hash(of_one, attributes.group_hash)
+            queue.index.put_priority(of_one, attributes.priority)
         queue.next_sequence = sequence
         queue.numbered_term = self.term
         self._note_added(queue, first.sequence, run, sum(sizes))
@@ -255,8 +291,10 @@ class BrokerState:
         producer_id = record.producer_id
         # Without the facts: a copy by the cleaner may have others, and must count as much.
         in_log = size if producer_id is None else size + len(producer_id) + _PRODUCER_BYTES
-        self._put(record.queue_number, record.sequence, record, number, in_log)
+        is_new = self._put(record.queue_number, record.sequence, record, number, in_log)
         if record.facts is not None:
+            if record.facts.skips and is_new:
+                skip(self, record.queue_number, record.sequence, record.facts.skips)
             for queue_number, sequence in record.facts.places:
                 self._put(queue_number, sequence, record, number, in_log)
         if producer_id is not None and not record.rewritten:
@@ -264,20 +302,27 @@ class BrokerState:
 
     def _put(
         self, queue_number: int, sequence: int, record: MessageRecord, number: int, in_log: int
-    ) -> None:
+    ) -> bool:
+        """Apply a message on one of its places; false if it lives there already."""
         queue = self.queues.get(queue_number)
         if queue is None:
             queue = self.queues[queue_number] = LastingQueue(queue_number, "")
         if sequence >= queue.next_sequence:
             queue.next_sequence = sequence + 1
             queue.numbered_term = self.term
-        if queue.index.put(sequence, number, in_log):
+        is_new = queue.index.put(sequence, number, in_log)
+        if is_new:
             if record.facts is not None:
-                queue.index.put_returned(sequence, _returned_of(record))
-                queue.index.put_group_hash(sequence, _group_of(record))
+                queue.index.put_returned(sequence, returned_of(record))
+                if (attributes := record.facts.attributes) is not None:
+                    queue.index.put_group_hash(sequence, attributes.group_hash)
+                    queue.index.put_priority(sequence, attributes.priority)
+                if record.facts.repeats:
+                    queue.index.put_repeats(sequence, record.facts.repeats)
             self._note_added(queue, sequence, [record], in_log)
-            if record.facts is not None and (expires_ms := record.facts.expires_ms):
+            if record.facts is not None and (expires_ms := ends_at(record)):
                 self.note_mortal(queue, [(sequence, expires_ms)])
+        return is_new
 
     def note_mortal(self, queue: LastingQueue, expiring: list[tuple[int, int]]) -> None:
         """Take note that messages that live on a queue expire, each with its time."""
@@ -316,6 +361,7 @@ class BrokerState:
         queue = self.queues.get(record.queue_number)
         if queue is None:
             return
+        # As `settle` does it, without a call for each record.
         index = queue.index
         before = index.live_count, index.live_bytes
         gone = index.remove(record.sequences)
@@ -323,8 +369,21 @@ class BrokerState:
             queue.listener.gone(gone)
         self.settled(queue, before)
 
+    def settle(self, queue: LastingQueue, sequences: list[int]) -> None:
+        """Let a queue be done with messages."""
+        index = queue.index
+        before = index.live_count, index.live_bytes
+        gone = index.remove(sequences)
+        if queue.listener is not None:
+            queue.listener.gone(gone)
+        self.settled(queue, before)
+
     def _apply_returned(self, record: ReturnedRecord, _number: int) -> None:
-        queue = self.queues.get(record.queue_number)
+        queue: LastingQueue | None = (
+            subscription_of(self, record)
+            if record.topic_number
+            else self.queues.get(record.queue_number)
+        )
         if queue is None:
             return
         index, due_ms, failed = queue.index, record.due_ms, record.cause.is_failure
@@ -351,16 +410,21 @@ class BrokerState:
         self._live_count -= count
         self._live_bytes -= before[1] - queue.index.live_bytes
 
-    def note_number(self, number: int, home: int) -> None:
-        """Note that a number is taken: none up to it is given again."""
-        if number >= self.next_queue_number:
-            self.next_queue_number = number + 1
-            self.counters_home = home
+    def lost(self, count: int, size: int) -> None:
+        """Count what lived until now and is nowhere any more."""
+        self.acknowledged_total += count
+        self.forgotten(count, size)
 
     def forgotten(self, count: int, size: int) -> None:
         """Count what lives no more, and was not settled."""
         self._live_count -= count
         self._live_bytes -= size
+
+    def note_number(self, number: int, home: int) -> None:
+        """Note that a number is taken: none below it is given again."""
+        if number >= self.next_queue_number:
+            self.next_queue_number = number + 1
+            self.counters_home = home
 
     def _apply_producer(self, record: ProducerRecord, number: int) -> None:
         used_at = record.used_at or self.timestamp
@@ -395,7 +459,8 @@ class BrokerState:
 
     def count_anew(self) -> None:
         """Work out the sums over all queues: they were put here, and not by `apply`."""
-        queues = self.queues.values()
+        # A subscription's messages are its topic's.
+        queues = [it for it in self.queues.values() if not isinstance(it, LastingSubscription)]
         self._live_count = sum(queue.index.live_count for queue in queues)
         self._live_bytes = sum(queue.index.live_bytes for queue in queues)
         self.expiring = {queue.number: queue for queue in queues if queue.index.expiring}
@@ -419,22 +484,10 @@ def _piles(
 
 
 def _has_more(record: MessageRecord) -> bool:
-    """Whether a message stands on more than one queue, or is the copy of one that came back."""
+    """Whether more is to be noted of a message with facts than its size, group and time."""
     facts = record.facts
-    return facts is not None and (bool(facts.places) or record.redelivery_count > 0)
-
-
-def _group_of(record: MessageRecord) -> int:
-    """Give the hash of the group of a message with facts; 0: it is in none."""
-    attributes = None if record.facts is None else record.facts.attributes
-    return 0 if attributes is None else attributes.group_hash
-
-
-def _returned_of(record: MessageRecord) -> Returned:
-    """Give what came of a message so far that the cleaner wrote again."""
-    facts = record.facts
-    if facts is None or not (record.rewritten and record.redelivery_count):
-        return NEVER
-    failures = 0 if facts.attributes is None else facts.attributes.failures
-    attempts = min(record.redelivery_count, COUNT_MAX)
-    return Returned(attempts, failures, facts.due_ms or 0)
+    if facts is None:
+        return False
+    if facts.places or facts.skips:
+        return True
+    return record.redelivery_count > 0 or facts.repeats > 0

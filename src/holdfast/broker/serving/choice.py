@@ -40,6 +40,13 @@ class Choice(Protocol):
     def has_ready(self) -> bool:
         """Whether there may be a consumer with room."""
 
+    @property
+    def goes_by_priority(self) -> bool:
+        """Whether a message of a higher priority comes before others."""
+
+    def begin_lanes(self) -> None:
+        """Go by priority from now on."""
+
     def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
         """
         Put deliveries into a step, no more than so many; whether there is nothing after it.
@@ -50,6 +57,10 @@ class Choice(Protocol):
 
     def make_ready(self, consumer: Consumer) -> bool:
         """Note that a consumer may have room; true if it was not known, and has."""
+
+    @property
+    def is_idle_awaited(self) -> bool:
+        """Whether something waits for a consumer that holds nothing."""
 
     def leave(self, consumer: Consumer) -> None:
         """Note that a consumer is closed, and gets nothing more."""
@@ -100,6 +111,10 @@ class Sifts(Protocol):
     @property
     def parked_count(self) -> int:
         """So many messages wait for those who want them."""
+
+    @property
+    def unlooked_count(self) -> int:
+        """Places that who has most to do has still to look through, of what was there before."""
 
     @property
     def is_full(self) -> bool:

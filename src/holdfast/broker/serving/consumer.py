@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from holdfast.broker.serving.groups_seen import GroupsSeen
 from holdfast.broker.serving.message import TransientMessage
-from holdfast.model.policies import Value
+from holdfast.model.policy_option import Value
 from holdfast.model.records import MessageRecord
 
 _COST_BYTES: Final = 900
@@ -59,8 +59,14 @@ NO_CLAIM: Final = Claim()
 class Receiver(Protocol):
     """A connection as the broker sees it: somewhere to deliver to, with so much room."""
 
+    id: str
+    """What operators know it by."""
+
     room_bytes: int
     """What may still be handed to the connection before its socket has taken more."""
+
+    resumed_count: int
+    """How often its socket had caught up again."""
 
     def deliver(
         self,
@@ -77,6 +83,9 @@ class Receiver(Protocol):
 
     def overdue(self, subscription: Consumer, keys: list[int]) -> None:
         """Take from its client what it had for too long, as if it had rejected it."""
+
+    def too_slow(self, subscription: Consumer, why: str, *, ends_connection: bool) -> None:
+        """End a consumer, or all of its connection, as if that had been lost; say why."""
 
 
 class DeliveryForm(Protocol):
@@ -134,6 +143,16 @@ class MessageSelector(Protocol):
         """Whether its consumer wants a message that says so. It never fails."""
 
 
+class Narrowed:
+    """Why somebody has one message at a time only, and what room it has besides, then."""
+
+    __slots__ = ("reasons", "room")
+
+    def __init__(self) -> None:
+        self.reasons: dict[object, None] = {}
+        self.room = 0
+
+
 class Consumer:
     """One consumer on one queue or topic."""
 
@@ -150,10 +169,12 @@ class Consumer:
         "is_on_topic",
         "is_ready",
         "mode",
+        "narrowed",
         "ordinal",
         "overdue",
         "pending",
         "pending_bytes",
+        "pending_max",
         "prefetch",
         "receiver",
         "redelivery",
@@ -197,6 +218,9 @@ class Consumer:
         """Topic messages that wait for room; None if none ever did: an empty one is more than all
         the rest, and most subscriptions never need it."""
         self.pending_bytes = 0
+        self.pending_max: int | None = None
+        """So many of them may wait, of more the oldest are dropped; -1: any number; None: as the
+        policies say."""
         self.redelivery: Mapping[str, Value] | None = None
         """What it says itself of the redelivery of what it rejects, by the policies' keys."""
         self.claim = NO_CLAIM
@@ -208,12 +232,54 @@ class Consumer:
         up room."""
         self.groups: GroupsSeen | None = None
         """Of which message groups it got something; None before it owns any."""
+        self.narrowed: Narrowed | None = None
+        """What it has less room than it had for; None: nothing."""
         self.reserved_count = 0
         """So many of what it was given open transactions have acknowledged."""
         self.ordinal = 0
         """The session's number for it."""
         self.form: DeliveryForm | None = None
         """How its session writes a delivery; None before it is subscribed."""
+
+    @property
+    def held_count(self) -> int:
+        """How much its client has of it in delivery, from whichever queue."""
+        return len(self.unacknowledged)
+
+    @property
+    def width(self) -> int:
+        """How much that may be at most."""
+        return self.prefetch
+
+    def narrow(self, reason: object) -> None:
+        """Let it have one message at a time from now on; what is out stays so."""
+        narrowed = self.narrowed
+        if narrowed is None:
+            narrowed = self.narrowed = Narrowed()
+        narrowed.reasons[reason] = None
+        if self.prefetch > 1:
+            narrowed.room += self.prefetch - 1
+            self.prefetch = 1
+
+    def widen(self, reason: object) -> None:
+        """Give it the room that it had, if nothing else is a reason against that."""
+        narrowed = self.narrowed
+        if narrowed is None:
+            return
+        narrowed.reasons.pop(reason, None)
+        if not narrowed.reasons:
+            self.narrowed = None
+            if not self.is_closed:
+                self.prefetch += narrowed.room
+
+    def regain(self) -> None:
+        """Give it back the room that something took up; what it may have alone stays alone."""
+        if self.is_closed:
+            return
+        if self.narrowed is not None and self.prefetch > 0:
+            self.narrowed.room += 1
+        else:
+            self.prefetch += 1
 
     @property
     def effort(self) -> int:
@@ -237,9 +303,8 @@ class Consumer:
         """Note that it has said something of a message; whether that was taken from it."""
         if self.overdue is None or key not in self.overdue:
             return False
-        takes_room = self.overdue.pop(key)
-        if not self.is_closed and self.prefetch >= 0:
-            self.prefetch += takes_room
+        if self.overdue.pop(key):
+            self.regain()
         return True
 
     def has_room(self) -> bool:

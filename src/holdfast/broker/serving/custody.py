@@ -65,6 +65,11 @@ class Custody:
         """Whether a message is on its way back."""
         return self.comebacks is not None and key in self.comebacks.under_way
 
+    def comes_at_once(self, key: int) -> bool:
+        """Whether what is back on its queue neither rests nor is held by a transaction."""
+        rests = self.comebacks is not None and key in self.comebacks.resting
+        return not rests and key not in self.reserved
+
     def rest(self, key: int, due_ms: int) -> bool:
         """Keep a message from everybody until it is due; whether it is so before all others."""
         self.withheld.add(key)

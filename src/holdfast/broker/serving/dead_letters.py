@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause, MessageFacts
+from holdfast.model.facts import DEAD_LETTER_CAUSES, TOPIC_MARK, Cause, MessageFacts
 
 _ESCAPES = str.maketrans({"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"})
 """Stored header lines are escaped as in STOMP 1.2."""
@@ -23,9 +23,14 @@ _CAUSES: Final = {
     Cause.EXHAUSTED: "rejected after the last redelivery",
     Cause.LOST: "the connections of its consumers were lost",
     Cause.EXPIRED: "Message Expired. Expiration:%s",
+    Cause.MAXLEN: "maxlen",
 }
-_OURS = (b"original-destination:", b"original-message-id:", b"dlqDeliveryFailureCause:")
+_OURS = (
+    *(b"original-destination:", b"original-message-id:", b"dlqDeliveryFailureCause:"),
+    *(b"scheduledJobId:", b"AMQ_SCHEDULED_"),
+)
 _EXPIRES = b"expires:"
+_LIFETIMES = (_EXPIRES, b"expiration:")
 _ORIGINAL_EXPIRATION = b"originalExpiration:"
 
 
@@ -49,8 +54,10 @@ def with_origin(headers: bytes, facts: MessageFacts) -> bytes:
     )
     said = ""
     kept, expiration = _with_its_expiry(kept, facts)
+    if origin.cause is Cause.FIRED:
+        return kept + f"scheduledJobId:{origin.message_id.translate(_ESCAPES)}\n".encode()
     if origin.cause is not Cause.RETRIED:  # It is back where it was first.
-        said = f"original-destination:/queue/{origin.queue.translate(_ESCAPES)}\n"
+        said = f"original-destination:{_destination(origin.queue).translate(_ESCAPES)}\n"
     if origin.message_id:
         said += f"original-message-id:{origin.message_id.translate(_ESCAPES)}\n"
     if origin.cause in _CAUSES:
@@ -59,6 +66,13 @@ def with_origin(headers: bytes, facts: MessageFacts) -> bytes:
             cause = (cause % expiration).translate(_ESCAPES)
         said += f"dlqDeliveryFailureCause:{cause}\n"
     return kept + said.encode()
+
+
+def _destination(origin: str) -> str:
+    """Give a destination as clients name it, by what an origin calls it."""
+    if origin.startswith(TOPIC_MARK):
+        return f"/topic/{origin.removeprefix(TOPIC_MARK)}"
+    return f"/queue/{origin}"
 
 
 def _with_its_expiry(headers: bytes, facts: MessageFacts) -> tuple[bytes, str]:
@@ -71,6 +85,11 @@ def _with_its_expiry(headers: bytes, facts: MessageFacts) -> tuple[bytes, str]:
     assert facts.origin is not None, "it was moved"
     expires_ms = 0 if facts.attributes is None else facts.attributes.expires_ms
     is_dead = facts.origin.cause in DEAD_LETTER_CAUSES
+    if facts.origin.cause is Cause.FIRED:
+        headers = b"".join(
+            line for line in headers.splitlines(keepends=True) if not line.startswith(_LIFETIMES)
+        )
+        return headers + (_EXPIRES + b"%d\n" % expires_ms if expires_ms else b""), "0"
     lines = headers.splitlines(keepends=True)
     before = next((it.strip()[len(_EXPIRES) :] for it in lines if it.startswith(_EXPIRES)), b"")
     if (expires_ms and not is_dead) or not (before or expires_ms):

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from holdfast.broker.serving.consumer import NO_CLAIM, Claim
+from holdfast.model.advisory_options import ADVISED_BY
 from holdfast.model.groups import BUCKETS
-from holdfast.model.policies import TRUE, Value
+from holdfast.model.policy_option import OFFLINE_TIMEOUT, Value
+from holdfast.model.policy_options import DROP_HEAD, REJECT, TRUE
 from holdfast.model.redelivery import Redelivery
+from holdfast.model.slow_consumer_options import ABORT_SLOW_ACK, NO_STRATEGY
 
 
 class Sharing(NamedTuple):
@@ -96,6 +99,62 @@ FOR_EVER: Final = Lifetimes()
 """As long as nobody says otherwise."""
 
 
+class Limits(NamedTuple):
+    """How much may be on a queue, as far as policies say it."""
+
+    length: int = 0
+    """So many messages; 0: without a limit."""
+    bytes: int = 0
+    """So many bytes of them; 0: without a limit."""
+    overflow: str = REJECT
+    """What becomes of more."""
+    buries: bool = False
+    """Whether what is dropped is a dead letter."""
+    memory_bytes: int = 0
+    """So much memory non-persistent ones may take; 0: as much as those of all queues."""
+    fails_at_once: bool = False
+    """Whether nobody waits for room."""
+    wait_ms: int = 0
+    """Nor for longer than this; 0: as the settings say."""
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is room for all, as old ones go."""
+        return self.overflow == DROP_HEAD and bool(self.length or self.bytes)
+
+
+class Keeping(NamedTuple):
+    """What a topic's durable subscriptions may keep, as far as policies say it."""
+
+    prefetch: int
+    """Of one that says nothing."""
+    length: int = 0
+    """So many messages each; 0: without a limit."""
+    bytes: int = 0
+    """So many bytes of them; 0: without a limit."""
+    offline_ms: int = 0
+    """For so long nobody may consume from one, then it ends; 0: for ever."""
+
+    @property
+    def limits(self) -> Limits | None:
+        """How much may be on one as on a queue; None: nothing is said of it."""
+        limits = Limits(length=self.length, bytes=self.bytes, overflow=DROP_HEAD)
+        return limits if limits.drops else None
+
+
+class SlowRule(NamedTuple):
+    """When a consumer is slow for too long, as far as policies say it."""
+
+    waits_for_words: bool = False
+    """It has messages and acknowledges none of them; else it has no room for what waits."""
+    duration_ms: int = 0
+    """For how long it may; 0: for ever."""
+    count_max: int = 0
+    """How often it may be found to have become slow; 0: any number of times."""
+    ends_connection: bool = False
+    """Whether its connection ends with it."""
+
+
 class Effective(NamedTuple):
     """What holds for one destination, until the policies change."""
 
@@ -104,7 +163,7 @@ class Effective(NamedTuple):
     prefetch: int
     """Most deliveries unacknowledged at once, of a subscription that says nothing."""
     dead_letter_queue: str
-    """Where rejected messages go; empty: nowhere."""
+    """Where dead letters go, if it is no composite one; empty: nowhere."""
     redelivery: Redelivery | None = None
     """How often, and when, rejected ones come again; None: nothing is said of it."""
     browser_prefetch: int = 0
@@ -113,10 +172,55 @@ class Effective(NamedTuple):
     """How a queue's consumers share its messages."""
     keeps_volatile: bool = False
     """Whether non-persistent ones that are rejected go there, too."""
+    is_prioritized: bool = False
+    """Whether messages of a higher priority go first."""
+    suspect_after: int = 0
+    """After being lost with others so often a message is sent alone; 0: never."""
     delivery_ms_max: int = 0
     """How long who subscribes now may have a message; 0: for as long as he likes."""
     lifetimes: Lifetimes = FOR_EVER
     """How long a queue's messages may stand there."""
+    limits: Limits | None = None
+    """How much may be on a queue; None: nothing is said of it."""
+    pending_max: int = -1
+    """So many messages may wait for one subscription of a topic; -1: without a limit."""
+    pending_rate: float = 0.0
+    """The same as a multiple of its prefetch, where that says nothing; 0: without a limit."""
+    slow_rule: SlowRule | None = None
+    """When one of its consumers is slow for too long; None: never."""
+    advisories: frozenset[str] = frozenset()
+    """Which kinds are said of it beside those that are said of all."""
+    dead_letter_places: tuple[str, ...] = ()
+    """The names of the queues where they stand then, each has all of them; none: nowhere."""
+    keeps_dead_letters: bool = False
+    """It is one of these, or that queue: what is dead stays there, or is nowhere any more."""
+
+    def pending_max_for(self, prefetch: int) -> int:
+        """Give how many messages may wait for a subscription of this prefetch; -1: any number."""
+        if self.pending_max >= 0 or not self.pending_rate:
+            return self.pending_max
+        return int(self.pending_rate * prefetch)
+
+
+def advisories_of(values: Mapping[str, Value]) -> frozenset[str]:
+    """Give which kinds of advisories policies let be said of a destination."""
+    return frozenset(kind for key, kind in ADVISED_BY.items() if values[key] == TRUE)
+
+
+def slow_rule_of(values: Mapping[str, Value]) -> SlowRule | None:
+    """Give what policies say of consumers that are slow; None: they may be."""
+    strategy = values["slowConsumerStrategy"]
+    if strategy == NO_STRATEGY:
+        return None
+    ends_connection = values["abortConnection"] == TRUE
+    if strategy == ABORT_SLOW_ACK:
+        duration_ms = int(values["maxTimeSinceLastAck"])
+        return SlowRule(True, duration_ms, ends_connection=ends_connection)
+    return SlowRule(
+        duration_ms=max(0, int(values["maxSlowDuration"])),
+        count_max=max(0, int(values["maxSlowCount"])),
+        ends_connection=ends_connection,
+    )
 
 
 def lifetimes_of(values: Mapping[str, Value]) -> Lifetimes:
@@ -144,3 +248,28 @@ def sharing_of(values: Mapping[str, Value]) -> Sharing:
         redelivery_keeps_order=values["redeliveryKeepsOrder"] == TRUE,
     )
     return EQUAL if sharing == EQUAL else sharing  # One for all: there may be many queues.
+
+
+def keeping_of(values: Mapping[str, Value]) -> Keeping:
+    """Give what a topic's policies say of its durable subscriptions."""
+    return Keeping(
+        prefetch=int(values["durableTopicPrefetch"]),
+        length=int(values["maxLength"]),
+        bytes=int(values["maxLengthBytes"]),
+        offline_ms=max(0, int(values[OFFLINE_TIMEOUT])),
+    )
+
+
+def limits_of(values: Mapping[str, Value]) -> Limits | None:
+    """Give what a queue's policies say of how much may be on it; None: nothing."""
+    limits = Limits(
+        length=int(values["maxLength"]),
+        bytes=int(values["maxLengthBytes"]),
+        overflow=str(values["overflow"]),
+        buries=values["deadLetterOverflow"] == TRUE,
+        memory_bytes=int(values["memoryLimit"]),
+        fails_at_once=values["sendFailIfNoSpace"] == TRUE,
+        wait_ms=int(values["sendFailIfNoSpaceAfterTimeout"]),
+    )
+    says_anything = limits.length or limits.bytes or limits.memory_bytes
+    return limits if says_anything or limits.fails_at_once or limits.wait_ms else None

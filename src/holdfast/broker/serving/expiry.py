@@ -23,10 +23,11 @@ from bisect import bisect_right, insort
 from collections.abc import Collection
 from typing import Final, Protocol
 
-from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT, SequenceIndex
+from holdfast.broker.lasting.chunk import CHUNK_SHIFT
+from holdfast.broker.lasting.sequence_index import SequenceIndex
 from holdfast.broker.serving.deadlines import Deadlines
 from holdfast.broker.serving.message import TransientMessage
-from holdfast.broker.serving.shelves import Shelves
+from holdfast.broker.serving.shelves import ShelvedSet, Shelves
 
 HORIZON_MS: Final = 300_000
 """What is due so long after a chunk is looked through is listed: to look through all chunks of ten
@@ -35,6 +36,8 @@ million messages takes 0.6 s."""
 _SLOT_MASK: Final = (1 << CHUNK_SHIFT) - 1
 _TIME_MS_MAX: Final = (1 << 63 - CHUNK_SHIFT) - 1
 """What is due later than in 500,000 years is due then."""
+AT_ONCE: Final = 1
+"""A time that is over by now, in milliseconds since the epoch."""
 _LOOK_EFFORT: Final = 32
 """To look through a chunk takes as long as so many messages that are taken."""
 
@@ -79,6 +82,7 @@ class Expiry:
         "_alarms",
         "_index",
         "_missed",
+        "_missed_volatile",
         "_pages",
         "_queue",
         "_unseen",
@@ -86,6 +90,7 @@ class Expiry:
         "alarm",
         "aside",
         "looked_at_count",
+        "rests_until_ms",
     )
 
     def __init__(self, queue: Kept) -> None:
@@ -99,9 +104,13 @@ class Expiry:
         """Chunks, by when something is to be done for them; may have others."""
         self._volatile: Deadlines[tuple[int, int]] = Deadlines()
         """Non-persistent messages, by when they expire; may have others."""
-        self._missed: dict[int, None] = {}
-        """What has expired, and is to be looked at now."""
-        self.aside: set[int] = set()
+        self._missed = ShelvedSet()
+        """Stored messages that have expired, and are to be looked at now."""
+        self._missed_volatile = ShelvedSet()
+        """The same of non-persistent ones."""
+        self.rests_until_ms = 0
+        """Stored messages are not looked at before this time: there is nowhere to go for them."""
+        self.aside = ShelvedSet()
         """Of that, what nobody has as it was found expired on its way out; it is withheld."""
         self.alarm = (0, 0)
         """When it is to be woken, and which of the broker's alarms that is."""
@@ -111,9 +120,15 @@ class Expiry:
     @property
     def soonest(self) -> int:
         """When there may be something to do, in milliseconds; 0: never."""
-        if self._unseen or self._missed:
-            return 1
-        return min(filter(None, (self._alarms.soonest, self._volatile.soonest)), default=0)
+        stored = AT_ONCE if self._unseen or self._missed else self._alarms.soonest
+        volatile = AT_ONCE if self._missed_volatile else self._volatile.soonest
+        return min(filter(None, (stored and max(stored, self.rests_until_ms), volatile)), default=0)
+
+    def has_stored(self, now_ms: int) -> bool:
+        """Whether there is something to do for stored messages."""
+        if now_ms < self.rests_until_ms:
+            return False
+        return bool(self._unseen or self._missed) or 0 < self._alarms.soonest <= now_ms
 
     def add(self, expiring: list[tuple[int, int]]) -> None:
         """Take note of messages that live from now on, by their keys, each with its time."""
@@ -151,13 +166,19 @@ class Expiry:
     def came_back(self, keys: list[int]) -> bool:
         """Look again at those of some messages that expire: nobody has them now."""
         mortal = [key for key in keys if self.of(key)]
-        self._missed.update(dict.fromkeys(mortal))
+        self._missed.update([key for key in mortal if key > 0])
+        self._missed_volatile.update([key for key in mortal if key < 0])
         return bool(mortal)
+
+    def look_again(self, stored: ShelvedSet, volatile: ShelvedSet) -> None:
+        """Look again at what could not be taken off, however much it is."""
+        self._missed.merge(stored)
+        self._missed_volatile.merge(volatile)
 
     def put_aside(self, key: int) -> None:
         """Look at a message again that was found expired on its way out, and is withheld."""
         self.aside.add(key)
-        self._missed[key] = None
+        (self._missed if key > 0 else self._missed_volatile).add(key)
 
     def due(self, now_ms: int, count_max: int) -> tuple[list[int], int]:
         """
@@ -167,17 +188,22 @@ class Expiry:
         """
         keys: list[int] = []
         left = count_max
-        while self._unseen and left > 0:
-            self._see(self._unseen.pop())
-            left -= 1
-        while self._missed and left > 0:
-            keys.append(self._missed.popitem()[0])
+        while self._missed_volatile and left > 0:
+            keys.append(self._missed_volatile.pop())
             left -= 1
         while 0 < self._volatile.soonest <= now_ms and left > 0:
             entry = self._volatile.pop()
             left -= 1
             if self._lives(entry):
                 keys.append(entry[1])
+        if now_ms < self.rests_until_ms:
+            return keys, count_max - left
+        while self._unseen and left > 0:
+            self._see(self._unseen.pop())
+            left -= 1
+        while self._missed and left > 0:
+            keys.append(self._missed.pop())
+            left -= 1
         while 0 < self._alarms.soonest <= now_ms and left > 0:
             alarm = self._alarms.pop()
             left -= 1
@@ -216,8 +242,7 @@ class Expiry:
         """List what is due by then."""
         self.looked_at_count += 1
         page.through_ms, page.later_ms = through_ms, 0
-        chunk = self._index.chunks.get(number)
-        expires = () if chunk is None or chunk.expires is None else chunk.expires
+        expires = self._index.expiries_of(number)
         later = [it for it in expires if it > through_ms]
         if later:
             page.later_ms = min(later)
@@ -239,15 +264,16 @@ class Expiry:
         page = self._pages.get(alarm[1])
         if page is None or page.alarm != alarm[0]:
             return False
-        if alarm[1] not in self._index.chunks:
+        if not self._index.has_chunk(alarm[1]):
             del self._pages[alarm[1]]
             return False
         return True
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget all; gives it, to be let go of."""
-        known = (self._unseen, self._pages, self._missed, self.aside)
-        self._unseen, self._pages, self._missed, self.aside = [], {}, {}, set()
+        known = (self._unseen, self._pages, self._missed, self._missed_volatile, self.aside)
+        self._unseen, self._pages = [], {}
+        self._missed, self._missed_volatile, self.aside = ShelvedSet(), ShelvedSet(), ShelvedSet()
         return (*known, *self._alarms.empty(), *self._volatile.empty())
 
 

@@ -82,7 +82,14 @@ class FinishedProducers:
         self._before[name] = max(before, self._before.get(name, 0))
         if not self._is_under_way:
             self._is_under_way = True
-            self._errands.begin(self._run())
+            self._errands.begin(self._run_whole())
+
+    def _run_whole(self) -> Iterator[None]:
+        try:
+            yield from self._run()
+        except Exception:
+            self._is_under_way = False  # Else none would ever begin again.
+            raise
 
     def _run(self) -> Iterator[None]:
         while self._before:

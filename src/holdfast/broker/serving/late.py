@@ -19,9 +19,11 @@ from itertools import takewhile
 from typing import Final
 
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.bundle import Strand
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
 from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import UnknownDeliveryError
 
 _LOOKED_AT_MAX: Final = 1_000
@@ -136,3 +138,24 @@ def settled_by(subscription: Consumer, key: int, *, exact: bool = False) -> list
     if exact or subscription.mode is not AcknowledgeMode.CLIENT:
         return [key]
     return [*takewhile(key.__ne__, subscription.unacknowledged), key]
+
+
+def settled_over(
+    subscription: Subscription, key: int, *, exact: bool
+) -> list[tuple[Subscription, list[int]]]:
+    """
+    Give what an acknowledgement of `key` settles, by the parts of its subscription.
+
+    It answers, too, for what was delivered until then of queues that are gone.
+
+    Raises:
+        UnknownDeliveryError: It is not in delivery on this subscription.
+    """
+    cumulates = subscription.mode is AcknowledgeMode.CLIENT and not exact
+    if not (cumulates and isinstance(subscription, Strand)):
+        return [(subscription, settled_by(subscription, key, exact=exact))]
+    if key not in subscription.unacknowledged and key not in subscription.lapsed:
+        raise not_in_delivery(key)
+    settled = subscription.whole.settled_by(subscription, key)
+    subscription.answer_through(key)
+    return settled

@@ -6,7 +6,7 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import PRIORITY_DEFAULT, MessageFacts
 
 
 class TransientMessage:
@@ -37,6 +37,12 @@ class TransientMessage:
         """The hash of its group; 0: it is in none."""
         attributes = None if self.facts is None else self.facts.attributes
         return 0 if attributes is None else attributes.group_hash
+
+    @property
+    def priority(self) -> int:
+        """0 to 9; a higher one goes first, where the policy of its queue says so."""
+        attributes = None if self.facts is None else self.facts.attributes
+        return PRIORITY_DEFAULT if attributes is None else attributes.priority
 
     @property
     def expires_ms(self) -> int:

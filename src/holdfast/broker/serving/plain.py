@@ -18,16 +18,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
+from typing import ClassVar, Final
 
 from holdfast.broker.serving.choice import Settle
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
 from holdfast.broker.serving.delivery import EFFORT_SHIFT, UNREAD_BYTES, Step
+from holdfast.broker.serving.lanes import Lanes
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.returned import Returned
 from holdfast.broker.serving.ring import Ring
 from holdfast.broker.serving.shelves import NO_SHELF, SHELF_SHIFT, SLOT_BITS, SLOT_MASK
+from holdfast.broker.serving.suspects import Suspects, find_idle
 from holdfast.model.records import MessageRecord
+
+ALL: Final = 1 << 30
+"""More than any step may take."""
 
 
 class Plain(Ring):
@@ -41,9 +47,14 @@ class Plain(Ring):
         "_stored",
         "_volatile",
         "cursor",
+        "lanes",
         "returned",
+        "suspects",
         "waiting",
     )
+
+    isolates: ClassVar[bool] = True
+    """Whether messages that were lost with others too often are sent alone."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
@@ -57,12 +68,26 @@ class Plain(Ring):
         self.returned = Returned()
         """What goes out again, before anything new."""
         self.adopt_returned()
+        self.lanes: Lanes | None = None
+        """All of that by priority; None where messages have none, or they do not matter."""
+        self.suspects: Suspects | None = None
+        """What is to be sent alone; None before anything was."""
         self.waiting: deque[int] = deque()
         """Non-persistent messages that were never assigned."""
+
+    @property
+    def ungrouped(self) -> type[Plain]:
+        """What goes on in this order where messages are in no groups, and all are wanted."""
+        return type(self)
 
     def adopt_returned(self) -> None:
         """Have at hand what is looked at for each message: whether anything was given back."""
         self._stored, self._volatile = self.returned.stored.shelves, self.returned.volatile
+
+    @property
+    def is_idle_awaited(self) -> bool:
+        """Whether a suspect waits."""
+        return self.suspects is not None and bool(self.suspects.waiting)
 
     def may_hold(self, consumer: Consumer) -> bool:
         """Say that each may have back what its transaction gives back."""
@@ -72,27 +97,60 @@ class Plain(Ring):
         """Do nothing: nothing is ever due."""
         return 0, 0
 
+    def begin_lanes(self) -> None:
+        """Go by priority from now on."""
+        lanes = self.lanes = Lanes(self._queue, self.cursor)
+        while key := self.returned.pop():
+            lanes.put_back(key)
+        waiting, self.waiting = self.waiting, deque()
+        for key in waiting:
+            lanes.add_transient(key)
+
+    @property
+    def goes_by_priority(self) -> bool:
+        """Whether messages are in lanes."""
+        return self.lanes is not None
+
     def add_transient(self, key: int) -> None:
         """Let a non-persistent message wait for its first consumer."""
-        self.waiting.append(key)
+        if self.lanes is not None:
+            self.lanes.add_transient(key)
+        else:
+            self.waiting.append(key)
 
     def give_back(self, order: int, serial: int, key: int) -> None:
         """Put a key back in its old order, if it is not there and does not come in its turn."""
-        if key < self.cursor:
+        if self.suspects is not None and key in self.suspects.waiting:
+            return
+        if self.lanes is not None:
+            self.lanes.put_back(key)
+        elif key < self.cursor:
             self.returned.put(order, serial, key)
 
     def is_at_hand(self, sequence: int) -> bool:
         """Whether it was given back, or comes in its turn."""
-        return sequence in self.returned or sequence >= self.cursor
+        if self.lanes is not None:
+            is_there = sequence in self.lanes
+        else:
+            is_there = sequence in self.returned or sequence >= self.cursor
+        if is_there:
+            return True
+        return self.suspects is not None and sequence in self.suspects.waiting
 
     def skip_to(self, sequence: int) -> None:
         """Go on from a sequence, if that is further."""
         self.cursor = max(self.cursor, sequence)
+        if self.lanes is not None:
+            self.lanes.skip_to(sequence)
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget what was given back and what waits."""
         waiting, self.waiting = self.waiting, deque()
         known = (waiting, *self.returned.empty())
+        if self.suspects is not None:
+            known = (*known, *self.suspects.empty())
+        if self.lanes is not None:
+            known = (*known, *self.lanes.empty())
         self.adopt_returned()
         return known
 
@@ -100,30 +158,32 @@ class Plain(Ring):
         """Put deliveries to those of a ring (or its own) into a step; whether that is all."""
         queue = self._queue
         ring = self if ring is None else ring
+        if self.lanes is not None:
+            return self._assign_in_lanes(self.lanes, settle, step, count_max, ring)
         ready = ring.ready
-        cache = queue.cache.shelves
-        transients = queue.transients.shelves
+        cache, transients = queue.cache.shelves, queue.transients.shelves
         next_key = self.next_key
-        flag_through = queue.flag_through
+        flag_through, seen = queue.flag_through, queue.flag_seen
         redelivered = self._custody.redelivered.shelves
         stored, volatile = self._stored, self._volatile
         withheld = self._custody.withheld.shelves
-        passed_over = 0
-        left = count_max
-        while ready:
+        suspects, left = self.suspects, count_max
+        while ready and left > 0:
             consumer = ready[0]
             receiver = consumer.receiver
             unacknowledged = consumer.unacknowledged
             if receiver.room_bytes <= 0 or len(unacknowledged) >= consumer.prefetch:
                 ring.drop_first()
-                passed_over += 1
-                if passed_over >= count_max:
-                    return False
+                left -= 1
                 continue
             if stored or volatile or withheld:
-                passed_over += self.pass_over(count_max - passed_over)
-                if passed_over >= count_max:
-                    return False
+                left -= self.pass_over(left)
+                if left <= 0:
+                    break
+                suspects = self.suspects
+            if suspects is not None and (effort := self._isolate(ring, settle, step)):
+                left -= effort
+                continue
             key = next_key()
             if not key:
                 return True
@@ -137,7 +197,7 @@ class Plain(Ring):
                 receiver.room_bytes -= UNREAD_BYTES
                 number = self._index.record_number(key)
             # As `Queue.is_flagged` says it, without a call for each message.
-            flagged: int = 0 < key <= flag_through
+            flagged: int = 0 < key <= flag_through and (not seen.ranges or key in seen)
             if redelivered and not flagged:
                 flagged = redelivered.get(shelf, 0) & SLOT_BITS[key & SLOT_MASK]
             if flagged:
@@ -151,9 +211,87 @@ class Plain(Ring):
             if len(ready) > 1:
                 ready.rotate(-1)
             left -= 1
-            if record is None or left <= 0:
+            if record is None:
                 return False
+        return left > 0
+
+    def _assign_in_lanes(
+        self, lanes: Lanes, settle: Settle, step: Step, count_max: int, ring: Ring
+    ) -> bool:
+        """The same by priority."""
+        is_over = self._go_through_lanes(lanes, settle, step, count_max, ring)
+        self.cursor = lanes.cursor
+        return is_over
+
+    def _go_through_lanes(
+        self, lanes: Lanes, settle: Settle, step: Step, count_max: int, ring: Ring
+    ) -> bool:
+        lanes.left = count_max
+        while ring.ready and lanes.left > 0:
+            if not ring.ready[0].has_room():
+                ring.drop_first()
+                lanes.left -= 1
+                continue
+            if self.suspects is not None and (effort := self._isolate(ring, settle, step)):
+                lanes.left -= effort
+                continue
+            were_waiting = self._has_suspects
+            key = self.next_in_lanes(lanes)
+            if not key:
+                if self._has_suspects and not were_waiting:
+                    continue  # They were come by just now: somebody may hold nothing.
+                return lanes.left > 0
+            record = self.deliver(ring.ready[0], key, settle, step)
+            if len(ring.ready) > 1:
+                ring.ready.rotate(-1)
+            lanes.left -= 1
+            if record is None:
+                return False
+            lanes.left -= record.size >> EFFORT_SHIFT
+        return lanes.left > 0
+
+    @property
+    def _has_suspects(self) -> bool:
+        """Whether something waits to be sent alone."""
+        return self.suspects is not None and bool(self.suspects.waiting)
+
+    def next_in_lanes(self, lanes: Lanes, *, heeds_mark: bool = True) -> int:
+        """Take the next message that does not rest and is not to be sent alone; 0 for none."""
+        while lanes.left > 0:
+            if lanes.is_noting:
+                lanes.note()
+                if lanes.is_noting:
+                    return 0
+            key = lanes.next_key(heeds_mark=heeds_mark)
+            due_ms = self._index.returned(key).due_ms if key > 0 and lanes.is_new else 0
+            if due_ms:
+                self.rests(key, due_ms)  # It came back under a leader before.
+            elif not key or not self._suspect(key):
+                return key
+            lanes.left -= 1
+        return 0
+
+    def rests(self, key: int, due_ms: int) -> None:
+        """Put aside what was come by before it is due."""
+        self._queue.rest(key, due_ms)
+
+    def _suspect(self, key: int) -> bool:
+        """Let a message wait outside the order if it was lost with others too often."""
+        if not (self.isolates and self._is_suspect(key)):
+            return False
+        if self.suspects is None:
+            self.suspects = Suspects()
+        order = key if key > 0 else self._queue.transients[key].order
+        self.suspects.waiting.put(order, -key, key)
         return True
+
+    def _is_suspect(self, key: int) -> bool:
+        """Whether a message was lost with others too often."""
+        queue = self._queue
+        if not queue.suspect_after:
+            return False
+        returned = queue.returned_so_far(key)
+        return returned.attempts - returned.failures >= queue.suspect_after
 
     def deliver(
         self, consumer: Consumer, key: int, settle: Settle, step: Step
@@ -180,6 +318,54 @@ class Plain(Ring):
         else:
             consumer.unacknowledged[key] = None
         return record
+
+    def end_isolation(self) -> Suspects | None:
+        """Let what waits to be sent alone stand in the order again; gives who has less room."""
+        suspects, self.suspects = self.suspects, None
+        while suspects is not None and (key := self._pop_of(suspects.waiting)):
+            if self.lanes is not None:
+                self.lanes.put_back(key)
+                continue
+            order = key if key > 0 else self._queue.transients[key].order
+            self.returned.put(order, -key, key)
+        return suspects
+
+    def _isolate(self, ring: Ring, settle: Settle, step: Step) -> int:
+        """
+        Give the first suspect to one of a ring who holds nothing, or make somebody run empty.
+
+        Gives what that took, in deliveries; 0: the head of the ring is to have what comes next.
+        """
+        suspects, consumer = self.suspects, ring.ready[0]
+        assert suspects is not None, "there were some"
+        if suspects.is_turn_of(consumer):
+            return self._give_alone(ring, settle, step)
+        if not consumer.has_room():
+            return 1  # From now on.
+        if not suspects.waiting:
+            return 0
+        idle = find_idle(ring)
+        if idle is None:
+            return 0
+        ring.ready.remove(idle)
+        ring.ready.appendleft(idle)
+        return self._give_alone(ring, settle, step)
+
+    def _give_alone(self, ring: Ring, settle: Settle, step: Step) -> int:
+        """
+        Give the first suspect that somebody may have to the head of a ring, who holds nothing.
+
+        Gives what that took, in deliveries: all that a step may take, if it must be read.
+        """
+        suspects, consumer = self.suspects, ring.ready[0]
+        assert suspects is not None, "somebody looked there"
+        key = self._pop_of(suspects.waiting)
+        if not key:
+            return 1
+        record = self.deliver(consumer, key, settle, step)
+        suspects.give(consumer)
+        ring.ready.rotate(-1)
+        return ALL if record is None else 1 + (record.size >> EFFORT_SHIFT)
 
     def next_key(self) -> int:
         """Take the next message to dispatch and give its key, 0 if there is none now."""
@@ -208,8 +394,11 @@ class Plain(Ring):
 
     def _next_returned(self) -> int:
         """Take the first of what was given back that somebody may have, 0 if there is none."""
+        return self._pop_of(self.returned)
+
+    def _pop_of(self, keys: Returned) -> int:
         withheld, transients = self._custody.withheld, self._queue.transients
-        while key := self.returned.pop():
+        while key := keys.pop():
             if key in withheld:
                 continue
             if key in transients or self._index.is_live(key):
@@ -241,7 +430,7 @@ class Plain(Ring):
         transients, index = self._queue.transients, self._index
         while (key := returned.first()) and passed < count_max:
             is_there = key in transients or index.is_live(key)
-            if is_there and key not in withheld:
+            if is_there and key not in withheld and not self._suspect(key):
                 return passed
             returned.pop()
             passed += 1

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from holdfast.broker.outputs import Publisher
 from holdfast.broker.serving.consumer import Consumer
@@ -23,6 +24,12 @@ from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Backlogs, Spread, Topic
 from holdfast.broker.settings import BrokerSettings
+
+_ADVISORIES_SHARE: Final = 4
+"""What the broker itself says gets no room once so large a part of it is taken: producers go on."""
+
+NOWHERE: Final = "$nowhere"
+"""Whither a message goes that policies forward, and to no destination that it fits."""
 
 Broken = list[tuple[Queue | Topic, Exception]]
 """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
@@ -43,6 +50,7 @@ class Publishing:
         "spread_count",
         "spreads",
         "taken_count",
+        "unmatched_total",
         "unspread",
     )
 
@@ -65,6 +73,8 @@ class Publishing:
         """Messages that expire, of this leadership."""
         self.published_total = 0
         """Messages to topics, of all leaderships of this process."""
+        self.unmatched_total = 0
+        """Those of them for which policies had no place: nothing that they say was true of them."""
         self.receipts: deque[tuple[int, Publisher, bytes]] = deque()
         """Who is told what, once so many deliveries were asked for; in the order of these."""
         self.unspread: deque[tuple[int, Publisher, bytes]] = deque()
@@ -97,11 +107,25 @@ class Publishing:
         self.published_total += 1
         if topic.subscriptions:
             self._begin_spread(topic, message)
+        elif topic.name == NOWHERE:
+            self.unmatched_total += 1
 
     def _begin_spread(self, topic: Topic, message: TransientMessage) -> None:
         topic.spread_count += 1
         self.spreads.append(Spread(topic, message))
         self.spread_bytes += message.size + self._settings.message_memory_overhead_bytes
+
+    def advise(self, topic: Topic, message: TransientMessage) -> bool:
+        """Begin to hand out what the broker itself says, if there is room for that; whether."""
+        if self.spread_bytes > self._settings.spread_bytes_max // _ADVISORIES_SHARE:
+            return False
+        self._begin_spread(topic, message)
+        return True
+
+    def advise_one(self, topic: Topic, message: TransientMessage, subscription: Consumer) -> None:
+        """Hand it to one of those who listen to it."""
+        pending_bytes_max = self._settings.topic_pending_bytes_max
+        topic.hand_out(message, (subscription,), self.deliveries, pending_bytes_max, self.backlogs)
 
     @property
     def has_room(self) -> bool:
@@ -130,7 +154,7 @@ class Publishing:
 
     def drain(self, topic: Topic, subscription: Consumer) -> None:
         """Deliver what waits for a subscription, as far as it has room now."""
-        if subscription.pending:
+        if subscription.pending or subscription in topic.replays:
             topic.drain(subscription, self.deliveries, self.backlogs)
             self._note_large()
 

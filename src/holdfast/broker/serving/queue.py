@@ -18,6 +18,8 @@ from typing import Final
 
 from holdfast.broker.lasting.queue import LastingQueue, flagged_through
 from holdfast.broker.lasting.returns import NEVER, Returned
+from holdfast.broker.lasting.seen_ranges import Seen
+from holdfast.broker.serving.bounds import Bounds
 from holdfast.broker.serving.choice import Choice, KeepsGroups, Sifts
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.custody import Custody
@@ -27,7 +29,8 @@ from holdfast.broker.serving.leads import Leads
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.serving.time_limits import TimeLimits
-from holdfast.model.records import MessageRecord, ReturnCause
+from holdfast.model.records import AcknowledgeRecord, MessageRecord, ReturnCause
+from holdfast.model.schedules import SCHEDULE_QUEUE
 
 NO_ALARM: Final = (0, 0)
 
@@ -36,37 +39,17 @@ class Queue:
     """One queue of the leader."""
 
     __slots__ = (
-        "_choice",
-        "_custody",
-        "acknowledged",
-        "alarm",
-        "asked_mark",
-        "assigned_sequence",
-        "cache",
-        "expiry",
-        "flag_through",
-        "grouping",
-        "has_volatile_groups",
-        "index",
-        "is_deleted",
-        "is_temporary",
-        "is_touched",
-        "lasting",
-        "leadership",
-        "mark_step",
-        "name",
-        "newest_before",
-        "number",
-        "owner",
-        "policy",
-        "purging_through",
-        "redelivered_total",
-        "sifting",
-        "subscriptions",
-        "time_limits",
-        "transient_bytes",
-        "transients",
+        *("_choice", "_custody", "acknowledged", "alarm", "asked_mark", "asked_seen"),
+        *("assigned_sequence", "bounds", "cache", "expiry", "flag_seen", "flag_through"),
+        *("grouping", "index", "is_deleted", "is_temporary", "is_touched", "lasting"),
+        *("leadership", "mark_step", "name", "newest_before", "number", "owner", "policy"),
+        *("purging_through", "redelivered_total", "sifting", "subscriptions", "suspect_after"),
+        *("time_limits", "transient_bytes", "transients", "volatile_ordering", "wanted"),
+        "wild_count",
     )
+
+    topic_number = 0
+    """That of the topic whose messages these are; 0: they are the queue's own."""
 
     def __init__(self, lasting: LastingQueue, leadership: Leads[Queue], name: str) -> None:
         self.lasting = lasting
@@ -79,9 +62,15 @@ class Queue:
         """The next number to be given."""
         self.newest_before = self.assigned_sequence - 1
         """The last number below those that this leader gives."""
-        self.asked_mark = lasting.dispatch_mark
+        self.asked_mark, self.asked_seen = lasting.dispatch_mark, lasting.seen
+        """What may be seen once all that is asked for is in the log."""
+        self.wanted = 0
+        """A stored message that is next, by priority, and far beyond the mark; 0: none is."""
         self.mark_step = leadership.settings.dispatch_mark_step_min
         self.flag_through = flagged_through(lasting, leadership.numbering)
+        """The last one that a former leader may have sent."""
+        self.flag_seen = Seen(max(lasting.dispatch_mark, leadership.numbering.floor), lasting.seen)
+        """Which of those up to there."""
         self.purging_through = 0
         self.acknowledged: list[int] = []
         """Stored messages that were settled since the gathering batch began."""
@@ -97,15 +86,18 @@ class Queue:
         self.is_touched = False
         """Whether it stands in the leadership's `touched`, which alone says so."""
         self.subscriptions: dict[Consumer, None] = {}
-        """In the order they came; a dictionary, because any of ten thousand may leave."""
+        """In the order they came; any of ten thousand may leave."""
+        self.wild_count = 0
+        """How many of those came by a wildcard."""
         self.cache: Shelves[MessageRecord] = Shelves()
         """Contents of stored messages, as many as are held in memory."""
-        self.transients: Shelves[TransientMessage] = Shelves()
-        self.transient_bytes = 0
+        self.transients, self.transient_bytes = Shelves[TransientMessage](), 0
+        self.suspect_after = 0
+        """After being lost with others so often a message is sent alone; 0: never."""
         self.time_limits: TimeLimits | None = None
         """What is in delivery for how long; None where nobody who came had a limit."""
-        self.has_volatile_groups = False
-        """Whether messages of groups came here that are in memory only."""
+        self.volatile_ordering = 0
+        """By what messages may go that are in memory only, as the index says it of others."""
         self.grouping: KeepsGroups | None = None
         """Who has each group; None where nobody asked for any yet."""
         self.sifting: Sifts | None = None
@@ -114,6 +106,8 @@ class Queue:
         self._choice: Choice | None = None
         self.expiry: Expiry | None = None
         """When its messages expire; None, as of most queues, if none ever did."""
+        self.bounds: Bounds | None = None
+        """How full it is; None, as of most queues, if nothing says how full it may be."""
         lasting.listener = self
         if self.index.expiring:
             self.mortal([])
@@ -121,18 +115,16 @@ class Queue:
     @property
     def custody(self) -> Custody:
         """What is known of single messages."""
-        custody = self._custody
-        if custody is None:
-            custody = self._custody = Custody()
-        return custody
+        if self._custody is None:
+            self._custody = Custody()
+        return self._custody
 
     @property
     def choice(self) -> Choice:
         """Who pairs its messages with its consumers."""
-        choice = self._choice
-        if choice is None:
-            choice = self._choice = self.leadership.make_choice(self)
-        return choice
+        if self._choice is None:
+            self._choice = self.leadership.make_choice(self)
+        return self._choice
 
     @property
     def is_idle(self) -> bool:
@@ -145,7 +137,8 @@ class Queue:
 
     def added(self, first: int, records: list[MessageRecord]) -> None:
         """Keep contents in memory while there is room, and let the messages be dispatched."""
-        self.leadership.flow.keep(self.cache, first, records)
+        if self.expiry is None or self.name != SCHEDULE_QUEUE:  # There they would be for long.
+            self.leadership.flow.keep(self.cache, first, records)
         if self.subscriptions:
             self.touch()
 
@@ -190,8 +183,16 @@ class Queue:
         """Forget the queue: its deletion is in the log."""
         self.is_deleted = True
         self.leadership.deleted(self)
+        self.drop_contents()
+
+    def drop_contents(self) -> None:
+        """Let go, in steps, of all contents that are held in memory."""
         contents, self.cache = self.cache, Shelves()
         self.leadership.flow.discards.add_contents(contents)
+
+    def acknowledgement(self, sequences: list[int]) -> AcknowledgeRecord:
+        """Give what says of stored messages that they are done with."""
+        return AcknowledgeRecord(self.number, sequences)
 
     def touch(self) -> None:
         """Note that there may be something to dispatch."""
@@ -218,7 +219,7 @@ class Queue:
         """Give all that it holds, to be let go of: the leadership is over."""
         if self.lasting.listener is self:
             self.lasting.listener = None
-        self.leadership.flow.discards.add_contents(self.cache)
+        self.drop_contents()
         yield self.transients
         for half in (self._choice, self._custody, self.time_limits, self.expiry):
             if half is not None:
@@ -332,6 +333,14 @@ class Queue:
             choice.give_back(order, serial, key)
         if self.expiry is not None and self.expiry.came_back(keys):
             self.leadership.expires(self)
+        if self.bounds is not None:
+            self.bounds.came_back(keys)
+            self.note_filling()
+
+    def note_filling(self) -> None:
+        """Note that it may have come to hold more than it may, if anything says how much."""
+        if self.bounds is not None:
+            self.leadership.filling[self] = None
 
     def reserve(self, key: int) -> None:
         """
@@ -340,6 +349,8 @@ class Queue:
         What the log lets rest rests beside that, also where nobody has come by it yet.
         """
         self.custody.reserve(key)
+        if self.grouping is not None:
+            self.grouping.set_aside([key])  # It may come again, before those behind it.
         if key > 0 and not self.custody.is_coming(key):  # Else it rests once the log says so.
             self.rest(key, self.index.returned(key).due_ms)
 
@@ -387,7 +398,7 @@ class Queue:
 
     def is_flagged(self, key: int) -> bool:
         """Whether a delivery of `key` must say that it may have been delivered before."""
-        if 0 < key <= self.flag_through:
+        if 0 < key <= self.flag_through and key in self.flag_seen:
             return True
         return self._custody is not None and key in self._custody.redelivered
 
@@ -440,15 +451,20 @@ class Queue:
             consumer.is_closed = True
             consumer.is_ready = False
             consumer.unacknowledged = {}
+            if consumer.groups is not None:
+                consumer.groups.clear()
         self.subscriptions.clear()
-        contents, self.cache = self.cache, Shelves()
-        self.leadership.flow.discards.add_contents(contents)
+        self.wild_count = 0
+        self.drop_contents()
         self.transients = Shelves()
         self.transient_bytes = 0
         if self.expiry is not None:
             self.expiry = None
             self.mortal([])
+        if self.bounds is not None:
+            self.bounds.begin_anew()
         self.flag_through = self.lasting.next_sequence - 1
+        self.flag_seen = Seen(self.flag_through, ())
         custody = self._custody = Custody()
         if before.comebacks is not None and before.comebacks.under_way:
             custody.made_comebacks().await_from(before.comebacks)

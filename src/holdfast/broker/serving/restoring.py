@@ -18,8 +18,9 @@ from typing import Final
 
 from holdfast.broker.serving.subscription import Subscription
 
-_WITHOUT_ROOM: Final = -1
-"""A prefetch that no window is below; a subscription that is closed has 0."""
+_WITHOUT_ROOM: Final = -(1 << 40)
+"""Added to a prefetch: no window is below that, and what else is added meanwhile is kept; a
+subscription that is closed has 0."""
 
 
 def restore(
@@ -38,7 +39,7 @@ def restore(
         subscription.unacknowledged = dict.fromkeys([*keys, *window])
         _limit(subscription, keys)
         return len(keys)
-    prefetch, subscription.prefetch = subscription.prefetch, _WITHOUT_ROOM
+    subscription.prefetch += _WITHOUT_ROOM
     later = list(window)
     for start in range(0, len(keys), step_count):
         some = keys[start : start + step_count]
@@ -59,8 +60,8 @@ def restore(
             return len(keys)
     assert len(whole) == len(window), "nobody else changes the window meanwhile"
     subscription.unacknowledged = whole
-    if subscription.prefetch == _WITHOUT_ROOM:
-        subscription.prefetch = prefetch
+    if subscription.prefetch < 0:
+        subscription.prefetch -= _WITHOUT_ROOM
     return len(keys)
 
 

@@ -192,6 +192,12 @@ class ShelvedSet(MutableSet[int]):
             if number in self.shelves:
                 self._take(number, _bits_of(some))
 
+    def merge(self, other: ShelvedSet) -> None:
+        """Put all of another set there, too: shelf by shelf, however many they are."""
+        shelves = self.shelves
+        for number, bits in other.shelves.items():
+            shelves[number] = shelves.get(number, 0) | bits
+
     def pop(self) -> int:
         """Take any of them."""
         number, bits = self.shelves.popitem()

@@ -13,13 +13,18 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, Receiver
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.effective import Effective
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.model.forwarding import is_mirror
+
+_LOOKED_AT_MAX: Final = 8
+"""So many idle topics are looked at for one to be forgotten."""
 
 _PLACE_BYTES: Final = 16
 """What a message that waits for one subscription takes for waiting for one more."""
@@ -32,7 +37,10 @@ class Backlogs:
     A message that waits for many is there once: each connection counts it, all together once.
     """
 
-    __slots__ = ("_overhead_bytes", "growth_bytes", "sizes", "total_bytes")
+    __slots__ = (
+        *("_overhead_bytes", "evicted_total", "growth_bytes", "sizes", "tell_evicted"),
+        "total_bytes",
+    )
 
     def __init__(self, overhead_bytes: int) -> None:
         self._overhead_bytes = overhead_bytes
@@ -41,6 +49,11 @@ class Backlogs:
         self.total_bytes = 0
         self.growth_bytes = 0
         """What was added since somebody looked."""
+        self.evicted_total = 0
+        """Messages that were dropped as too many waited for a subscription, of all leaderships of
+        this process."""
+        self.tell_evicted: Callable[[Consumer, int], None] = lambda _consumer, _key: None
+        """Is told of each of them."""
 
     def add(self, subscription: Consumer, message: TransientMessage) -> None:
         """Let a message wait for a subscription."""
@@ -63,6 +76,25 @@ class Backlogs:
         self._shrink(subscription.receiver, message.size + self._overhead_bytes)
         self._let_go(message)
         return message
+
+    def drop_oldest(self, subscription: Consumer) -> None:
+        """Drop the oldest messages that wait for a subscription, if they are more than may."""
+        most = subscription.pending_max
+        if most is None or most < 0 or subscription.pending is None:
+            return
+        while len(subscription.pending) > most:
+            message = self.take(subscription)
+            self.evicted_total += 1
+            self.tell_evicted(subscription, message.key)
+
+    def shorten(self, subscription: Consumer, bytes_max: int) -> None:
+        """Drop the oldest messages that wait for a subscription until they are no more than that;
+        the newest stays.
+        """
+        pending = subscription.pending
+        while pending and len(pending) > 1 and subscription.pending_bytes > bytes_max:
+            self.take(subscription)
+            self.evicted_total += 1
 
     def drop(self, subscription: Consumer) -> None:
         """Forget what waits for a subscription that is closed."""
@@ -136,6 +168,7 @@ class Topic:
         "blocked_by",
         "effort",
         "is_deleted",
+        "is_mirror",
         "is_temporary",
         "name",
         "owner",
@@ -143,7 +176,11 @@ class Topic:
         "selective_count",
         "spread_count",
         "subscriptions",
+        "wild_count",
     )
+
+    replays: Mapping[Consumer, object] = MappingProxyType({})
+    """Who is to be told more of what there is: of advisories only, see `listeners`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -157,13 +194,23 @@ class Topic:
         self.spread_count = 0
         """Messages on their way to many subscribers; what comes goes behind them."""
         self.blocked_by: set[Consumer] = set()
-        """Consumers whose backlog is over the limit."""
+        """Consumers whose backlog is over the limit; of a mirror there are none."""
+        self.is_mirror = is_mirror(name)
+        """Who is slow here loses old messages: nobody stops a queue by looking at it."""
         self.is_temporary = False
         self.is_deleted = False
+        """Whoever remembers it looks it up anew: it is no more, or its messages are stored."""
         self.owner: Hashable = None
         """A temporary topic's connection."""
         self.policy: Effective | None = None
         """What holds for it, kept by the policies; None until somebody asks."""
+        self.wild_count = 0
+        """How many of the subscriptions came by a wildcard: they leave it where it is not used."""
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether nobody subscribes who has named it."""
+        return len(self.subscriptions) == self.wild_count
 
     def audience(self) -> list[Consumer]:
         """Give who subscribes now, as a list that nobody changes."""
@@ -196,7 +243,8 @@ class Topic:
         """
         Hand a message to those of some subscribers who want it.
 
-        Who has more than `pending_bytes` waiting then blocks the topic.
+        Who has more than `pending_bytes` waiting then blocks the topic, or loses the oldest of it
+        where it mirrors a queue.
         """
         if self.selective_count:
             subscribers = [
@@ -210,8 +258,12 @@ class Topic:
             receiver = subscription.receiver
             if subscription.pending or not subscription.has_room():
                 backlogs.add(subscription, message)
+                backlogs.drop_oldest(subscription)
                 if subscription.pending_bytes > pending_bytes:
-                    self.blocked_by.add(subscription)
+                    if self.is_mirror:
+                        backlogs.shorten(subscription, pending_bytes)
+                    else:
+                        self.blocked_by.add(subscription)
                 continue
             receiver.room_bytes -= size
             if subscription.mode is not AcknowledgeMode.AUTO:
@@ -264,12 +316,17 @@ class IdleTopics:
         """Note that somebody subscribes to a topic."""
         self._topics.pop(topic, None)
 
-    def forget_one(self, topics: dict[str, Topic]) -> None:
-        """Delete the one without subscribers for longest, if there is any."""
-        if self._topics:
+    def forget_one(self, topics: dict[str, Topic]) -> Topic | None:
+        """Delete the one without subscribers for longest, if there is any; give it."""
+        for _ in range(min(len(self._topics), _LOOKED_AT_MAX)):
             topic = self._topics.popitem(last=False)[0]
+            if topic.blocked_by or any(each.pending for each in topic.subscriptions):
+                self._topics[topic] = None  # What waits for somebody is not given up.
+                continue
             topic.is_deleted = True
             del topics[topic.name]
+            return topic
+        return None
 
     def clear(self) -> None:
         """Forget all: nobody is connected any more."""

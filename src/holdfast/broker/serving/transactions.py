@@ -10,10 +10,11 @@ COMMIT only keeps numbers for the records free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.restoring import restore
 from holdfast.broker.serving.subscription import Subscription
@@ -56,6 +57,21 @@ Placed = tuple[MessageRecord, list[FurtherPlace]]
 """A message that goes to several queues, and where it stands beside its first place."""
 
 
+class TopicSends:
+    """
+    Persistent messages for a topic that was not stored when they were sent, as records.
+
+    They are stored if it is by COMMIT: whoever has a durable subscription by then gets them.
+    """
+
+    __slots__ = ("records", "size_bytes")
+
+    def __init__(self) -> None:
+        self.records: list[MessageRecord] = []
+        self.size_bytes = 0
+        """Their content, and what is known of them."""
+
+
 class Transaction:
     """One local transaction of one connection."""
 
@@ -76,6 +92,7 @@ class Transaction:
         "settlements",
         "size_bytes",
         "targets",
+        "unstored",
     )
 
     def __init__(self, name: str, settings: BrokerSettings, *, has_limits: bool = True) -> None:
@@ -94,6 +111,8 @@ class Transaction:
         """All other sends."""
         self.targets: dict[Queue | Topic, None] = {}
         """Where those go to."""
+        self.unstored: dict[str, TopicSends] = {}
+        """By topic: those of them that are records, too, if the topic is stored by COMMIT."""
         self.settlements: dict[Subscription, list[int]] = {}
         self.late: dict[Queue, list[int]] = {}
         """By queue: acknowledgements that outlived their connection."""
@@ -128,6 +147,8 @@ class Transaction:
         if not persistent or not isinstance(destination, Queue) or destination.is_temporary:
             self.publications.append((destination, headers, body, facts))
             self.targets[destination] = None
+            if persistent and isinstance(destination, Topic) and not destination.is_temporary:
+                self._add_unstored(destination.name, headers, body, facts)
             return
         record = MessageRecord(destination.number, 0, headers, body, size)
         record.facts = facts
@@ -154,7 +175,8 @@ class Transaction:
         Raises:
             TransactionError: The transaction grew over its limits.
         """
-        lasting = (each for each in destinations if isinstance(each, Queue))
+        # A topic's message is a record of its own: that says which subscriptions do not want it.
+        lasting = (each for each in destinations if type(each) is Queue)
         queues = [each for each in lasting if persistent and not each.is_temporary]
         shared = queues if stored_once and len(queues) > 1 else []
         among_shared = set(shared)
@@ -178,8 +200,23 @@ class Transaction:
             self.placed.append((record, further))
             for queue, place in zip(part[1:], further, strict=True):
                 self._number_on(queue, place)
+        stored = {each.name for each in alone if isinstance(each, StoredTopic)}
         for destination in alone:
-            self.add_send(destination, headers, body, persistent=persistent, facts=facts)
+            is_stored_beside = isinstance(destination, Topic) and destination.name in stored
+            is_kept = persistent and not is_stored_beside
+            self.add_send(destination, headers, body, persistent=is_kept, facts=facts)
+
+    def _add_unstored(
+        self, topic: str, headers: bytes, body: bytes, facts: MessageFacts | None
+    ) -> None:
+        sends = self.unstored.get(topic)
+        if sends is None:
+            sends = self.unstored[topic] = TopicSends()
+        size = len(headers) + len(body)
+        record = MessageRecord(0, 0, headers, body, size)
+        record.facts = facts
+        sends.records.append(record)
+        sends.size_bytes += size if facts is None else size + facts.size
 
     def _sends_to(self, destination: Queue | Topic) -> bool:
         return destination in self.by_queue or destination in self.targets
@@ -201,10 +238,7 @@ class Transaction:
         if held is None:
             self._require_place()
         self._grow(len(keys), 0)
-        take = subscription.unacknowledged.pop
-        for key in keys:
-            take(key, None)
-        subscription.reserved_count += len(keys)
+        subscription.reserve(keys)
         queue = subscription.queue
         if queue is not None:
             queue.custody.reserved.update(keys)
@@ -264,7 +298,7 @@ class Transaction:
                 destination.name
                 for destination in self.destinations
                 if destination.is_deleted
-                and isinstance(destination, Queue)
+                and type(destination) is Queue
                 and not destination.is_temporary
                 and not is_known(destination.name)
             }
@@ -338,7 +372,22 @@ class Run(NamedTuple):
 
     queue: Queue
     first: int
-    records: list[Numbered]
+    records: Sequence[Numbered]
+
+
+def _note_who_skips(topic: StoredTopic, records: Sequence[Numbered]) -> Generator[None, None, int]:
+    """Let messages say which subscriptions of their topic do not want them; what is left over."""
+    effort = 0
+    for record in records:
+        assert isinstance(record, MessageRecord), "a topic is no further place"
+        skips = topic.skips_of(record.sequence, record)
+        if skips:
+            record.facts = replace(record.facts or MessageFacts(), skips=skips)
+        effort += topic.effort
+        if effort >= NUMBERED_PER_STEP:
+            effort = 0
+            yield
+    return effort
 
 
 def number_messages(runs: list[Run], placed: list[Placed], now_microseconds: int) -> Iterator[None]:
@@ -353,6 +402,8 @@ def number_messages(runs: list[Run], placed: list[Placed], now_microseconds: int
                 record.sequence = sequence
                 record.stored_at = now_microseconds
             effort += len(some)
+            if type(queue) is StoredTopic and queue.selective:
+                effort += yield from _note_who_skips(queue, some)
             if effort >= NUMBERED_PER_STEP:
                 effort = 0
                 yield

@@ -26,6 +26,9 @@ class StompSettings:
     spaces around a content-length, NULs between frames, a frame without a header it must have.
     """
 
+    allow_link_stealing: bool = False
+    """Whether who connects with a client-id that another connection has takes it from that one."""
+
     command_bytes_max: Annotated[int, Allowed(len("UNSUBSCRIBE"))] = 1024
     """The longest command line, without its line end."""
 

@@ -33,6 +33,7 @@ from holdfast.model.records import (
     CountersRecord,
     DeadLetterRecord,
     DispatchMarkRecord,
+    FiredRecord,
     ForgetProducerRecord,
     HoldRecord,
     MoveRecord,
@@ -42,22 +43,29 @@ from holdfast.model.records import (
     Record,
     ReturnedRecord,
 )
+from holdfast.model.topic_records import CountedRecord, SubscriptionRecord, TopicRecord
 from holdfast.spark.columns.arrow_cut import cut_binary, integers, with_nulls
 from holdfast.spark.columns.schema import TIMESTAMP
 from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.fact_places import structures
+from holdfast.spark.log.naming import declared_name
 from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
-from holdfast.store.fact_blocks import FACT_FLAGS, PLACES, pack_facts
+from holdfast.store.fact_blocks import FACT_FLAGS, PLACES, SKIPS, pack_facts
 from holdfast.store.record_codec import (
     ACKNOWLEDGE,
+    COUNTED,
     DEAD_LETTER,
     DELETE_QUEUE,
+    DETACHED,
     DISPATCH_MARK,
+    FIRED,
     FLAG_REWRITTEN,
     MOVE,
     PURGE,
     QUEUE,
     RETURNED,
+    SUBSCRIPTION,
+    TOPIC,
     TYPE_NAMES,
     decode_records,
 )
@@ -101,9 +109,16 @@ ENTRY_ROW: Final = -1
 """The ordinal of that row."""
 
 _HAS_QUEUE: Final = np.array(
-    [ACKNOWLEDGE, DEAD_LETTER, QUEUE, DISPATCH_MARK, PURGE, DELETE_QUEUE, RETURNED, MOVE]
+    [
+        *(ACKNOWLEDGE, DEAD_LETTER, QUEUE, DISPATCH_MARK, PURGE, DELETE_QUEUE, RETURNED, MOVE),
+        *(FIRED, TOPIC, SUBSCRIPTION, DETACHED, COUNTED),
+    ]
 )
-"""The types of record whose payload begins with a queue's number."""
+"""The types of record whose payload begins with the number of a queue, topic or subscription; where
+it is flagged as said of a subscription the topic's stands before it."""
+_TOPIC_BYTES: Final = 4
+_WANTED: Final = np.array([MOVE, TOPIC, SUBSCRIPTION])
+"""The types of record whose bytes are wanted also without contents."""
 _NUMBER: Final = np.dtype([("number", "<u4")])
 _SEQUENCE: Final = np.dtype([("number", "<u8")])
 
@@ -130,7 +145,8 @@ def block_rows(
 ) -> pa.RecordBatch:
     """
     Give the rows of a block of entries; without content the columns of `CONTENT` are null, all but
-    the facts of messages that stand on several queues and the records that move messages.
+    the facts of messages that stand on several queues, or that not all subscriptions of a topic
+    want, and the records that move messages and declare topics and subscriptions.
 
     Raises:
         CorruptRecordError: A record makes no sense; the sentence names entry and byte.
@@ -252,6 +268,7 @@ class _Rows:
         if len(having):
             found = found.copy()
             payloads = table.starts[having] + RECORD_HEADER_BYTES
+            payloads += _TOPIC_BYTES * table.is_of_topic[having]
             numbers = structures(self.block.buffer, payloads, _NUMBER)["number"]
             found[self.records[having]] = numbers
         return found
@@ -286,6 +303,14 @@ def _note(record: Record, row: int, found: dict[str, Any], facts: RangeFacts, in
     match record:
         case AcknowledgeRecord() | DeadLetterRecord() | ReturnedRecord():
             found["sequences"][row] = record.sequences
+        case TopicRecord() | SubscriptionRecord():
+            number, name = declared_name(record, facts.names)
+            facts.names[number] = facts.declared[number] = name
+            _note_topic(record, row, found)
+        case CountedRecord():
+            found["sequences"][row] = record.sequences
+        case FiredRecord():
+            found["sequences"][row] = [record.sequence]
         case MoveRecord():
             # What is copied stays: the row names only what leaves its queue.
             if not record.is_copy:
@@ -314,6 +339,14 @@ def _note(record: Record, row: int, found: dict[str, Any], facts: RangeFacts, in
             found["through_sequence"][row] = record.index
 
 
+def _note_topic(record: TopicRecord | SubscriptionRecord, row: int, found: dict[str, Any]) -> None:
+    if isinstance(record, TopicRecord):
+        found["next_sequence"][row] = record.next_sequence
+        return
+    found["through_sequence"][row] = record.first_sequence - 1
+    found["dispatch_mark"][row] = record.dispatch_mark
+
+
 def _content(rows: _Rows) -> dict[str, pa.Array]:
     messages = rows.messages
     return {
@@ -325,16 +358,16 @@ def _content(rows: _Rows) -> dict[str, pa.Array]:
 
 def _without_content(rows: _Rows) -> dict[str, pa.Array]:
     columns = {name: pa.nulls(rows.count, pa.binary()) for name in CONTENT}
-    is_move = rows.table.types == MOVE
+    is_wanted = np.isin(rows.table.types, _WANTED)
     values: list[bytes | None] = [None] * rows.count
-    if is_move.any():
-        # What was moved, and where to, is no content.
+    if is_wanted.any():
+        # What was moved, and where to, is no content; nor is who needs what of a topic.
         framed = rows.cut_others()
-        for row in rows.records[is_move].tolist():
+        for row in rows.records[is_wanted].tolist():
             values[row] = framed[row].as_py()
     if rows.messages.has_facts:
-        columns["record"] = rows.with_facts(values, PLACES)
-    elif is_move.any():
+        columns["record"] = rows.with_facts(values, PLACES | SKIPS)
+    elif is_wanted.any():
         columns["record"] = pa.array(values, pa.binary())
     return columns
 

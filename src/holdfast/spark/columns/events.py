@@ -29,6 +29,7 @@ from holdfast.model.records import (
     CountersRecord,
     DeadLetterRecord,
     DispatchMarkRecord,
+    FiredRecord,
     FormatRecord,
     HoldRecord,
     MoveRecord,
@@ -39,22 +40,31 @@ from holdfast.model.records import (
     Record,
     ReturnedRecord,
 )
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
 from holdfast.spark.columns.arrow_cut import cut_binary, integers, with_nulls
 from holdfast.spark.columns.facts import FACT_COLUMNS, fact_column
 from holdfast.spark.columns.messages import queue_column
 from holdfast.spark.columns.schema import SEQUENCES, TIMESTAMP, arrow_schema
 from holdfast.spark.log.entry_block import EntryBlock, Integers
-from holdfast.spark.log.naming import Naming
+from holdfast.spark.log.naming import Naming, declared_name
 from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
 from holdfast.spark.log.row_filter import INDEX_MAX, RowFilter
 from holdfast.store.fact_blocks import PLACES
 from holdfast.store.record_codec import (
     ACKNOWLEDGE,
     CLEANED,
+    COUNTED,
     COUNTERS,
     DEAD_LETTER,
     DELETE_QUEUE,
+    DETACHED,
     DISPATCH_MARK,
+    FIRED,
     FLAG_REWRITTEN,
     FORGET_PRODUCER,
     FORMAT,
@@ -66,8 +76,11 @@ from holdfast.store.record_codec import (
     PURGE,
     QUEUE,
     RETURNED,
+    SUBSCRIPTION,
+    TOPIC,
     decode_records,
 )
+from holdfast.store.topic_rows import TopicRecords, topic_row
 
 EVENT_KINDS: Final = {
     MESSAGE: "enqueue",
@@ -86,6 +99,11 @@ EVENT_KINDS: Final = {
     POLICY: "policy",
     RETURNED: "returned",
     MOVE: "move",
+    FIRED: "fired",
+    TOPIC: "declare-topic",
+    SUBSCRIPTION: "declare-subscription",
+    DETACHED: "detached",
+    COUNTED: "counted",
 }
 REWRITE: Final = "rewrite"
 NOOP: Final = "noop"
@@ -233,6 +251,12 @@ class _EventRows:
                     )
             case MoveRecord():
                 self._take_move(row, record)
+            case TopicRecord() | SubscriptionRecord() | DetachedRecord() | CountedRecord():
+                self._take_topic(row, record)
+            case FiredRecord():
+                self._put(row, count=1)
+                self._put(row, first_sequence=record.sequence, last_sequence=record.sequence)
+                self.details[row] = json.dumps({"due_ms": record.due_ms, "repeats": record.repeats})
             case QueueRecord():
                 self.naming.names[record.queue_number] = record.name
                 self._put(row, next_sequence=record.next_sequence)
@@ -267,6 +291,25 @@ class _EventRows:
                 self.details[row] = json.dumps({"next_queue_number": record.next_queue_number})
             case _:
                 pass  # delete and forget-producer have nothing more to tell
+
+    def _take_topic(self, row: int, record: TopicRecords) -> None:
+        """Note what is said of a topic or subscription, in `detail` what has no column."""
+        _, fields = topic_row(record)
+        if isinstance(record, TopicRecord | SubscriptionRecord):
+            number, name = declared_name(record, self.naming.names)
+            self.naming.names[number] = name
+            self._put(row, queue_number=number)
+        if isinstance(record, TopicRecord):
+            self._put(row, next_sequence=record.next_sequence)
+        elif isinstance(record, SubscriptionRecord):
+            self._put(row, first_sequence=record.first_sequence)
+            self._put(row, dispatch_mark=record.dispatch_mark)
+        elif isinstance(record, DetachedRecord):
+            self._put(row, queue_number=record.number)
+        else:
+            found = self.sequences[row] = fields.pop("sequences")
+            self._put(row, count=len(found), first_sequence=min(found), last_sequence=max(found))
+        self.details[row] = json.dumps(fields)
 
     def _take_move(self, row: int, record: MoveRecord) -> None:
         found = record.sequences

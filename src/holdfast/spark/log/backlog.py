@@ -12,6 +12,7 @@ Invariants:
 
     A message that stands on several queues is live on each by itself.
     What was moved is read where its bytes stand, and shown with the way that it came.
+    What stands on a stored topic is live there, once, while any of its subscriptions needs it.
 
 Pure but for the source it reads. Memory: 20 bytes per live message.
 """
@@ -24,6 +25,7 @@ import numpy as np
 
 from holdfast.errors import RecordNotFoundError
 from holdfast.journal.record import RECORD_HEADER_BYTES
+from holdfast.model.facts import TOPIC_MARK
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -33,11 +35,15 @@ from holdfast.model.records import (
     MoveRecord,
     PurgeRecord,
     QueueRecord,
+    SubscriptionAcknowledgeRecord,
 )
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
 from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.record_table import MessageRows, RecordTable
 from holdfast.spark.log.source import LogPosition, LogSource
-from holdfast.store.record_codec import decode_records
+from holdfast.spark.log.topic_backlog import StoredTopics
+from holdfast.store.fact_blocks import SKIPS
+from holdfast.store.record_codec import FLAG_REWRITTEN, decode_records
 
 _SETTLE_MIN: Final = 1_000_000
 """Rows gathered before what is settled is taken out: each time costs as much as there is."""
@@ -107,6 +113,11 @@ class QueueBacklog:
         self._gathered = 0
         return sequences, places
 
+    @property
+    def gathered(self) -> int:
+        """How much is noted, with what was settled since it was put in order."""
+        return sum(map(len, self._sequences))
+
     def unmoved(self) -> Integers:
         """Return the places of what is live and was sent here."""
         sequences, places = self.settle()
@@ -160,6 +171,9 @@ class Backlog:
         self._pending_sources: dict[int, set[int]] = {}
         self._pending_targets: dict[int, set[int]] = {}
         """Of these by queue what leaves it, and what comes to it."""
+        self._topics = StoredTopics()
+        self._topics_look_at = _SETTLE_MIN
+        """At so many messages of topics it is seen which of them somebody needs."""
 
     def take(self, block: EntryBlock) -> None:
         """
@@ -174,6 +188,7 @@ class Backlog:
         numbers = rows.field("queue_number")
         sequences = rows.field("sequence")
         places = place_of(rows.entries + block.first_index, rows.ordinals)
+        self._note_skips(rows)
         for number in np.unique(numbers).tolist():
             mask = numbers == number
             self._queue(number).add(sequences[mask], places[mask])
@@ -186,6 +201,34 @@ class Backlog:
             for record in decode_records(block.buffer[start:end]):
                 self._take(record, index)
         self._move()
+        if self._topics.by_number:
+            self._settle_topics_if_many()
+
+    def _note_skips(self, rows: MessageRows) -> None:
+        """Note which subscriptions do not want these messages."""
+        for row, facts in rows.facts(SKIPS).items():
+            fixed = rows.fixed[row]
+            topic = self._topics.topic(int(fixed["queue_number"]))
+            # A copy says so of those, too, that are done with it: who was there knows them.
+            if not (topic.is_whole and int(fixed["flags"]) & FLAG_REWRITTEN):
+                topic.skipped(int(fixed["sequence"]), facts.skips)
+
+    def _settle_topics_if_many(self) -> None:
+        numbers = self._topics.by_number
+        if sum(self._queue(it).gathered for it in numbers) > self._topics_look_at:
+            self._settle_topics()
+            left = sum(self._queue(it).gathered for it in numbers)
+            self._topics_look_at = max(_SETTLE_MIN, 2 * left)
+
+    def _settle_topics(self) -> None:
+        """Take what nobody needs off the topics."""
+        for number, topic in self._topics.by_number.items():
+            queue = self._queue(number)
+            sequences, _ = queue.settle()
+            needed = topic.needed(sequences)
+            if not needed.all():
+                queue.remove(sequences[~needed].tolist())
+            topic.forget_all_but(sequences[needed])
 
     def marks(self) -> dict[int, int]:
         """Up to which sequence each queue's messages may have been seen."""
@@ -197,6 +240,7 @@ class Backlog:
 
         The queues are left out (none are given) where no message stands on several.
         """
+        self._settle_topics()
         empty = np.empty(0, dtype=np.int64)
         found = {number: queue.unmoved() for number, queue in self.queues.items()}
         places = np.concatenate([empty, *found.values()])
@@ -208,6 +252,7 @@ class Backlog:
 
     def moved(self) -> MovedRows:
         """Give what lives where it was moved to, in the order of where its bytes stand."""
+        self._settle_topics()
         rows = [
             (place, number, sequence, queue.moved_by[sequence])
             for number, queue in self.queues.items()
@@ -244,8 +289,12 @@ class Backlog:
         for which in pending:
             by_source.setdefault(self.moves[which].queue_number, []).append(which)
         for number, chosen in by_source.items():
-            source = self._queue(number)
+            subscription = self._topics.subscriptions.get(number)
+            source = self._queue(number if subscription is None else subscription.topic.number)
             sequences, places = source.settle()
+            if subscription is not None:
+                needed = subscription.needs(sequences)
+                sequences, places = sequences[needed], places[needed]
             for which in chosen:
                 record = self.moves[which]
                 wanted = np.array(record.sequences, dtype=np.int64)
@@ -259,8 +308,12 @@ class Backlog:
                     lives &= ~np.isin(targets, target.settle()[0])
                     target.moved_by.update(dict.fromkeys(targets[lives].tolist(), which))
                     target.add(targets[lives], places[at[lives]])
-                if not record.is_copy:
+                if record.is_copy:
+                    continue
+                if subscription is None:
                     source.remove(record.sequences)
+                else:
+                    subscription.done(record.sequences)
 
     def _queue(self, number: int) -> QueueBacklog:
         queue = self.queues.get(number)
@@ -271,28 +324,50 @@ class Backlog:
     def _take(self, record: object, index: int) -> None:
         match record:
             case MoveRecord():
+                if record.topic_number:
+                    self._topics.subscription(record.queue_number, record.topic_number)
                 self._note_move(record)
+            case SubscriptionAcknowledgeRecord():
+                self._move_before(record.queue_number, record.sequences)
+                self._topics.settled(record)
             case AcknowledgeRecord() | DeadLetterRecord():
                 self._move_before(record.queue_number, record.sequences)
                 self._queue(record.queue_number).remove(record.sequences)
+            case PurgeRecord() if record.topic_number:
+                self._move_before(record.queue_number)
+                self._topics.purged(record)
+            case DeleteQueueRecord() if record.topic_number:
+                self._move_before(record.queue_number)
+                self._topics.deleted(record)
+            case TopicRecord():
+                self.names[record.topic_number] = f"{TOPIC_MARK}{record.name}"
+                self._queue(record.topic_number)
+                self._topics.topic(record.topic_number).declared(record)
+            case SubscriptionRecord():
+                self._topics.declared(record)
+                self._note_mark(record.topic_number, record.dispatch_mark)
             case PurgeRecord():
                 self._move_before(record.queue_number)
                 queue = self._queue(record.queue_number)
                 queue.purged = max(queue.purged, record.through_sequence)
             case DeleteQueueRecord():
-                self._move_before(record.queue_number)
+                self._move()  # Of its subscriptions, too, if it is a topic.
                 self._queue(record.queue_number).is_deleted = True
             case QueueRecord():
                 self.names[record.queue_number] = record.name
-                queue = self._queue(record.queue_number)
-                queue.mark = max(queue.mark, record.dispatch_mark)
+                self._note_mark(record.queue_number, record.dispatch_mark)
             case DispatchMarkRecord():
-                queue = self._queue(record.queue_number)
-                queue.mark = max(queue.mark, record.mark)
+                subscription = self._topics.subscriptions.get(record.queue_number)
+                of_topic = subscription is not None and subscription.topic.number
+                self._note_mark(of_topic or record.queue_number, record.mark)
             case CleanedRecord():
                 self.cleaned_by.setdefault(record.through_index, index)
             case _:
                 pass  # producers, counters and holds are no messages
+
+    def _note_mark(self, number: int, mark: int) -> None:
+        queue = self._queue(number)
+        queue.mark = max(queue.mark, mark)
 
 
 def place_of(indexes: Integers, ordinals: Integers) -> Integers:

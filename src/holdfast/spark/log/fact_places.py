@@ -43,7 +43,7 @@ HEADS: Final[dict[int, np.dtype[np.void]]] = {
             ("group_hash", "<u4"),
             ("priority", "u1"),
             ("failures", "u1"),
-            ("reserved", "<u2"),
+            ("repeats", "<u2"),
         ]
     ),
     DUE: np.dtype([("due_ms", "<u8")]),
@@ -93,10 +93,6 @@ def find_facts(
     return behind, bad
 
 
-def _attributes(heads: Heads) -> tuple[Integers, Mask]:
-    return np.full(len(heads), heads.itemsize), heads["reserved"] != 0
-
-
 def _whole(heads: Heads) -> tuple[Integers, Mask]:
     return np.full(len(heads), heads.itemsize), np.zeros(len(heads), dtype=np.bool_)
 
@@ -127,7 +123,7 @@ def _origin(heads: Heads) -> tuple[Integers, Mask]:
 
 
 _MEASURES: Final[dict[int, Callable[[Heads], tuple[Integers, Mask]]]] = {
-    ATTRIBUTES: _attributes,
+    ATTRIBUTES: _whole,
     DUE: _whole,
     PLACES: _places,
     SKIPS: _skips,

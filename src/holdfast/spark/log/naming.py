@@ -18,8 +18,13 @@ from typing import Final
 
 import numpy as np
 
+from holdfast.model.facts import TOPIC_MARK
+from holdfast.model.records import QueueRecord
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
 from holdfast.spark.log.record_table import RecordTable
-from holdfast.store.record_codec import QUEUE, decode_records
+from holdfast.store.record_codec import QUEUE, SUBSCRIPTION, TOPIC, decode_records
+
+_NAMING: Final = np.array([QUEUE, TOPIC, SUBSCRIPTION], dtype=np.uint8)
 
 CLUSTER_DIGITS: Final = 8
 """How much of the cluster's identity stands in a message id."""
@@ -47,9 +52,7 @@ class Naming:
 
     def learn(self, table: RecordTable) -> None:
         """Add the names of all queues that these records declare."""
-        rows = np.flatnonzero(table.types == QUEUE)
-        if len(rows):
-            learn_names(table, self.names)
+        learn_names(table, self.names)
 
     def of(self, numbers: Iterable[int | None]) -> list[str | None]:
         """Return the names of queues by number; None where the log does not tell."""
@@ -62,10 +65,24 @@ class Naming:
 
 
 def learn_names(table: RecordTable, names: dict[int, str]) -> None:
-    """Add the names of all queues that these records declare to `names`."""
+    """Add the names of all queues, topics and subscriptions that these records declare."""
+    rows = np.flatnonzero(np.isin(table.types, _NAMING))
+    if not len(rows):
+        return
     buffer = table.block.buffer
-    rows = np.flatnonzero(table.types == QUEUE)
     ends = table.starts[rows] + 8 + table.lengths[rows]
     for start, end in zip(table.starts[rows].tolist(), ends.tolist(), strict=True):
         for record in decode_records(buffer[start:end]):
-            names[record.queue_number] = record.name  # type: ignore[union-attr] # it is a QueueRecord
+            number, name = declared_name(record, names)
+            names[number] = name
+
+
+def declared_name(record: object, names: dict[int, str]) -> tuple[int, str]:
+    """Give number and name of what a record declares, by the names that are known."""
+    if isinstance(record, TopicRecord):
+        return record.topic_number, f"{TOPIC_MARK}{record.name}"
+    if isinstance(record, SubscriptionRecord):
+        topic = names.get(record.topic_number, f"{TOPIC_MARK}#{record.topic_number}")
+        return record.number, f"{topic}?subscription={record.client_id}:{record.name}"
+    assert isinstance(record, QueueRecord), "it was looked for"
+    return record.queue_number, record.name

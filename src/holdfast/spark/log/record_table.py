@@ -30,14 +30,18 @@ from holdfast.spark.log.fact_places import find_facts, structures
 from holdfast.store.fact_blocks import FACT_FLAGS, PLACES, decode_facts
 from holdfast.store.hold_codec import FLAG_TIMED
 from holdfast.store.record_codec import (
+    DISPATCH_MARK,
+    FLAG_FROM,
     FLAG_PRODUCER,
     HOLD,
     MESSAGE,
     MESSAGE_FLAGS,
+    OF_TOPIC,
     PLAIN_FLAGS,
     TYPE_NAMES,
     decode_records,
 )
+from holdfast.store.topic_codec import FLAG_OF_TOPIC
 
 Mask = npt.NDArray[np.bool_]
 
@@ -67,6 +71,7 @@ MESSAGE_TYPE: Final = np.dtype(
 _MESSAGE_FIXED: Final = MESSAGE_TYPE.itemsize - RECORD_HEADER_BYTES
 _SEQUENCE_BYTES: Final = 8
 _KNOWN: Final = np.array(sorted(TYPE_NAMES), dtype=np.uint8)
+_OF_TOPIC: Final = np.array(sorted(OF_TOPIC), dtype=np.uint8)
 _UNKNOWN_FLAGS: Final = 0xFFFF & ~MESSAGE_FLAGS
 
 
@@ -95,7 +100,9 @@ class RecordTable:
         bad = (frames["reserved"] != 0) | ~np.isin(self.types, _KNOWN)
         # Those of messages are looked at with their facts.
         is_flagged = (self.flags != 0) & (self.types != MESSAGE)
-        bad |= is_flagged & ((self.types != HOLD) | (self.flags != FLAG_TIMED))
+        is_known = (self.types == HOLD) & (self.flags == FLAG_TIMED)
+        is_known |= (self.types == DISPATCH_MARK) & (self.flags == FLAG_FROM)
+        bad |= is_flagged & ~is_known & ~self.is_of_topic
         if bad.any():
             raise self.fault(int(np.argmax(bad)))
 
@@ -113,6 +120,12 @@ class RecordTable:
     def is_message(self) -> Mask:
         """Which records are messages."""
         mask: Mask = self.types == MESSAGE
+        return mask
+
+    @property
+    def is_of_topic(self) -> Mask:
+        """Which records speak of a subscription, and name its topic first."""
+        mask: Mask = (self.flags == FLAG_OF_TOPIC) & np.isin(self.types, _OF_TOPIC)
         return mask
 
     def fault(self, row: int) -> CorruptRecordError:

@@ -1,9 +1,10 @@
 """
 Is every message accounted for? Steps over the records of a log, and what is wrong with them.
 
-Every message is exactly one of live, acknowledged, expired, dead-lettered, moved to another queue,
-removed by an operator, purged or deleted with its queue; a queue's and a producer's numbers have no
-holes; nothing is stored twice.
+Every message is exactly one of live, acknowledged, expired, dropped as its queue was full,
+dead-lettered, moved to another queue, removed by an operator, purged or deleted with its queue;
+what is sent at some time is scheduled or has fired for the last time, and what went out each time
+is a message. A queue's and a producer's numbers have no holes; nothing is stored twice.
 
 Invariants:
     Of a log that was cleaned before its first entry only what it can show is asked: an old message
@@ -22,13 +23,14 @@ from holdfast.model.limits import FLOOR_ID
 from holdfast.model.numbering import LEADERS_STEP
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.log_state import fates, messages, producer_numbers, settled
+from holdfast.spark.pipelines.topic_rows import on_topics, topics_and_subscriptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FATES: Final = (
-    *("live", "acknowledged", "expired", "dead-lettered"),
-    *("moved", "removed", "purged", "deleted"),
+    *("live", "acknowledged", "expired", "dropped", "dead-lettered"),
+    *("moved", "removed", "purged", "deleted", "scheduled", "fired"),
 )
 FINDINGS_MAX: Final = 1000
 """Findings of one kind that are listed; how many there are in all is told."""
@@ -181,7 +183,7 @@ def settled_unseen(records: DataFrame, where: str) -> list[Finding]:
     """Acknowledgements of messages that were never stored: they were lost."""
     stored = messages(records).select("queue_number", "sequence").distinct()
     rows = (
-        settled(records)
+        on_topics(settled(records), topics_and_subscriptions(records))
         .join(stored, ["queue_number", "sequence"], "left_anti")
         .limit(FINDINGS_MAX)
         .collect()

@@ -19,16 +19,27 @@ import pyarrow as pa
 
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topics import LastingSubscription, LastingTopic
 from holdfast.broker.settings import BrokerSettings
-from holdfast.model.records import MessageRecord, ProducerRecord, QueueRecord, Record
+from holdfast.model.records import (
+    FiredRecord,
+    MessageRecord,
+    ProducerRecord,
+    QueueRecord,
+    Record,
+    SubscriptionAcknowledgeRecord,
+)
+from holdfast.model.schedules import SCHEDULE_QUEUE
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.rows import ENTRY_ROW
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines.log_state import LastingState
 from holdfast.spark.pipelines.message_packing import PLACE_COLUMNS, Packed, packed
+from holdfast.spark.pipelines.topic_rows import SETTLED_MAX
 from holdfast.store.fact_blocks import unpack_facts
-from holdfast.store.record_codec import decode_records
+from holdfast.store.record_codec import decode_records, encode_records
 
 ROWS_MAX: Final = 100_000
 """Two seconds of one core."""
@@ -117,7 +128,7 @@ class AppliedArchive:
         queues = [
             QueueRecord(queue.number, queue.name, queue.next_sequence, queue.dispatch_mark)
             for number, queue in sorted(state.queues.items())
-            if queue.is_declared
+            if queue.is_declared and not isinstance(queue, LastingTopic | LastingSubscription)
         ]
         producers = []
         for producer_id, value in sorted(state.producers.as_they_are()):
@@ -125,7 +136,12 @@ class AppliedArchive:
             producers.append(ProducerRecord(producer_id, producer.last, producer.used_at))
         next_number = max(state.next_queue_number, *(number + 1 for number in state.queues), 1)
         policies = tuple(state.policies.by_key.values())
-        return LastingState(tuple(queues), tuple(producers), next_number, policies)
+        return LastingState(
+            *(tuple(queues), tuple(producers), next_number, policies),
+            topics=tuple(_topics(state)),
+            subscriptions=tuple(map(_subscription, state.subscriptions.values())),
+            settled=tuple(_settled(state)),
+        )
 
     def last_record(self) -> Mapping[str, Any] | None:
         """Give where the last record stands, and what its entry says; None if there is none."""
@@ -135,7 +151,7 @@ class AppliedArchive:
         """Say of each queue on which something lives how much, and from where to where."""
         for number, queue in self._state.queues.items():
             index = queue.index
-            if not index.live_count:
+            if not index.live_count or isinstance(queue, LastingSubscription):
                 continue
             first, last = index.first(), index.last()
             homes = map(index.record_number, index.sequences(first, last + 1))
@@ -152,9 +168,14 @@ class AppliedArchive:
         living: dict[str, list[tuple[int, int, int, bytes | None]]] = defaultdict(list)
         for number, queue in self._state.queues.items():
             index = queue.index
+            if isinstance(queue, LastingSubscription):
+                continue  # Its messages are its topic's.
             for sequence in index.sequences(index.first(), index.last() + 1):
                 home = index.record_number(sequence)
                 move = self._moves.get(index.move_number(sequence))
+                if queue.name == SCHEDULE_QUEUE:
+                    due = index.expires_ms(sequence), index.repeats(sequence)
+                    move = b"".join(encode_records([FiredRecord(number, sequence, *due)]))
                 living[self._homes[home][0]].append((home, number, sequence, move))
         for file in self._files:
             if places := living.get(file.path):
@@ -163,6 +184,39 @@ class AppliedArchive:
                 arrays.append(pa.array(moves, pa.binary()))
                 table = pa.table(dict(zip(PLACE_COLUMNS, arrays, strict=True)))
                 yield from packed(self._archive, file, table, cluster)
+
+
+def _topics(state: BrokerState) -> Iterator[TopicRecord]:
+    for topic in state.topics.values():
+        yield TopicRecord(topic.number, topic.name, topic.next_sequence, topic.declared_count)
+
+
+def _subscription(subscription: LastingSubscription) -> SubscriptionRecord:
+    return SubscriptionRecord(
+        subscription.number,
+        subscription.topic.number,
+        subscription.index.slot,
+        subscription.client_id,
+        subscription.name,
+        selector=subscription.selector,
+        has_no_local=subscription.has_no_local,
+        first_sequence=subscription.index.first() or subscription.next_sequence,
+        dispatch_mark=subscription.dispatch_mark,
+        detached_at=subscription.detached_at,
+    )
+
+
+def _settled(state: BrokerState) -> Iterator[SubscriptionAcknowledgeRecord]:
+    """Say of what lives on topics, for others, which subscriptions are done with it."""
+    for topic in state.topics.values():
+        lives = list(topic.index.sequences(topic.index.first(), topic.index.last() + 1))
+        for number, subscription in topic.subscriptions.items():
+            first = subscription.index.first()
+            is_live = subscription.index.is_live
+            done = [it for it in lives if first and it > first and not is_live(it)]
+            for begin in range(0, len(done), SETTLED_MAX):
+                some = done[begin : begin + SETTLED_MAX]
+                yield SubscriptionAcknowledgeRecord(number, some, topic.number)
 
 
 def _record(row: Mapping[str, Any]) -> Record:

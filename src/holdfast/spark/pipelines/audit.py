@@ -36,7 +36,12 @@ from holdfast.spark.log.proof import chain_at
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.accounting import Account, take_account
 from holdfast.spark.pipelines.findings import Finding
-from holdfast.spark.pipelines.log_state import archived_records, live, log_records, without_content
+from holdfast.spark.pipelines.log_state import (
+    archived_records,
+    depths,
+    log_records,
+    without_content,
+)
 from holdfast.spark.pipelines.replica_audit import ReplicaAudit, Told, audit_replicas, spread
 from holdfast.spark.pipelines.replica_proof import Replica
 from holdfast.spark.pipelines.served_depths import ServedDepths, compared, served_depths
@@ -395,10 +400,7 @@ def _compare_served(records: DataFrame, last_index: int, result: AuditResult) ->
             result.served[place] = replace(served, not_told=reason)
             continue
         if served.index not in lives:
-            rows = live(records.where(f"index <= {served.index}")).groupBy("queue_number")
-            lives[served.index] = {
-                int(row["queue_number"]): int(row["count"]) for row in rows.count().collect()
-            }
+            lives[served.index] = depths(records.where(f"index <= {served.index}"))
         result.findings += compared(served, lives[served.index])
 
 

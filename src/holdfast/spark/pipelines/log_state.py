@@ -29,7 +29,10 @@ from holdfast.model.records import (
     PolicyRecord,
     ProducerRecord,
     QueueRecord,
+    SubscriptionAcknowledgeRecord,
 )
+from holdfast.model.schedules import SCHEDULE_QUEUE
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
 from holdfast.spark.archive.entries import archived_facts
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.rows import CONTENT, RECORDS, RangeFacts, block_rows
@@ -38,6 +41,13 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.proof import blocks_of
 from holdfast.spark.log.source import NO_CHAIN, LogSource
 from holdfast.spark.pipelines.moved_rows import each_moved, moved_as
+from holdfast.spark.pipelines.topic_rows import (
+    each_skipped,
+    lasting_topics,
+    needed,
+    settled_on_topics,
+    topics_and_subscriptions,
+)
 from holdfast.spark.source.partitions import split, tasks_for
 from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.fact_blocks import PLACES
@@ -117,7 +127,8 @@ def _without_content(found: pa.RecordBatch, file: str) -> pa.RecordBatch:
     """Put nulls where contents are not wanted, and the name of the file behind."""
     count = found.num_rows
     packed, kinds = found.column("record"), found.column("kind")
-    is_kept = pc.or_(pc.equal(kinds, "policy"), pc.is_null(found.column("body_size")))
+    is_fact = pc.is_in(kinds, value_set=pa.array(["policy", "skips"]))
+    is_kept = pc.or_(is_fact, pc.is_null(found.column("body_size")))
     columns = {name: pa.nulls(count, RECORDS.field(name).type) for name in CONTENT}
     columns["record"] = pc.if_else(is_kept, packed, pa.scalar(None, packed.type))
     arrays = [columns[it] if it in columns else found.column(it) for it in RECORDS.names]
@@ -138,7 +149,7 @@ def each_place(rows: pa.RecordBatch) -> pa.RecordBatch:
     It is the same record, without the producer's number, which stands for the message once. Its
     queue's name is not looked up.
     """
-    return each_moved(_each_of_several(rows))
+    return each_moved(each_skipped(_each_of_several(rows)))
 
 
 def _each_of_several(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -254,15 +265,24 @@ def live(records: DataFrame) -> DataFrame:
         & (f.col("sequence") <= f.col("swept_through"))
         & (f.col("record_number") < f.col("swept_at"))
     )
-    return left.join(f.broadcast(swept), is_swept, "left_anti")
+    left = left.join(f.broadcast(swept), is_swept, "left_anti")
+    known = topics_and_subscriptions(records)
+    if not known.topics:
+        return left
+    is_on_topic = f.col("queue_number").isin(*known.topics)
+    identity = ["queue_number", "sequence"]
+    wanted = needed(records, known, settled(records)).select(*identity).distinct()
+    of_topics = left.where(is_on_topic).join(wanted, identity, "left_semi")
+    return left.where(~is_on_topic).unionByName(of_topics)
 
 
 def fates(records: DataFrame) -> DataFrame:
     """
     What became of every message: queue_number, sequence, first_record, fate.
 
-    `fate` is live, acknowledged, dead-lettered, moved, removed, purged or deleted: the first thing
-    that took it off its queue.
+    `fate` is live, acknowledged, dead-lettered, moved, removed, purged, deleted or fired: the first
+    thing that took it off its queue. What lives where scheduled messages wait is scheduled. What
+    stands on a stored topic lives while a subscription needs it, and is acknowledged after that.
     """
     stored = (
         messages(records)
@@ -271,6 +291,7 @@ def fates(records: DataFrame) -> DataFrame:
             f.min("record_number").alias("first_record"),
             f.max("record_number").alias("last_record"),
             f.min("index").alias("index"),
+            f.max(f.col("destination") == SCHEDULE_QUEUE).alias("waits"),
         )
     )
     first_settled = (
@@ -304,8 +325,15 @@ def fates(records: DataFrame) -> DataFrame:
             f.col("settled_as"),
         )
         .when(f.col("swept_at").isNotNull(), f.col("swept_as"))
+        .when(f.col("waits"), "scheduled")
         .otherwise("live")
     )
+    known = topics_and_subscriptions(records)
+    if known.topics:
+        wanted = needed(records, known, settled(records)).select(*identity).distinct()
+        joined = joined.join(wanted.withColumn("is_needed", f.lit(1)), identity, "left")
+        is_done = f.col("queue_number").isin(*known.topics) & f.col("is_needed").isNull()
+        fate = f.when(is_done, "acknowledged").otherwise(fate)
     return joined.select(*identity, "first_record", "index", fate.alias("fate"))
 
 
@@ -317,11 +345,17 @@ class LastingState:
     producers: tuple[ProducerRecord, ...]
     next_queue_number: int
     policies: tuple[PolicyRecord, ...] = ()
+    topics: tuple[TopicRecord, ...] = ()
+    subscriptions: tuple[SubscriptionRecord, ...] = ()
+    settled: tuple[SubscriptionAcknowledgeRecord, ...] = ()
+    """What subscriptions are done with of what lives on their topics, and did not skip."""
 
     @property
     def generation(self) -> int:
         """The generation of the cluster in which the newest messages were stored."""
-        return max((generation_of(queue.next_sequence) for queue in self.queues), default=0)
+        following = [each.next_sequence for each in self.queues]
+        following += [each.next_sequence for each in self.topics]
+        return max(map(generation_of, following), default=0)
 
 
 def lasting_state(records: DataFrame) -> LastingState:
@@ -332,7 +366,27 @@ def lasting_state(records: DataFrame) -> LastingState:
     """
     queues, next_number = _queues(records)
     producers = tuple(_producers(records))
-    return LastingState(tuple(queues), producers, next_number, _policies(records))
+    policies = _policies(records)
+    known = topics_and_subscriptions(records)
+    if not known.topics:
+        return LastingState(tuple(queues), producers, next_number, policies)
+    return LastingState(
+        *(tuple(queues), producers, next_number, policies),
+        topics=tuple(lasting_topics(records, known)),
+        subscriptions=tuple(known.subscriptions.values()),
+        settled=tuple(settled_on_topics(records, known, settled(records))),
+    )
+
+
+def depths(records: DataFrame) -> dict[int, int]:
+    """Count what lives by number of the queue; of topics nodes tell no depths."""
+    topics = topics_and_subscriptions(records).topics
+    rows = live(records).groupBy("queue_number").count().collect()
+    return {
+        int(row["queue_number"]): int(row["count"])
+        for row in rows
+        if row["queue_number"] not in topics
+    }
 
 
 def _queues(records: DataFrame) -> tuple[list[QueueRecord], int]:

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.broker.lasting.schedule import put_due
 from holdfast.broker.moved import as_moved
 from holdfast.errors import ArchiveError
 from holdfast.model.facts import MessageFacts
 from holdfast.model.facts import Place as Standing
-from holdfast.model.records import MessageRecord, MoveRecord, Record
+from holdfast.model.records import FiredRecord, MessageRecord, MoveRecord, Record
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.store import Archive
@@ -45,7 +46,8 @@ ENTRY_BYTES: Final = 1024 * 1024
 TASKS_MAX: Final = 256
 _FRAME: Final = struct.Struct("<III")
 PLACE_COLUMNS: Final = ("record_number", "queue_number", "sequence", "move")
-"""What says that a message lives on a queue, and of one that was moved there what moved it."""
+"""What says that a message lives on a queue, and of one that was moved there what moved it; of one
+that is scheduled, when it is due since it was sent."""
 _PARTS: Final = "file string, path string, messages long"
 
 _COLUMNS: Final = (
@@ -185,14 +187,19 @@ def _standing(
 ) -> list[MessageRecord]:
     """Give the records of a message: one where it was sent to, one for each place of a move."""
     found = []
+    lives: set[Standing] = set()
     for place, packed_move in places:
-        if packed_move is not None:
-            move = next(decode_records(packed_move))
+        move = None if packed_move is None else next(decode_records(packed_move))
+        if isinstance(move, FiredRecord):
+            put_due(content, move.due_ms, move.repeats)
+            lives.add(place)
+        elif move is None:
+            lives.add(place)
+        else:
             assert isinstance(move, MoveRecord), "it was found as one"
             moved = as_moved(content, move, *place, cluster)
             moved.rewritten = True
             found.append(moved)
-    lives = {place for place, move in places if move is None}
     if lives:
         if content.facts is not None and content.facts.places:
             _keep_places(content, [it for it in content.places if it in lives])

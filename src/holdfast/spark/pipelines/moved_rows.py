@@ -20,12 +20,15 @@ from pyspark.sql import functions as f
 from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.model.records import MoveRecord, Run
 from holdfast.store.record_codec import decode_records, encode_records
+from holdfast.store.topic_codec import FLAG_OF_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _CAUSE_AT: Final = 17
 """Where a move says why, in the bytes of its record, counted from 1."""
+_FLAGS_AT: Final = 2
+_TOPIC_BYTES: Final = 4
 _PLACED: Final = ("queue_number", "sequence", "record_number", "index", "body_size", "file")
 
 
@@ -39,7 +42,9 @@ def each_moved(rows: pa.RecordBatch) -> pa.RecordBatch:
         for sequence, target in zip(move.sequences, move.target_sequences, strict=False):
             own = copy(move)
             own.runs = [Run(sequence, target, 1)]
-            place = (move.target_number, target, move.queue_number, sequence)
+            # A subscription's messages stand on its topic.
+            source = move.topic_number or move.queue_number
+            place = (move.target_number, target, source, sequence)
             found.append((row, *place, b"".join(encode_records([own]))))
     if not found:
         return rows
@@ -59,24 +64,48 @@ def each_moved(rows: pa.RecordBatch) -> pa.RecordBatch:
 def moved_as() -> Any:
     """What became, where it stood, of a message that a record moved."""
     causes = dict.fromkeys(sorted(DEAD_LETTER_CAUSES), "dead-lettered")
-    causes |= {Cause.REMOVED: "removed", Cause.EXPIRED: "expired"}
-    code = f.hex(f.substring("record", _CAUSE_AT, 1))
+    causes |= {Cause.REMOVED: "removed", Cause.EXPIRED: "expired", Cause.FIRED: "fired"}
+    causes[Cause.MAXLEN] = "dropped"
+    # Of what a subscription's messages came to the topic's number stands before all.
+    is_of_topic = f.hex(f.substring("record", _FLAGS_AT, 1)) == f"{FLAG_OF_TOPIC:02X}"
+    code = f.hex(
+        f.when(is_of_topic, f.substring("record", _CAUSE_AT + _TOPIC_BYTES, 1)).otherwise(
+            f.substring("record", _CAUSE_AT, 1)
+        )
+    )
     found = f.lit("moved")
     for cause, name in causes.items():
         found = f.when(code == f"{cause:02X}", name).otherwise(found)
     return found
 
 
+def _with_next_times(found: DataFrame, records: DataFrame) -> DataFrame:
+    """Give in `move`, of what is scheduled, what says since when it is due the next time."""
+    fired = records.where("kind = 'fired'")
+    if fired.isEmpty():
+        return found.withColumn("move", f.lit(None).cast("binary"))
+    newest = (
+        fired.withColumn("sequence", f.col("sequences")[0])
+        .groupBy("queue_number", "sequence")
+        .agg(f.max(f.struct("record_number", "record")).alias("fired"))
+    )
+    is_later = f.col("fired.record_number") > f.col("record_number")
+    joined = found.join(newest, ["queue_number", "sequence"], "left")
+    move = f.when(is_later, f.col("fired.record"))
+    return joined.select(*found.columns, move.alias("move"))
+
+
 def with_contents(living: DataFrame, records: DataFrame) -> DataFrame:
     """
     Give of what lives the record that has its bytes, and of what was moved in `move` what did it.
 
-    queue_number, sequence, record_number, index, body_size, file if `records` have it, move. What
+    queue_number, sequence, record_number, index, body_size, file if `records` have it, move; of
+    what is scheduled and fired there stands when it is due again. What
     was moved twice is followed back step by step; there are few that were moved often.
     """
     is_moved = f.col("body_size").isNull()
     names = [name for name in _PLACED if name in living.columns]
-    found = living.where(~is_moved).select(*names, f.lit(None).cast("binary").alias("move"))
+    found = _with_next_times(living.where(~is_moved).select(*names), records)
     identity = ("queue_number", "sequence", "record")
     asked = living.where(is_moved).select(
         *(f.col(name).alias(f"asked_{name}") for name in identity),

@@ -12,8 +12,8 @@ which entry on it knows.
 Invariants:
     Every message is counted once on each queue on which it stands, however often the cleaner wrote
     it again; among those of its producer, and the largest, once in all.
-    stored = acknowledged + expired + dead-lettered + purged + moved + removed + backlog, per
-    destination and in total.
+    stored = acknowledged + expired + dropped + dead-lettered + purged + moved + removed + fired
+    + backlog, per destination and in total.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ _EVENT_COLUMNS: Final = (
     "producer_id,stored_at,message_bytes,dispatch_mark,place_queues,place_sequences,detail"
 )
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_FATES: Final = ("acknowledged", "expired", "dead-lettered", "purged", "moved", "removed")
+_FATES: Final = (
+    *("acknowledged", "expired", "dropped", "dead-lettered"),
+    *("purged", "moved", "removed", "fired"),
+)
 
 Report = dict[str, Any]
 
@@ -149,8 +152,8 @@ def lives(events: DataFrame) -> DataFrame:
     Return a row per message and queue: when it was stored, when and how it was settled there.
 
     Columns: queue_number, sequence, index, is_first (of the queues on which it stands), stored_at,
-    bytes, producer_id, settled_at, fate (acknowledged, expired, dead-lettered, purged, moved,
-    removed or null), all times in microseconds.
+    bytes, producer_id, settled_at, fate (acknowledged, expired, dropped, dead-lettered,
+    purged, moved, removed, fired or null), all times in microseconds.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
@@ -208,6 +211,7 @@ def _settled(events: DataFrame) -> DataFrame:
             f.when(f.col("kind") == "acknowledge", "acknowledged")
             .when(_is_by({Cause.REMOVED}), "removed")
             .when(_is_by({Cause.EXPIRED}), "expired")
+            .when(_is_by({Cause.FIRED}), "fired")
             .when((f.col("kind") == "move") & ~_is_by(DEAD_LETTER_CAUSES), "moved")
             .otherwise("dead-lettered")
             .alias("fate"),

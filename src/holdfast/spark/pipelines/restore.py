@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, UnreadableArchiveError
+from holdfast.model.facts import TOPIC_MARK
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive.fetched_place import fetched
 from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
@@ -158,7 +159,7 @@ def restore(
         start = _log_start(lived, catalogue, as_of)
         plan = _account(catalogue, start, state)
         plan.missing = missing
-        names = {queue.queue_number: queue for queue in state.queues}
+        names = _by_number(state)
         plan.queues = [_named(each, names.get(number)) for number, each in _queue_accounts(lived)]
         plan.messages = sum(each.messages for each in plan.queues)
         plan.bytes = sum(each.bytes for each in plan.queues)
@@ -172,6 +173,7 @@ def restore(
                 cluster = start.cluster_id[:CLUSTER_DIGITS]
                 for each in lived.packed(_scratch(settings, log, archive), cluster):
                     log.add_messages(each.body, each.records, each.places)
+                log.add_topics(state)
                 plan.restored = log.finish()
             _check_written(plan)
             steps.end("messages packed and written")
@@ -415,3 +417,12 @@ def _check_written(plan: RestorePlan) -> None:
             f"{plan.messages:,} messages lived and {restored.messages:,} were written to the"
             f" directory: do not use it"
         )
+
+
+def _by_number(state: LastingState) -> dict[int, QueueRecord]:
+    """Give queues, and topics as if they were some."""
+    topics = [
+        QueueRecord(it.topic_number, f"{TOPIC_MARK}{it.name}", it.next_sequence)
+        for it in state.topics
+    ]
+    return {it.queue_number: it for it in (*state.queues, *topics)}

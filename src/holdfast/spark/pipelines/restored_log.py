@@ -15,11 +15,14 @@ Invariants:
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topics import LastingSubscription, LastingTopic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.environment.disk import Disk, RealDisk
 from holdfast.environment.randomness import Randomness, SystemRandomness
@@ -30,6 +33,7 @@ from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
+from holdfast.model.facts import TOPIC_MARK
 from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.numbering import RANGES_STEP
 from holdfast.model.records import (
@@ -40,7 +44,9 @@ from holdfast.model.records import (
     ProducerRecord,
     QueueRecord,
     Record,
+    SubscriptionAcknowledgeRecord,
 )
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
 from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.spark.log.naming import CLUSTER_DIGITS
@@ -92,6 +98,22 @@ class Restored:
     bytes: int = 0
     live: dict[str, int] = field(default_factory=dict)
     """Messages that live, by queue, counted by reading the directory back."""
+
+
+class LastingTopics(Protocol):
+    """What is to be restored of topics."""
+
+    @property
+    def topics(self) -> Sequence[TopicRecord]:
+        """The stored ones."""
+
+    @property
+    def subscriptions(self) -> Sequence[SubscriptionRecord]:
+        """The durable subscriptions on them."""
+
+    @property
+    def settled(self) -> Sequence[SubscriptionAcknowledgeRecord]:
+        """What they are done with of what lives there."""
 
 
 class RestoredLog:
@@ -223,6 +245,12 @@ class RestoredLog:
         self.restored.messages += places
         self.restored.bytes += len(body)
 
+    def add_topics(self, state: LastingTopics) -> None:
+        """Write, behind the messages, who needs them: topics last, as the cleaner does it."""
+        records: list[Record] = [*state.settled, *state.subscriptions, *state.topics]
+        for first in range(0, len(records), ENTRY_RECORDS_MAX):
+            self._add(records[first : first + ENTRY_RECORDS_MAX])
+
     def finish(self) -> Restored:
         """
         Write the end, read everything back, and give the directory its name.
@@ -302,8 +330,15 @@ def live_by_queue(directory: Path, disk: Disk, settings: JournalSettings) -> dic
                 records = decode_records(entry.body, with_content=False)
                 state.apply(entry.first_record, records, entry.timestamp, entry.term)
         return {
-            queue.name or f"#{queue.number}": queue.index.live_count
+            _name(queue): queue.index.live_count
             for queue in state.queues.values()
+            if not isinstance(queue, LastingSubscription)
         }
     finally:
         journal.close()
+
+
+def _name(queue: LastingQueue) -> str:
+    if isinstance(queue, LastingTopic):
+        return f"{TOPIC_MARK}{queue.name}"
+    return queue.name or f"#{queue.number}"

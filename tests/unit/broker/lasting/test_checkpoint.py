@@ -10,8 +10,8 @@ import random
 import pytest
 
 from holdfast.broker.lasting.checkpoint import decode_queue_names, decode_state
+from holdfast.broker.lasting.chunk import CHUNK_SIZE
 from holdfast.broker.lasting.returns import NEVER, Returned
-from holdfast.broker.lasting.sequence_index import CHUNK_SIZE
 from holdfast.broker.lasting.snapshot import digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving.numbers_taken import NumbersTaken
@@ -82,15 +82,15 @@ def test_a_state_comes_back_whole() -> None:
     assert digest_of(back) == digest_of(state)
 
 
-@pytest.mark.parametrize("form", [5, 6])
+@pytest.mark.parametrize("form", [5, 6, 7])
 def test_a_checkpoint_of_a_format_before_is_read(form) -> None:
     """
-    They have all but columns and policies: a node need not read its log again after an upgrade.
+    They have all but topics, columns, policies: a node need not read its log after an upgrade.
     """
     state = BrokerState(BrokerSettings())
     state.apply(1, [QueueRecord(1, "q"), HoldRecord("reader", 3, 4), ProducerRecord("p", 3)], 1)
     payload = bytearray(b"".join(encode_state(state)))
-    assert payload[4:8] == (7).to_bytes(4, "little")
+    assert payload[4:8] == (8).to_bytes(4, "little")
     payload[4] = form
     place = payload.index(b"reader") + len("reader")
     assert payload[place : place + 4] == bytes(4), "how many policies there are"
@@ -127,7 +127,7 @@ def test_damage_is_an_error_of_the_store_or_nothing() -> None:
             pass
 
 
-@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 8), (0, 0)])
+@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 9), (0, 0)])
 def test_another_format_is_refused(change) -> None:
     """
     Older, newer, or no checkpoint at all.
@@ -149,9 +149,9 @@ def test_columns_that_are_not_known_are_refused() -> None:
     payload = bytearray(b"".join(encode_state(state)))
     mask = len(payload) - (8 + 4 + 1) - 2
     assert payload[mask : mask + 2] == b"\0\0"
-    payload[mask] = 64
+    payload[mask] = 128
     for decode in (lambda data: decode_state(data, BrokerSettings()), decode_queue_names):
-        with pytest.raises(StoreError, match="has columns 0x0040"):
+        with pytest.raises(StoreError, match="has columns 0x0080"):
             decode(bytes(payload))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.lasting.chunk import Chunk
 from holdfast.broker.lasting.columns import (
     DUE,
     EXPIRES,
@@ -16,7 +17,6 @@ from holdfast.broker.lasting.columns import (
 )
 from holdfast.broker.lasting.columns import encode_columns as encode
 from holdfast.broker.lasting.returns import NEVER, Returned
-from holdfast.broker.lasting.sequence_index import Chunk
 
 
 def chunk(**slots: Returned) -> Chunk:
@@ -72,10 +72,10 @@ def test_what_was_only_is_not_said() -> None:
 
 def test_what_is_not_known_is_refused() -> None:
     """By whoever skips it, too: its length is not known either."""
-    with pytest.raises(ValueError, match="columns 0x0041"):
-        decode_columns(65, Chunk(0), [], bytes)
-    with pytest.raises(ValueError, match="columns 0x0040"):
-        columns_bytes(64, 3)
+    with pytest.raises(ValueError, match="columns 0x0081"):
+        decode_columns(129, Chunk(0), [], bytes)
+    with pytest.raises(ValueError, match="columns 0x0080"):
+        columns_bytes(128, 3)
 
 
 @pytest.mark.parametrize("slots", [range(2, 9), [2, 5, 8]], ids=["whole", "listed"])

@@ -8,8 +8,8 @@ import hashlib
 
 import pytest
 
+from holdfast.broker.lasting.chunk import CHUNK_SIZE
 from holdfast.broker.lasting.returns import COUNT_MAX, NEVER, Returned, Returns
-from holdfast.broker.lasting.sequence_index import CHUNK_SIZE
 from holdfast.broker.lasting.snapshot import Snapshot, digest_of
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings

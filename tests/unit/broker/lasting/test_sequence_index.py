@@ -7,7 +7,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.lasting.sequence_index import CHUNK_SIZE, SequenceIndex
+from holdfast.broker.lasting.chunk import CHUNK_SIZE
+from holdfast.broker.lasting.sequence_index import SequenceIndex
 
 SEQUENCES = st.integers(1, 5 * CHUNK_SIZE) | st.integers(1, 1 << 40)
 

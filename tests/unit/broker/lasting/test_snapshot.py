@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.broker.lasting import snapshot
 from holdfast.broker.lasting.checkpoint import decode_state
-from holdfast.broker.lasting.sequence_index import CHUNK_SIZE
+from holdfast.broker.lasting.chunk import CHUNK_SIZE
 from holdfast.broker.lasting.snapshot import Snapshot, digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings

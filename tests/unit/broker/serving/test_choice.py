@@ -26,6 +26,13 @@ class NewestFirst:
         return self._queue.newest_before + 1
 
     @property
+    def goes_by_priority(self) -> bool:
+        return False
+
+    def begin_lanes(self) -> None:
+        raise AssertionError("nothing has a priority")
+
+    @property
     def has_ready(self) -> bool:
         return bool(self._consumers)
 

@@ -13,7 +13,11 @@ def test_nothing_holds_before_somebody_asks(desk) -> None:
     queue, topic = desk.queue(), desk.broker.topic("t")
     assert (queue.policy, topic.policy) == (None, None)
     assert desk.broker.policies.of(queue) == Effective(
-        0, 1_000, "ActiveMQ.DLQ", browser_prefetch=500
+        0,
+        1_000,
+        "ActiveMQ.DLQ",
+        browser_prefetch=500,
+        dead_letter_places=("ActiveMQ.DLQ",),
     )
     assert queue.policy is not None
     assert queue.policy.sharing is EQUAL

@@ -5,7 +5,7 @@ Of which groups a consumer got something: false alarms there may be, silence not
 from __future__ import annotations
 
 from holdfast.broker.serving import groups_seen
-from holdfast.broker.serving.groups_seen import GroupsSeen
+from holdfast.broker.serving.groups_seen import GroupsKnown, GroupsSeen
 
 
 def test_each_group_is_the_first_once() -> None:
@@ -42,3 +42,20 @@ def test_it_does_not_grow_beyond_its_bound(monkeypatch) -> None:
     assert all(seen.is_first(number, f"{number}", closes=False) for number in range(4))
     assert not seen.is_first(3, "3", closes=False)
     assert seen.is_first(0, "0", closes=False)
+
+
+def test_all_consumers_together_have_a_bound_too(monkeypatch) -> None:
+    """One of many begins anew, however little it knows itself; who is gone counts no more."""
+    monkeypatch.setattr(groups_seen, "KNOWN_COUNT_MAX", 3)
+    known = GroupsKnown()
+    much, little = (GroupsSeen(4, known=known) for _ in range(2))
+    for number in range(3):
+        much.is_first(number, f"{number}", closes=False)
+    assert all(little.is_first(1, name, closes=False) for name in "aba")
+    assert not little.is_first(1, "a", closes=False)
+    assert known.count == 4
+    much.forget(2)
+    much.clear()
+    assert known.count == 1
+    assert little.is_first(1, "a", closes=True) is False
+    assert known.count == 0

@@ -4,6 +4,8 @@ The plain choice: in order, to whoever has room, one after the other.
 
 from __future__ import annotations
 
+from holdfast.broker.lasting.seen_ranges import Seen
+
 
 def test_consumers_take_turns_and_one_without_room_holds_nobody_up(desk, new_client) -> None:
     """
@@ -73,3 +75,18 @@ def test_what_stands_before_a_purge_is_left_out(desk) -> None:
     assert choice.cursor == 7
     assert choice.is_at_hand(7)
     assert not choice.is_at_hand(6)
+
+
+def test_what_no_leader_before_may_have_sent_is_not_flagged(desk, new_client) -> None:
+    """Also between others, as these went first by priority until the policy changed."""
+    for _ in range(6):
+        desk.send(b"x")
+    desk.turn()
+    queue = desk.queue()
+    queue.flag_through, queue.flag_seen = 5, Seen(1, ((4, 5),))
+    client = new_client()
+    desk.subscribe(client=client)
+    desk.turn()
+    expected = [(1, True), (2, False), (3, False), (4, True), (5, True), (6, False)]
+    assert client.deliveries == expected
+    assert [queue.is_flagged(key) for key, _ in expected] == [it for _, it in expected]

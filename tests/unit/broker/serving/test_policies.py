@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.serving import policies
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.advisory_options import ADVISED_BY
 from holdfast.model.destination import Kind
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
 from holdfast.model.policies import as_text
@@ -24,6 +26,40 @@ def say(broker: Broker, pattern: str, revision: int = 0, **values: str | int) ->
     broker.state.policies.apply(PolicyRecord(pattern, as_text(values), revision), 1)
 
 
+FORWARDING = {
+    "forwardTo": ("", ""),
+    "forwardOnly": ("true", ""),
+    "sendWhenNotMatched": ("false", ""),
+}
+SLOWNESS = {
+    "slowConsumerStrategy": ("none", ""),
+    "maxSlowDuration": (30_000, ""),
+    "maxSlowCount": (-1, ""),
+    "maxTimeSinceLastAck": (30_000, ""),
+    "checkPeriod": (30_000, ""),
+    "abortConnection": ("false", ""),
+    "ignoreIdleConsumers": ("true", ""),
+    **dict.fromkeys(ADVISED_BY, ("false", "")),
+}
+"""What holds of queues and topics alike."""
+
+AFTER_FAILURES = {
+    "deadLetterStrategy": ("shared", ""),
+    "processNonPersistent": ("false", ""),
+    "processExpired": ("true", ""),
+    "maximumRedeliveries": (6, ""),
+    "initialRedeliveryDelay": (1000, ""),
+    "redeliveryDelay": (1000, ""),
+    "useExponentialBackOff": ("false", ""),
+    "backOffMultiplier": (5.0, ""),
+    "maximumRedeliveryDelay": (-1, ""),
+    "useCollisionAvoidance": ("false", ""),
+    "collisionAvoidanceFactor": (0.15, ""),
+    "suspectAfter": (3, ""),
+}
+"""The same."""
+
+
 def told(broker: Broker, name: str, kind: Kind = Kind.QUEUE) -> dict[str, tuple[object, str]]:
     found = broker.policies.explain(kind, name)
     return {
@@ -39,26 +75,15 @@ def test_without_policies_the_settings_hold() -> None:
     assert told(broker, "a") == {
         "queuePrefetch": (77, ""),
         "queueBrowserPrefetch": (500, ""),
-        "deadLetterStrategy": ("shared", ""),
-        "deadLetterQueue": ("dead", ""),
         "queuePrefix": ("ActiveMQ.DLQ.Queue.", ""),
         "queueSuffix": ("", ""),
-        "processNonPersistent": ("false", ""),
-        "processExpired": ("true", ""),
         "expiration": (0, ""),
         "zeroExpirationOverride": (0, ""),
         "ttlCeiling": (0, ""),
         "futureOnly": ("false", ""),
         "expireMessagesPeriod": (30_000, ""),
-        "maximumRedeliveries": (6, ""),
-        "initialRedeliveryDelay": (1000, ""),
-        "redeliveryDelay": (1000, ""),
-        "useExponentialBackOff": ("false", ""),
-        "backOffMultiplier": (5.0, ""),
-        "maximumRedeliveryDelay": (-1, ""),
-        "useCollisionAvoidance": ("false", ""),
-        "collisionAvoidanceFactor": (0.15, ""),
         "deliverySecondsMax": (0, ""),
+        "prioritizedMessages": ("false", ""),
         "useConsumerPriority": ("true", ""),
         "allConsumersExclusiveByDefault": ("false", ""),
         "consumersBeforeDispatchStarts": (0, ""),
@@ -66,9 +91,46 @@ def test_without_policies_the_settings_hold() -> None:
         "messageGroupBuckets": (4096, ""),
         "groupRebalance": ("true", ""),
         "redeliveryKeepsOrder": ("true", ""),
+        "maxLength": (0, ""),
+        "maxLengthBytes": (0, ""),
+        "overflow": ("reject", ""),
+        "deadLetterOverflow": ("false", ""),
+        "memoryLimit": (0, ""),
+        "sendFailIfNoSpace": ("false", ""),
+        "sendFailIfNoSpaceAfterTimeout": (0, ""),
+        **FORWARDING,
+        **AFTER_FAILURES,
+        "deadLetterQueue": ("dead", ""),
+        **SLOWNESS,
+        "mirrored": ("false", ""),
+        "gcInactiveDestinations": ("false", ""),
+        "inactiveTimeoutBeforeGC": (60_000, ""),
     }
-    assert told(broker, "a", Kind.TOPIC) == {"topicPrefetch": (65_535, "")}
     assert broker.policies.of(broker.queue("a"))[1:3] == (77, "dead")
+
+
+def test_without_policies_the_settings_hold_for_topics() -> None:
+    """Of these there are fewer keys."""
+    broker = Broker(BrokerSettings())
+    broker.lead()
+    assert told(broker, "a", Kind.TOPIC) == {
+        "topicPrefetch": (65_535, ""),
+        "durableTopicPrefetch": (100, ""),
+        "maxLength": (0, ""),
+        "maxLengthBytes": (0, ""),
+        "offlineDurableSubscriberTimeout": (-1, ""),
+        "constantPendingMessageLimitStrategy": (-1, ""),
+        "prefetchRatePendingMessageLimitStrategy": (0, ""),
+        **FORWARDING,
+        **AFTER_FAILURES,
+        "deadLetterQueue": ("ActiveMQ.DLQ", ""),
+        "topicPrefix": ("ActiveMQ.DLQ.Topic.", ""),
+        "topicSuffix": ("", ""),
+        **SLOWNESS,
+        "virtualTopic": ("byName", ""),
+        "virtualTopicPrefix": ("Consumer.*.", ""),
+        "virtualTopicPostfix": ("", ""),
+    }
     assert broker.policies.of(broker.topic("a"))[1:3] == (65_535, "")
 
 
@@ -142,6 +204,9 @@ def test_what_a_later_version_may_say_means_nothing(broker) -> None:
     policies = broker.state.policies
     policies.apply(PolicyRecord("stream://a", '{"queuePrefetch":1}'), 1)
     policies.apply(PolicyRecord("a.>.b", '{"queuePrefetch":1}'), 1)
+    policies.apply(PolicyRecord("queue://old", '{"forwardTo":"b when"}'), 1)
+    (forward,) = broker.policies.forwarding_of(Kind.QUEUE, "old").forwards
+    assert forward.destination.name == "b when", "as an earlier version took it"
     later = '{"queuePrefetch":{"max":3},"queuePrefix":7,"new":1,"queueSuffix":".s"}'
     policies.apply(PolicyRecord("queue://a", later), 1)
     found = told(broker, "a")
@@ -161,3 +226,25 @@ def test_redelivery_holds_once_anything_is_said_of_it() -> None:
     assert broker.policies.of(broker.queue("a.c")).redelivery == Redelivery(3)
     say(broker, "queue://a.b", 0, queuePrefetch=7)
     assert broker.policies.of(broker.queue("a.b")).redelivery == Redelivery(3)
+
+
+def test_what_the_same_policies_mean_is_worked_out_once(broker, monkeypatch) -> None:
+    """
+    A message to a thousand queues that nobody asked about yet takes no thousand times 47 us.
+    """
+    asked = []
+    plain = policies.read_values
+    monkeypatch.setattr(
+        policies,
+        "read_values",
+        lambda kind, it, **how: asked.append(kind) or plain(kind, it, **how),
+    )
+    say(broker, "queue://A.>", queuePrefetch=7, deadLetterStrategy="individual")
+    say(broker, "queue://A.5", queuePrefetch=8)
+    found = [broker.policies.of(broker.queue(f"A.{number}")) for number in range(100)]
+    assert len(asked) == 3
+    assert [it.prefetch for it in found] == [7] * 5 + [8] + [7] * 94
+    assert found[3].dead_letter_queue == "ActiveMQ.DLQ.Queue.A.3"
+    say(broker, "queue://A.>", queuePrefetch=9)
+    assert broker.policies.of(broker.queue("A.3")).prefetch == 9
+    assert broker.policies.of(broker.queue("B")).dead_letter_queue == "ActiveMQ.DLQ"

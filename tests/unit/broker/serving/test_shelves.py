@@ -113,10 +113,10 @@ def test_of_ordered_keys_the_lowest_is_at_hand(seed) -> None:
         ordered.add(20 * SIZE)
         ordered.discard(20 * SIZE)
     assert len(ordered._numbers) < 100
-    while known := set(ordered):
-        assert ordered.first() == min(known)
-        ordered.discard(min(known))
-    assert ordered.first() == 0
+    for lowest in sorted(ordered):
+        assert ordered.first() == lowest
+        ordered.discard(lowest)
+    assert (ordered.first(), set(ordered)) == (0, set())
 
 
 @pytest.mark.parametrize("keys", [[5, 5, 7], [*range(40), *range(10)], [*range(60), 70]])
@@ -243,3 +243,12 @@ def test_whatever_happens_to_its_messages_a_queue_has_no_large_mapping(desk, new
         assert len(known) == 2_000
     assert len(queue.transients) == len(queue.cache) == 1_000
     assert SIZE >= max(map(len, mappings_of(queue)))
+
+
+def test_a_set_takes_all_of_another_one_shelf_by_shelf() -> None:
+    """What both have is there once; the other one stays as it is."""
+    one, other = ShelvedSet([1, 2, -3]), ShelvedSet([2, 600, -3, -4])
+    one.merge(other)
+    assert set(one) == {1, 2, 600, -3, -4}
+    other.add(601)
+    assert 601 not in one

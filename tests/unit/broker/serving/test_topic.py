@@ -33,6 +33,24 @@ def keys(out: list[Delivery]) -> list[int]:
     return [delivery[1] for delivery in out]
 
 
+def test_a_mirror_of_a_queue_is_never_blocked(new_client) -> None:
+    """
+    Of what waits for who is slow there the oldest goes: the queue's producers wait for nobody.
+    """
+    topic, backlogs, client = Topic("VirtualTopic.Mirror.orders"), Backlogs(5), new_client()
+    subscription = subscribed(topic, client, mode=AcknowledgeMode.INDIVIDUAL, prefetch=1)
+    out: deque[Delivery] = deque()
+    for serial in range(1, 9):
+        topic.hand_out(message(serial), topic.subscriptions, out, 30, backlogs)
+        assert not topic.blocked_by
+    assert keys(list(out)) == [-1]
+    assert [it.key for it in subscription.pending] == [-6, -7, -8]
+    assert backlogs.evicted_total == 4
+    assert backlogs.total_bytes == 3 * 15
+    topic.hand_out(message(9, 100), topic.subscriptions, out, 30, backlogs)
+    assert [it.key for it in subscription.pending] == [-9], "the newest stays, however large"
+
+
 def test_a_backlog_keeps_its_order(new_client) -> None:
     """
     While something waits, what comes later waits behind it, even if there is room by then.
@@ -135,3 +153,42 @@ def test_a_topic_with_subscribers_is_not_looked_at(new_client) -> None:
     broker.unsubscribe(ones[1])
     broker.topic("d")
     assert list(broker.destinations.topics) == ["a", "c", "d"]
+
+
+def test_of_more_than_may_wait_the_oldest_are_dropped(new_client) -> None:
+    """
+    Of that subscriber alone, and never what is in delivery; memory is counted right.
+    """
+    topic, backlogs = Topic("t"), Backlogs(7)
+    slow, other = (subscribed(topic, new_client(), AcknowledgeMode.INDIVIDUAL, 1) for _ in "ab")
+    slow.pending_max = 2
+    other.pending_max = -1
+    out: deque[Delivery] = deque()
+    for serial in range(1, 7):
+        topic.hand_out(message(serial), topic.subscriptions, out, 1000, backlogs)
+    assert keys(out) == [-1, -1]
+    assert slow.pending is not None
+    assert other.pending is not None
+    assert [it.key for it in slow.pending] == [-5, -6]
+    assert [it.key for it in other.pending] == [-2, -3, -4, -5, -6]
+    assert (backlogs.evicted_total, slow.pending_bytes) == (3, 20)
+    assert backlogs.sizes == {slow.receiver: 34, other.receiver: 85}
+    slow.pending_max = 0
+    topic.hand_out(message(7), topic.subscriptions, out, 1000, backlogs)
+    assert not slow.pending
+    assert backlogs.evicted_total == 6
+    backlogs.drop(other)
+    assert backlogs.total_bytes == 0
+
+
+def test_who_lets_old_messages_go_holds_up_nobody(new_client) -> None:
+    """
+    Its topic is never blocked for it, however little it may have in bytes.
+    """
+    topic, backlogs = Topic("t"), Backlogs(7)
+    slow = subscribed(topic, new_client(), AcknowledgeMode.INDIVIDUAL, prefetch=1)
+    slow.pending_max = 2
+    out: deque[Delivery] = deque()
+    for serial in range(1, 20):
+        topic.hand_out(message(serial), topic.subscriptions, out, 20, backlogs)
+    assert not topic.blocked_by

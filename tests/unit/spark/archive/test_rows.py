@@ -6,9 +6,15 @@ import pyarrow.compute as pc
 
 from holdfast.journal.entry import FIRST_CHAIN
 from holdfast.model.facts import MessageFacts
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    DeleteQueueRecord,
+    SubscriptionAcknowledgeRecord,
+)
+from holdfast.model.topic_records import CountedRecord, SubscriptionRecord, TopicRecord
 from holdfast.spark.archive.entries import archived_facts, entries_of
 from holdfast.spark.archive.rows import RECORDS, RangeFacts, block_rows
-from holdfast.store.fact_blocks import PLACES
+from holdfast.store.fact_blocks import PLACES, SKIPS
 from trials.pipeline.written_log import EACH_FACT, knowing, message
 
 SECOND = 1_000_000
@@ -38,9 +44,9 @@ def test_facts_come_back(log) -> None:
     assert facts[13] == MessageFacts(**EACH_FACT)
     without = block_rows(log.block(), RangeFacts(), with_content=False)
     packed = of_messages.column("record").drop_null().to_pylist()
-    several = [each for each in packed if each[0] & PLACES]
+    several = [each for each in packed if each[0] & (PLACES | SKIPS)]
     assert without.column("record").drop_null().to_pylist() == several
-    assert len(several) == 2
+    assert len(several) == 3
     assert without.column("header_lines").null_count == without.num_rows
 
 
@@ -85,3 +91,19 @@ def test_a_queue_without_a_name_is_told(empty_log) -> None:
     rows = block_rows(empty_log.block(), facts)
 
     assert ([None], {1}) == (rows.column("destination").to_pylist(), facts.unknown)
+
+
+def test_what_is_said_of_a_subscription_has_its_number(empty_log) -> None:
+    """
+    Not the topic's, which stands before it; and topics and subscriptions have names like queues.
+    """
+    log = empty_log
+    log.add(TopicRecord(2, "prices", 7, 1), SubscriptionRecord(3, 2, 0, "c", "mine"))
+    log.add(SubscriptionAcknowledgeRecord(3, [8], 2), AcknowledgeRecord(1, [5]))
+    log.add(DeleteQueueRecord(3, 2), CountedRecord(3, 2, [9], attempts=1))
+    facts = RangeFacts()
+    rows = block_rows(log.block(), facts)
+    assert log.entries == list(entries_of([rows], FIRST_CHAIN, path="x"))
+    assert rows.column("queue_number").to_pylist() == [2, 3, 3, 1, 3, 3]
+    assert facts.declared == {2: "topic://prices", 3: "topic://prices?subscription=c:mine"}
+    assert rows.column("sequences").to_pylist() == [None, None, [8], [5], None, [9]]

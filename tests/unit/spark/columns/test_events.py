@@ -23,6 +23,13 @@ from holdfast.model.records import (
     QueueRecord,
     ReturnCause,
     ReturnedRecord,
+    SubscriptionAcknowledgeRecord,
+)
+from holdfast.model.topic_records import (
+    CountedRecord,
+    DetachedRecord,
+    SubscriptionRecord,
+    TopicRecord,
 )
 from holdfast.spark.columns.events import EVENT_KINDS, event_batch
 from holdfast.spark.columns.schema import default_columns
@@ -157,3 +164,34 @@ def test_a_message_on_several_queues_tells_the_others() -> None:
         ("enqueue", 1, [8, 9], [80, 90]),
         ("enqueue", 1, None, None),
     ] == [tuple(row.values()) for row in rows_of(block, columns=columns)]
+
+
+def test_records_of_topics_and_subscriptions_say_what_they_are_about() -> None:
+    """
+    What is said of a subscription's messages has its number, not the topic's, which stands first.
+    """
+    records = [
+        TopicRecord(2, "prices", 7, 1),
+        SubscriptionRecord(3, 2, 0, "c", "mine", selector="a = 1", first_sequence=7),
+        SubscriptionAcknowledgeRecord(3, [8, 9], 2),
+        PurgeRecord(3, 11, 2),
+        CountedRecord(3, 2, [12], attempts=1),
+        DetachedRecord(3, 1_000),
+        DeleteQueueRecord(3, 2),
+    ]
+    rows = rows_of(block_of(records))
+    assert [(row["kind"], row["queue_number"]) for row in rows] == [
+        ("declare-topic", 2),
+        ("declare-subscription", 3),
+        ("acknowledge", 3),
+        ("purge", 3),
+        ("counted", 3),
+        ("detached", 3),
+        ("delete", 3),
+    ]
+    name = "topic://prices?subscription=c:mine"
+    assert [row["destination"] for row in rows] == ["topic://prices"] + [name] * 6
+    assert (rows[0]["next_sequence"], rows[1]["first_sequence"]) == (7, 7)
+    assert [rows[2]["sequences"], rows[4]["sequences"]] == [[8, 9], [12]]
+    assert json.loads(rows[1]["detail"])["selector"] == "a = 1"
+    assert json.loads(rows[5]["detail"])["at_ms"] == 1_000

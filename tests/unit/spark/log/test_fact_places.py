@@ -47,7 +47,6 @@ def test_the_heads_are_the_codecs() -> None:
 @pytest.mark.parametrize(
     ("flags", "blocks"),
     [
-        (ATTRIBUTES, bytes(14) + b"\1\0"),
         (PLACES, b"\0\0"),
         (PLACES, b"\2\0" + bytes(12)),
         (SKIPS, b"\0\0"),
@@ -79,7 +78,7 @@ def test_one_bad_message_among_good_ones_is_found() -> None:
     good = block_of([knowing(message(1, n), *EACH_FACT) for n in range(1, 5)])
     rows = MessageRows(RecordTable(good))
     buffer = bytearray(good.buffer)
-    buffer[int(rows.fact_starts[2]) + 14] = 1  # Reserved, of its attributes.
+    buffer[int(rows.fact_starts[2]) + 24] = 0  # Behind attributes and due: how many places.
     good.buffer = bytes(buffer)
-    with pytest.raises(CorruptRecordError, match="reserved bits of its attributes"):
+    with pytest.raises(CorruptRecordError, match="it says that it has places, and has none"):
         MessageRows(RecordTable(good))

@@ -49,10 +49,11 @@ def test_the_backlog_is_what_came_less_what_went() -> None:
         "stored": [12, 6],
         "acknowledged": [3, 0],
         "expired": [2, 1],
+        "dropped": [0, 0],
         "dead-lettered": [0, 1],
         "purged": [0, 11],
     }
-    curves |= {"moved": [0, 0], "removed": [0, 0]}
+    curves |= {"moved": [0, 0], "removed": [0, 0], "fired": [0, 0]}
     assert _backlog(curves) == [7, 0]
 
 

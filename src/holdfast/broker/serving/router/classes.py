@@ -18,21 +18,36 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
+from itertools import chain
+from typing import Final, Protocol
 
 from holdfast.broker.serving.consumer import Consumer, MessageSelector, Values
-from holdfast.broker.serving.router.parked import Heads
+from holdfast.broker.serving.router.parked import Heads, Place
 from holdfast.broker.serving.router.ranks import Ranks
 from holdfast.broker.serving.shelves import Shelves
+from holdfast.broker.serving.suspects import Narrowing
 
-KNOWN_COUNT_MAX: Final = 250_000
-"""So many messages are known by what they say under one name; then it begins anew."""
+KNOWN_COUNT_MAX: Final = 170_000
+"""So many words of messages are known on one queue; then it begins anew. With 174,763 their
+dictionary grows once more, which takes 8 ms."""
+
+KNOWN_OF_ALL_MAX: Final = 1_000_000
+"""So many are known on all queues, which takes 150 MB; who would know one more begins anew."""
 
 _NAME_COUNT_MAX: Final = 16
 """Names by which selectors are found; those with others are asked of each message."""
 
 _NO_TEXT: Final = 1
 """Stands for the hash of a word where a number stands, which may be equal to several texts."""
+
+
+class Ledger(Protocol):
+    """Counts what all queues of a leadership know."""
+
+    known_count: int
+
+    def discard(self, *piles: Collection[object]) -> None:
+        """Let go of what may be long, in steps."""
 
 
 class Backlog:
@@ -50,6 +65,11 @@ class Backlog:
         self.keys: list[int] = []
         """Those of the last of these, the next at the end."""
 
+    @property
+    def left(self) -> int:
+        """How many places of stored messages are still to be looked at."""
+        return max(0, self.end - self.sequence)
+
     def is_before(self, order: int) -> bool:
         """Whether all that stands before a place was looked at."""
         return order < self.sequence and not (self.keys or self.shelves)
@@ -59,12 +79,14 @@ class ConsumerClass:
     """All consumers of a queue that want the same."""
 
     __slots__ = (
+        "alone",
         "backlog",
         "consumer_count",
         "era",
         "heads",
         "is_over",
         "key",
+        "narrowing",
         "number",
         "ranks",
         "selector",
@@ -81,6 +103,10 @@ class ConsumerClass:
         self.consumer_count = 0
         self.heads = Heads()
         """What is parked and may go to one of them."""
+        self.alone = Heads()
+        """The same of what is to be sent alone."""
+        self.narrowing: Narrowing | None = None
+        """Which of them have one message at a time, so that they have that alone."""
         self.backlog: Backlog | None = None
         self.era = era
         """Since when somebody stands in its rings; see `Sifting`."""
@@ -91,6 +117,10 @@ class ConsumerClass:
     def __hash__(self) -> int:
         """Give the same in each run: sets of classes are gone through."""
         return self.number
+
+    def has_looked(self, place: Place) -> bool:
+        """Whether all that stands before a place was looked at for it."""
+        return self.backlog is None or self.backlog.is_before(place.order)
 
     @property
     def effort(self) -> int:
@@ -107,8 +137,8 @@ class _Name:
         self.by_word: dict[str, dict[ConsumerClass, None]] = {}
         self.covers_from = covers_from
         """From which stored message on all are known; 0: all, also those in memory only."""
-        self.known: dict[int, dict[int, None]] = {}
-        """Keys of messages by the hash of their word."""
+        self.known: dict[int, int | dict[int, None]] = {}
+        """Keys of messages by the hash of their word: one, or several. Most words are said once."""
         self.words: Shelves[int] = Shelves()
         """The other way round."""
 
@@ -118,26 +148,43 @@ class _Name:
         if word is None:
             return False
         keys = self.known[word]
-        del keys[key]
-        if not keys:
+        if isinstance(keys, dict):
+            del keys[key]
+        if not isinstance(keys, dict) or not keys:
             del self.known[word]
         return True
 
     def note(self, key: int, number: int) -> None:
         """Know a message by the hash of its word."""
         self.words[key] = number
-        self.known.setdefault(number, {})[key] = None
+        keys = self.known.setdefault(number, key)
+        if isinstance(keys, dict):
+            keys[key] = None
+        elif keys != key:
+            self.known[number] = {keys: None, key: None}
+
+    def find(self, number: int) -> Collection[int]:
+        """Give the keys of messages by the hash of their word."""
+        keys = self.known.get(number, ())
+        return (keys,) if isinstance(keys, int) else keys
+
+    def empty(self) -> tuple[Collection[object], ...]:
+        """Forget all messages; gives what was long, to be let go of."""
+        known = (self.known, self.words)
+        self.known, self.words = {}, Shelves()
+        return known
 
 
 class Classes:
     """All classes of one queue."""
 
     __slots__ = (
-        *("_by_key", "_known_count", "_made_count", "_names", "_others"),
+        *("_by_key", "_known_count", "_ledger", "_made_count", "_names", "_others"),
         "selective_count",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._by_key: dict[str | None, ConsumerClass] = {}
         self._names: dict[str, _Name] = {}
         self._others: dict[ConsumerClass, None] = {}
@@ -193,12 +240,28 @@ class Classes:
         if literal is not None:
             name, word = literal
             index = self._names.get(name)
-            if index is None and len(self._names) < _NAME_COUNT_MAX:
+            if index is None and self._has_place():
                 index = self._names[name] = _Name(cursor)
             if index is not None:
                 index.by_word.setdefault(word, {})[made] = None
                 return
         self._others[made] = None
+
+    def _has_place(self) -> bool:
+        """Whether there is place for one more name; one that nobody asks for makes it."""
+        if len(self._names) < _NAME_COUNT_MAX:
+            return True
+        unused = next((name for name, it in self._names.items() if not it.by_word), None)
+        if unused is None:
+            return False
+        index = self._names.pop(unused)
+        self._count(-len(index.words))
+        self._ledger.discard(*index.empty())
+        return True
+
+    def _count(self, change: int) -> None:
+        self._known_count += change
+        self._ledger.known_count += change
 
     def discard(self, consumer: Consumer) -> ConsumerClass | None:
         """Note that a consumer is closed; gives its class if that is over."""
@@ -208,7 +271,7 @@ class Classes:
         one.consumer_count -= 1
         if one.consumer_count:
             return None
-        one.is_over = one.heads.is_over = True
+        one.is_over = one.heads.is_over = one.alone.is_over = True
         del self._by_key[one.key]
         if self._others.pop(one, one) is one:
             assert one.selector is not None and one.selector.literal is not None
@@ -237,21 +300,23 @@ class Classes:
             said = values[name]
             if said is None:
                 continue
-            if self._known_count >= KNOWN_COUNT_MAX:
+            if self._known_count >= KNOWN_COUNT_MAX or (
+                self._ledger.known_count >= KNOWN_OF_ALL_MAX
+            ):
                 self._forget_known(cursor)
             index.note(key, hash(said) if isinstance(said, str) else _NO_TEXT)
-            self._known_count += 1
+            self._count(1)
 
     def _forget_known(self, cursor: int) -> None:
         for index in self._names.values():
             index.covers_from = cursor
-            index.known, index.words = {}, Shelves()
-        self._known_count = 0
+        self._ledger.discard(*self.empty())
 
     def forget(self, key: int) -> None:
         """Forget a message that is not at hand any more."""
         for index in self._names.values():
-            self._known_count -= index.forget(key)
+            if index.forget(key):
+                self._count(-1)
 
     def known(self, one: ConsumerClass) -> tuple[int | None, Collection[int]]:
         """
@@ -263,15 +328,10 @@ class Classes:
         index = None if literal is None or one in self._others else self._names.get(literal[0])
         if index is None or literal is None:
             return None, ()
-        known = index.known
-        found = (*known.get(hash(literal[1]), ()), *known.get(_NO_TEXT, ()))
+        found = (*index.find(hash(literal[1])), *index.find(_NO_TEXT))
         return index.covers_from, found
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget all messages; gives what was long, to be let go of."""
-        gone: list[Collection[object]] = []
-        for index in self._names.values():
-            gone += [index.known, index.words]
-            index.known, index.words = {}, Shelves()
-        self._known_count = 0
-        return tuple(gone)
+        self._count(-self._known_count)
+        return tuple(chain.from_iterable(index.empty() for index in self._names.values()))

@@ -19,10 +19,11 @@ from holdfast.model.records import MessageRecord
 class _NoRoom:
     """Where nothing is ever delivered to."""
 
-    __slots__ = ("room_bytes",)
+    __slots__ = ("id", "resumed_count", "room_bytes")
 
     def __init__(self) -> None:
-        self.room_bytes = 0
+        self.id = ""
+        self.room_bytes = self.resumed_count = 0
 
     def deliver(
         self,
@@ -41,6 +42,10 @@ class _NoRoom:
     def overdue(self, subscription: Consumer, keys: list[int]) -> None:
         """Refuse it."""
         raise AssertionError("an examiner never has anything")
+
+    def too_slow(self, subscription: Consumer, why: str, *, ends_connection: bool) -> None:
+        """Refuse it."""
+        raise AssertionError("nobody waits for an examiner")
 
 
 class Examiner(Subscription):

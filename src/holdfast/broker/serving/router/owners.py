@@ -14,8 +14,11 @@ is, and nothing more of it goes out; so does who would get it after an owner tha
 
 Where one that came back comes later, those behind it in its bucket wait (*delayed*).
 
+Of a bucket of which nothing is out one message may go to somebody who holds nothing, where it is to
+be sent alone: the bucket is *lent* to him until nothing is out again, and then it is to be had.
+
 Invariants:
-    A bucket that is moving has an owner, and something of it is out.
+    A bucket that is moving, or lent, has an owner, and something of it is out.
     A bucket's owner is open.
 
 Lives on the leader only and may vanish; nothing here is lasting state.
@@ -30,7 +33,8 @@ from google_crc32c import value as crc32c
 
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.effective import Sharing
-from holdfast.broker.serving.groups_seen import GroupsSeen
+from holdfast.broker.serving.groups_seen import GroupsKnown, GroupsSeen
+from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.shelves import Shelves
 
 _UNEVEN: Final = 1.25
@@ -46,25 +50,31 @@ class Owners:
     """The buckets of one queue."""
 
     __slots__ = (
+        "_awaited",
         "_counts",
         "_delayed",
         "_delayed_counts",
         "_held_by_others",
         "_keeps_order",
+        "_known",
+        "_lent",
         "_moving",
         "_name_counts",
         "_newest",
         "_out",
         "_out_counts",
         "_owners",
-        "_rebalances",
         "bucket_count",
         "only",
+        "rebalances",
     )
 
-    def __init__(self, sharing: Sharing) -> None:
+    def __init__(self, sharing: Sharing, known: GroupsKnown | None = None) -> None:
         self.bucket_count = sharing.bucket_count
-        self._rebalances = sharing.rebalances_groups
+        self._known = known or GroupsKnown()
+        """What all consumers of the leadership know of groups."""
+        self.rebalances = sharing.rebalances_groups
+        """Whether buckets that prefer who has come move to him."""
         self._keeps_order = sharing.redelivery_keeps_order
         self._owners: dict[int, Consumer] = {}
         self._counts: dict[Consumer, int] = {}
@@ -75,6 +85,10 @@ class Owners:
         """The last number given to one of these, so that buckets tell them apart."""
         self._moving: dict[int, Consumer] = {}
         """Who is to have a bucket as soon as nothing of it is out."""
+        self._lent: set[int] = set()
+        """Buckets that are whose they are until nothing of them is out."""
+        self._awaited: set[int] = set()
+        """Buckets of which it is to be told when nothing of them is out."""
         self._out: Shelves[int] = Shelves()
         """The bucket, plus one, of each message that is out, by its key."""
         self._out_counts: dict[int, int] = {}
@@ -126,7 +140,7 @@ class Owners:
         self._newest += 1
         ordinal = self._newest if count else 0
         salt = crc32c(f"{consumer.client}\0{consumer.id}\0{ordinal}".encode())
-        return GroupsSeen(self.bucket_count, int(salt) << 32)
+        return GroupsSeen(self.bucket_count, int(salt) << 32, self._known)
 
     def _forget_name(self, consumer: Consumer) -> None:
         if consumer.groups is not None:
@@ -134,6 +148,7 @@ class Owners:
             self._name_counts[name] -= 1
             if not self._name_counts[name]:
                 del self._name_counts[name]
+            consumer.groups.clear()
             consumer.groups = None
 
     def _own(self, bucket: int, consumer: Consumer) -> None:
@@ -160,7 +175,7 @@ class Owners:
 
         Gives those of which something changed: he has it, or nobody gets anything of it for now.
         """
-        if not self._rebalances or self.only is not None:
+        if not self.rebalances or self.only is not None:
             return []
         if newcomer.groups is None:
             newcomer.groups = self._seen(newcomer)
@@ -202,6 +217,7 @@ class Owners:
         for bucket, owner in [*self._owners.items()]:
             if owner is consumer:
                 del self._owners[bucket]
+                self._lent.discard(bucket)
                 successor_left = self._moving.pop(bucket, None)
                 if successor_left is not None:
                     self._discount(successor_left)
@@ -211,9 +227,13 @@ class Owners:
     def begin_alone(self, consumer: Consumer) -> None:
         """Let only one get messages: nobody else has any, but transactions may hold some."""
         self.only = consumer
+        if consumer.groups is None:
+            consumer.groups = self._seen(consumer)
+        consumer.groups.clear()  # Of all others somebody else may have had messages meanwhile.
         owners = self._owners
         self._held_by_others = {it for it in self._out_counts if owners.get(it) is not consumer}
         self._owners, self._moving, self._counts = {}, {}, {}
+        self._lent.clear()
 
     def end_alone(self) -> None:
         """Let all get messages again; what the only one had given to him is still his."""
@@ -245,11 +265,64 @@ class Owners:
         if bucket in self._held_by_others:
             self._held_by_others.discard(bucket)
             return bucket
+        is_awaited = bucket in self._awaited
+        self._awaited.discard(bucket)
         successor = self._moving.pop(bucket, None)
         if successor is not None:
+            self._lent.discard(bucket)
             self._own(bucket, successor)
             return bucket
-        return bucket if bucket not in self._owners else None
+        if bucket in self._lent:
+            self._take_back(bucket)
+        return bucket if is_awaited or bucket not in self._owners else None
+
+    def is_at_hand(self, bucket: int) -> bool:
+        """Whether nothing of a bucket is out, nor comes later."""
+        return not (bucket in self._out_counts or bucket in self._delayed_counts)
+
+    def await_all(self, bucket: int) -> None:
+        """Ask to be told of a bucket when nothing of it is out any more."""
+        self._awaited.add(bucket)
+
+    def lend(self, bucket: int, consumer: Consumer, *, again: bool = False) -> None:
+        """
+        Let somebody have a bucket that is at hand, for what he is given of it next.
+
+        Args:
+            again: Nobody had it since he did: what he was told of its groups is still so.
+        """
+        assert self.is_at_hand(bucket), "nothing of it may be in two hands"
+        owner = self._owners.get(bucket)
+        if self.only is not None or owner is consumer:
+            return
+        if owner is not None:
+            self._discount(owner)
+        self._counts[consumer] = self._counts.get(consumer, 0) + 1
+        if again:
+            self._owners[bucket] = consumer
+        else:
+            self._own(bucket, consumer)
+        self._lent.add(bucket)
+
+    def lend_all(self) -> dict[int, Consumer]:
+        """Let each bucket be whose it is until nothing of it is out; gives whose they were."""
+        before = dict(self._owners)
+        for bucket, owner in before.items():
+            successor = self._moving.pop(bucket, None)
+            if successor is not None:
+                self._discount(successor)
+                self._counts[owner] = self._counts.get(owner, 0) + 1
+            if bucket in self._out_counts:
+                self._lent.add(bucket)
+            else:
+                self._take_back(bucket)
+        return before
+
+    def _take_back(self, bucket: int) -> None:
+        self._lent.discard(bucket)
+        borrower = self._owners.pop(bucket, None)
+        if borrower is not None:
+            self._discount(borrower)
 
     def delay(self, key: int, bucket: int) -> bool:
         """Note that a message comes later; whether those behind it have to wait from now on."""
@@ -282,10 +355,24 @@ class Owners:
         self._out, self._delayed = Shelves(), Shelves()
         self._out_counts, self._delayed_counts = {}, {}
         for bucket, successor in self._moving.items():
+            self._lent.discard(bucket)
             self._own(bucket, successor)
         self._moving = {}
+        for bucket in [*self._lent]:
+            self._take_back(bucket)
+        self._awaited.clear()
         self._held_by_others.clear()
         return gone
+
+
+def bucket_of(queue: Queue, key: int, bucket_count: int) -> int | None:
+    """Give the bucket of a message's group, None if it is in none."""
+    if key > 0:
+        group_hash = queue.index.group_hash(key)
+    else:
+        transient = queue.transients.find(key)
+        group_hash = 0 if transient is None else transient.group_hash
+    return group_hash % bucket_count if group_hash else None
 
 
 def _score(consumer: Consumer, bucket: int) -> int:

@@ -269,6 +269,11 @@ class Parked:
         head = None if lane is None else lane.head()
         return 0 if head is None else head.key
 
+    def place_of(self, bucket: Hashable) -> Place | None:
+        """Give where the first of a bucket stands, None if there is nothing."""
+        lane = self._lanes.get(bucket)
+        return None if lane is None else lane.head()
+
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget all; gives it, to be let go of. Who takes finds nothing any more."""
         known = (self._lanes, self._where, self._orders)

@@ -10,9 +10,10 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
+from holdfast.broker.serving.lanes import Lanes
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.returned import Returned
 from holdfast.broker.serving.router.kept import Kept
@@ -52,12 +53,13 @@ class Pouring:
     def step(self, kept: Kept, returned: Returned, count_max: int) -> bool:
         """Put so many back; whether that was all."""
         left = count_max
-        for bucket in [*islice(kept.parked.buckets, left)]:
-            keys = kept.parked.pour(bucket, left)
-            self.put(kept, keys)
-            left -= len(keys) + 1
-            if left <= 0:
-                return False
+        for parked in (kept.parked, kept.alone):
+            for bucket in [*islice(parked.buckets, left)]:
+                keys = parked.pour(bucket, left)
+                self.put(kept, keys)
+                left -= len(keys) + 1
+                if left <= 0:
+                    return False
         while left > 0 and (returned or kept.left_over_volatile):
             self.put(kept, (returned.pop() or kept.left_over_volatile.pop(),))
             left -= 1
@@ -65,3 +67,23 @@ class Pouring:
             self.waiting.append(-heapq.heappop(self._above)[1])
             left -= 1
         return left > 0
+
+
+def pour_into(lanes: Lanes, kept: Kept, is_there: Callable[[int], bool], count_max: int) -> bool:
+    """Put so many back where messages go by priority; whether that was all."""
+    left = count_max
+    for parked in (kept.parked, kept.alone):
+        for bucket in [*islice(parked.buckets, left)]:
+            keys = parked.pour(bucket, left)
+            for key in filter(is_there, keys):
+                lanes.put_back(key)
+            left -= len(keys) + 1
+            if left <= 0:
+                return False
+    for some in (kept.left_over, kept.left_over_volatile):
+        while left > 0 and some:
+            key = some.pop()
+            if is_there(key):
+                lanes.put_back(key)
+            left -= 1
+    return left > 0

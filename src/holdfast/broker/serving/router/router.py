@@ -18,28 +18,48 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
+from typing import Final, NamedTuple
 
+from holdfast.broker.lasting.sequence_index import BY_GROUP, BY_PRIORITY
 from holdfast.broker.serving.choice import Settle
 from holdfast.broker.serving.consumer import NO_CLAIM, Consumer
 from holdfast.broker.serving.delivery import Delivery
-from holdfast.broker.serving.effective import Sharing
+from holdfast.broker.serving.effective import EQUAL, Sharing
 from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.ring import Ring
 from holdfast.broker.serving.router.gate import Gate
 from holdfast.broker.serving.router.grouping import Grouping
+from holdfast.broker.serving.router.hands import Hands
+from holdfast.broker.serving.router.owners import Owners
 from holdfast.broker.serving.router.ranks import Ranks
 from holdfast.broker.serving.router.sifting import Sifting
 from holdfast.broker.serving.router.sole import AT_ONCE, Sole
 from holdfast.model.limits import CONSUMER_PRIORITY_MAX
 
 
+class Turn(NamedTuple):
+    """Whose turn it is on a queue, as an operator asks."""
+
+    active: Consumer | None
+    """The only one who gets messages, or is to be; None: nobody asked to be."""
+    is_draining: bool
+    """That one is to be, once nobody else holds anything."""
+    is_gate_closed: bool
+    """Nothing goes out before enough consumers are there."""
+    is_grouped: bool
+    """Messages of groups go to the owners of those."""
+
+
+NOBODYS_TURN: Final = Turn(None, is_draining=False, is_gate_closed=False, is_grouped=False)
+
+
 class Router:
     """Decides whose turn it is."""
 
     __slots__ = (
-        *("_claim_count", "_gate", "_grouping", "_is_mixed", "_queue", "_ranks", "_roll"),
-        *("_sifting", "_sole", "order"),
+        *("_claim_count", "_gate", "_grouping", "_queue", "_ranks", "_roll"),
+        *("_sharing", "_sifting", "_sole", "order"),
     )
 
     def __init__(self, queue: Queue, order: Plain) -> None:
@@ -52,28 +72,26 @@ class Router:
         self._ranks = Ranks()
         self._claim_count = 0
         """Open consumers that claim something."""
+        self._sharing = EQUAL
+        """What the policies said last of how messages are shared."""
         self._grouping: Grouping | None = None
         """The order, where messages are in groups."""
         self._sifting: Sifting | None = None
         """The order, where somebody does not want every message."""
-        self._is_mixed = False
-        """Whether messages of groups came where somebody does not want every message: until all
-        have left nobody has a group for himself."""
         self._roll: deque[Consumer] = deque()
         """Who is still to be put into a ring, as all get messages again."""
 
     def join(self, consumer: Consumer, sharing: Sharing) -> None:
         """Note a consumer that has come and is among the queue's; the first one meets the gate."""
         count = len(self._queue.subscriptions)
+        self._sharing = sharing
         if self._ranks.are_none:
             self._ranks.add_equal(count - 1, self.order)
         if count == 1:
             self._gate = Gate(sharing)
-            self._is_mixed = False
         if has_groups(self._queue):
-            self._begin_to_group(sharing)
+            self._begin_to_group()
         self._claim_count += consumer.claim != NO_CLAIM
-        assert consumer.selector is None or self._grouping is None, "that is refused"
         if self._sifting is None and consumer.selector is not None:
             self._begin_to_sift()
         self._ranks.add(consumer)
@@ -90,36 +108,52 @@ class Router:
         """Let messages be in groups from now on: the first such has come."""
         if self._ranks.are_none:
             self._ranks.add_equal(len(self._queue.subscriptions), self.order)
-        self._begin_to_group(sharing)
+        self._sharing = sharing
+        self._begin_to_group()
 
-    def _begin_to_group(self, sharing: Sharing) -> None:
-        self._is_mixed = self._is_mixed or self._sifting is not None
-        if self._grouping is None and not self._is_mixed:
-            self.order = self._grouping = Grouping(self._queue, self.order, sharing)
+    def _begin_to_group(self) -> None:
+        if self._queue.grouping is not None:
+            return
+        if self._sifting is None:
+            self.order = self._grouping = Grouping(self._queue, self.order, self._sharing)
             self._queue.grouping = self._grouping
+        else:
+            known = self._queue.leadership.flow.groups_known
+            hands = Hands(self._queue, Owners(self._sharing, known))
+            hands.begin_with(None, self._queue.custody.reserved)
+            self._sifting.begin_to_group(hands)
 
     def _begin_to_sift(self) -> None:
         """Ask of each message who wants it, from now on; all who are there want every one."""
+        suspects = self.order.end_isolation()
+        grouping, self._grouping = self._grouping, None
         self.order = self._sifting = self._queue.sifting = Sifting(self._queue, self.order)
+        if grouping is not None:
+            self._sifting.begin_to_group(grouping.hand_over())
         self._sifting.adopt_equal(self._ranks)
+        if suspects is not None:
+            self._sifting.isolate_on(suspects)
 
     def _end_sifting(self, sifting: Sifting, count_max: int) -> None:
         """Go back in steps to the order where everybody wants every message."""
         plain = sifting.pour_back(count_max)
         if plain is not None:
             sifting.hand_over(self._ranks)
+            plain.suspects = sifting.suspects_left()
             self.order, self._sifting, self._queue.sifting = plain, None, None
-            self._is_mixed = self._is_mixed and self._is_any_out
+            if sifting.hands is not None:
+                # At once: of what the plain order gave meanwhile nobody would know whose it is.
+                grouping = Grouping(self._queue, plain, self._sharing, sifting.hands)
+                self.order = self._grouping = self._queue.grouping = grouping
             self._end_if_it_may()
 
     @property
-    def _is_any_out(self) -> bool:
-        """Whether somebody may have a message of a group that nobody has for himself."""
-        custody, everybody = self._queue.custody, self._queue.subscriptions
-        is_coming = custody.comebacks is not None and bool(custody.comebacks.under_way)
-        if custody.reserved.shelves or custody.returning or is_coming:
-            return True
-        return any(each.unacknowledged for each in everybody)
+    def turn(self) -> Turn:
+        """Whose turn it is now."""
+        sole = self._sole
+        active = (sole.successor or sole.active) if sole.is_in_force else None
+        is_grouped = self._queue.grouping is not None
+        return Turn(active, sole.is_draining, not self._gate.is_open, is_grouped)
 
     def _goes_before(self, newcomer: Consumer) -> bool:
         """Whether somebody new is to be the only one, instead of who is or is to be."""
@@ -161,7 +195,7 @@ class Router:
 
     def _end_if_it_may(self) -> None:
         """Let the plain choice go on alone, if nobody claims anything."""
-        if self._grouping is not None or self._sifting is not None or self._is_mixed:
+        if self._grouping is not None or self._sifting is not None:
             return
         if self._queue.subscriptions:
             if self._claim_count or self._roll or not self._gate.is_open:
@@ -189,6 +223,11 @@ class Router:
         # There may be something for him also where he stands in his ring, and had no room.
         grouping = self._grouping
         return is_new if grouping is None else grouping.has_room(consumer) or is_new
+
+    @property
+    def is_idle_awaited(self) -> bool:
+        """Whether something waits for a consumer that holds nothing."""
+        return self.order.is_idle_awaited
 
     @property
     def is_draining(self) -> bool:
@@ -246,6 +285,8 @@ class Router:
             return False
         if not self._gate.is_open:
             return True
+        if sifting.hands is not None:
+            sifting.hands.let_only(self._sole.active)
         ring = self._sole.ring if self._sole.is_in_force else None
         return sifting.assign(settle, step, count_max, ring)
 
@@ -271,6 +312,15 @@ class Router:
     def cursor(self) -> int:
         """The lowest stored sequence that was never assigned, as far as it was looked."""
         return self.order.cursor if self._sifting is None else self._sifting.reach
+
+    @property
+    def goes_by_priority(self) -> bool:
+        """Whether messages are in lanes."""
+        return self.order.lanes is not None
+
+    def begin_lanes(self) -> None:
+        """Go by priority from now on."""
+        self.order.begin_lanes()
 
     def add_transient(self, key: int) -> None:
         """Let a non-persistent message wait for its first consumer."""
@@ -309,7 +359,12 @@ def join(queue: Queue, consumer: Consumer, sharing: Sharing) -> None:
 
 def has_groups(queue: Queue) -> bool:
     """Whether messages of groups came to a queue."""
-    return queue.index.has_message_groups or queue.has_volatile_groups
+    return bool((queue.index.ordering | queue.volatile_ordering) & BY_GROUP)
+
+
+def has_priorities(queue: Queue) -> bool:
+    """Whether messages came to a queue that have not the usual priority."""
+    return bool((queue.index.ordering | queue.volatile_ordering) & BY_PRIORITY)
 
 
 def group(queue: Queue, sharing: Sharing) -> None:

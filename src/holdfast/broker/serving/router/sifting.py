@@ -1,15 +1,10 @@
 """
 The order of a queue on which consumers want some messages, and not others.
 
-Each message is looked at once, in order: which classes of consumers want it (`classes`). It goes to
+Each message is looked at once, in order: which classes of consumers want it (`looking`). It goes to
 whoever of those has room, of the highest priority, in turns; if nobody has, it is parked where the
 next one of them with room finds it. What nobody wants stays, a bit for each, until a class comes
-that does. A class that is new looks through what was looked at before, as far as it has room for
-what it finds, with a place of its own; or knows at once where to look (`classes.known`).
-
-What is not in memory is asked of whoever conducts, as deliveries are: it is handed to the
-`Examiner`, who never gets it. So one message at a time is read from the log, between two looks at
-the clock.
+that does. Where messages are in groups, no group goes to two (`hands`).
 
 Invariants, beside those of `choice`:
     What is at hand below `cursor` is parked, left over, given back, or being looked at.
@@ -21,74 +16,45 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from operator import itemgetter
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from holdfast.broker.serving.choice import Settle
-from holdfast.broker.serving.consumer import Consumer, MessageSelector
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.delivery import EFFORT_SHIFT, Step
-from holdfast.broker.serving.message import TransientMessage
-from holdfast.broker.serving.plain import Plain
-from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.lanes import BEFORE_ALL, NO_RANK, Lanes
+from holdfast.broker.serving.plain import ALL, Plain
 from holdfast.broker.serving.returned import Returned
 from holdfast.broker.serving.ring import Ring
-from holdfast.broker.serving.router.classes import Backlog, Classes, ConsumerClass
-from holdfast.broker.serving.router.examiner import Examiner, Look
-from holdfast.broker.serving.router.kept import Bucket, Kept
+from holdfast.broker.serving.router.buckets import Bucket, Stream, rank_of
+from holdfast.broker.serving.router.classes import ConsumerClass
+from holdfast.broker.serving.router.examiner import Look
+from holdfast.broker.serving.router.hands import Hands
+from holdfast.broker.serving.router.looking import Looking
 from holdfast.broker.serving.router.parked import Place
-from holdfast.broker.serving.router.pouring import Pouring
+from holdfast.broker.serving.router.pouring import Pouring, pour_into
 from holdfast.broker.serving.router.ranks import Ranks
-from holdfast.broker.serving.router.turns import Turns, is_next
-from holdfast.model.records import MessageRecord
+from holdfast.broker.serving.router.turns import is_next
+from holdfast.broker.serving.suspects import Narrowing, Suspects
 
-_KNOWN_AT_ONCE_MAX: Final = 100
-"""So many that a new class may want are looked at again at once; of more it looks through all."""
+ALONE_COUNT_MAX: Final = 100_000
+"""So many wait at once to be sent alone; of more, others go as all do: each is a round trip."""
+
+_Way: TypeAlias = Callable[[Settle, Step], bool | None]
+"""Goes on with something; false if the step ends with it."""
 
 
-class Sifting(Plain):
+class Sifting(Looking):
     """Gives each message to somebody who wants it."""
 
-    __slots__ = (
-        *("_examiner", "_failure", "_look", "_looks_back", "_mark", "_orphans", "_plain"),
-        *("_pouring", "_reads", "_turns", "classes", "kept", "reach"),
-    )
-
-    def __init__(self, queue: Queue, before: Plain) -> None:
-        """Go on where a plain order has come to; its consumers are told of one by one."""
-        super().__init__(queue)
-        self._adopt(before)
-        self.classes = Classes()
-        self.kept = Kept(queue)
-        self.reach = 0
-        """Behind the last stored message that somebody wanted: the mark has to cover it."""
-        self._turns = Turns()
-        self._mark = 0
-        """Where the mark was when it was looked last who may be sent something."""
-        self._orphans: deque[Bucket] = deque()
-        """Buckets of which somebody is gone."""
-        self._look: Look | None = None
-        self._looks_back = False
-        """Whether a class that is behind comes before what nobody has looked at."""
-        self._examiner = Examiner(queue, self.examined)
-        self._failure: Exception | None = None
-        """A mistake of ours, made while nobody could be told."""
-        self._reads: MessageSelector | None = None
-        """Reads messages for all selectors."""
-        self._pouring: Pouring | None = None
-        """How far it is on the way back to the plain order."""
-
-    def _adopt(self, before: Plain) -> None:
-        self._plain = type(before)
-        """What it is to be again."""
-        self.cursor = before.cursor
-        self.returned = before.returned
-        self.waiting = before.waiting
-        self.adopt_returned()
+    __slots__ = ()
 
     def add(self, consumer: Consumer) -> None:
         """Note a consumer that has come."""
+        if self.hands is not None:
+            self.hands.came()
         if consumer.selector is not None:
             self._reads = consumer.selector
             self._begin_again()
@@ -97,37 +63,15 @@ class Sifting(Plain):
         if made is not None and has_looked:
             self._catch_up(made)
 
-    def _begin_again(self) -> None:
-        """Let all look through everything, as what was parked for them was put back by now."""
-        pouring, self._pouring = self._pouring, None
-        if pouring is None:
-            return
-        self.kept.left_over_volatile.update(pouring.keys())
-        for one in self.classes:
-            first = self._index.first() or self.cursor
-            one.backlog = Backlog(first, self.cursor, self._queue.transients.shelves)
-            if one in self._turns.ready:
-                self._turns.stand_ready(one)
-
-    def _catch_up(self, made: ConsumerClass) -> None:
-        """Let a new class have what was looked at before it came."""
-        covers_from, keys = self.classes.known(made)
-        if covers_from is None or len(keys) > _KNOWN_AT_ONCE_MAX:
-            covers_from = self.cursor
-        else:
-            for key in [*keys]:
-                self._look_again(key)
-        if not covers_from:
-            return
-        first = self._index.first() or covers_from
-        made.backlog = Backlog(first, covers_from, self._queue.transients.shelves)
-
     def leave(self, consumer: Consumer) -> None:
         """Note that a consumer is closed."""
         self._turns.renew_rings(self.classes.of(consumer))
         gone = self.classes.discard(consumer)
+        if self.hands is not None:
+            self.hands.left(consumer)
         if gone is not None:
             self._orphans.extend(cast("Iterable[Bucket]", gone.heads.buckets))
+            self._orphans.extend(cast("Iterable[Bucket]", gone.alone.buckets))
             self._turns.lie_down(gone)
 
     def adopt_equal(self, ranks: Ranks) -> None:
@@ -154,25 +98,15 @@ class Sifting(Plain):
         """Put a consumer that has room into its ring; true if it was not there."""
         one = self.classes.of(consumer)
         self._turns.renew_rings(one)
+        if one.narrowing is not None and one in self._turns.ready:
+            self._turns.wary[one] = None
         if not one.ranks.ring_of(consumer).make_ready(consumer):
-            return False
+            # There may be something for him also where he stands in his ring, and had no room.
+            return self.hands is not None and self.hands.has_room(consumer)
+        if self.hands is not None:
+            self.hands.has_room(consumer)
         self._turns.stand_ready(one)
         return True
-
-    @property
-    def selector_count(self) -> int:
-        """How many different selectors its consumers have."""
-        return len(self.classes) - self.classes.has_equal
-
-    @property
-    def parked_count(self) -> int:
-        """So many messages wait for those who want them."""
-        return self.kept.parked.count
-
-    @property
-    def is_full(self) -> bool:
-        """Whether nothing more is looked at until some of those are taken."""
-        return self.kept.parked.is_full
 
     @property
     def has_ready(self) -> bool:
@@ -191,10 +125,15 @@ class Sifting(Plain):
                 return True
             self._turns.clear()
             self._turns.stand_ready(self.classes.of(ring.ready[0]))
-        if self._lasting.dispatch_mark != self._mark:
-            self._mark = self._lasting.dispatch_mark
+        mark = (self._lasting.dispatch_mark, self._lasting.seen)
+        if mark != self._mark:
+            self._mark, self._queue.wanted = mark, 0
             self._turns.hungry.update(self._turns.blocked)
             self._turns.blocked = {}
+            if self.hands is not None:
+                self.hands.resume()
+            if self.kept.alone.count:
+                self._note_apart([*self._turns.ready])
         while self._turns.left > 0 and self._turns.ready:
             known = self._go_on(settle, step)
             if known is not None:
@@ -205,11 +144,18 @@ class Sifting(Plain):
         """Do what comes next; false if the step ends with it, true if there is nothing now."""
         if self._look is not None:
             return self._look_on(self._look, settle, step)
+        if self.hands is not None and self.hands.has_to_adopt:
+            self._adopt_some(self.hands)
+            return None
         if self._orphans:
             self._turns.left -= 1 + self.kept.rehome(self._orphans[0], self._turns.left)
-            if not self.kept.parked.count_of(self._orphans[0]):
+            if isinstance(self._orphans[0], Stream):
+                self._turns.look_at(self._orphans[0])  # It may have slept.
+            if not self.kept.count_of(self._orphans[0]):
                 self._orphans.popleft()
             return None
+        if self.lanes is not None:
+            return self._go_on_in_lanes(self.lanes, settle, step)
         if self._stored or self._volatile or self._custody.withheld.shelves:
             self._turns.left -= self.pass_over(self._turns.left)
             if self._turns.left <= 0:
@@ -218,8 +164,17 @@ class Sifting(Plain):
         if key:
             self._begin(key)
             return None
+        if self._turns.wary:
+            self._send_alone(next(iter(self._turns.wary)), settle, step)
+            return None
         if self._turns.hungry:
-            return self._feed(self._first_hungry(), settle, step)
+            return self._feed(self._turns.first_hungry(self.kept.parked), settle, step)
+        if self.hands is not None:
+            if self.hands.hungry:
+                return self._feed_holder(self.hands, settle, step)
+            if self.hands.has_freed:
+                self._wake(self.hands)
+                return None
         key, turns = 0, self._turns
         is_anybody_free = len(turns.blocked) < len(turns.ready)
         if is_anybody_free and not (self.is_full or (self._looks_back and turns.behind)):
@@ -233,46 +188,58 @@ class Sifting(Plain):
             return True
         return None
 
-    def _look_at(self, key: int) -> None:
-        """Look at a message that is come by for the first time; what rests is put aside."""
-        due_ms = self._index.returned(key).due_ms if key > 0 else 0
-        if due_ms:
-            self._turns.left -= 1
-            self._queue.rest(key, due_ms)
-        else:
+    def _go_on_in_lanes(self, lanes: Lanes, settle: Settle, step: Step) -> bool | None:
+        """The same by priority: what is kept waits for what is new of a higher one."""
+        turns = self._turns
+        if turns.wary:
+            self._send_alone(next(iter(turns.wary)), settle, step)
+            return None
+        lanes.left = turns.left
+        is_anybody_free = len(turns.blocked) < len(turns.ready)
+        if self.hands is not None and self.hands.hungry:
+            is_anybody_free = True  # Before what is his alone something new may come.
+        looks = is_anybody_free and not self.is_full
+        rank = lanes.next_rank() if looks else NO_RANK
+        turns.left = lanes.left
+        if turns.left <= 0:
+            return False
+        kept_rank, goes_on = self._first_kept(self.hands)
+        if goes_on is not None and lanes.comes_after(kept_rank, rank):
+            return goes_on(settle, step)
+        key = 0
+        if rank < NO_RANK and not (self._looks_back and turns.behind):
+            # Whoever comes later has to look at all that is kept, wherever it stands.
+            self.cursor = self._lasting.next_sequence
+            key = self.next_in_lanes(lanes, heeds_mark=False)
+            turns.left = lanes.left
+            if self.hands is not None:
+                self.hands.take_turns()
+        self._looks_back = bool(key)
+        if key:
             self._begin(key)
+        elif turns.behind:
+            self._look_back(next(iter(turns.behind)))
+        elif goes_on is not None and turns.left > 0:
+            return goes_on(settle, step)
+        else:
+            return turns.left > 0
+        return None
 
-    def next_key(self) -> int:
-        """Take the next message and give its key, 0 if there is none; the mark does not matter."""
-        sequence = self.cursor
-        end = self._lasting.next_sequence
-        if sequence < end:
-            sequence = self._index.next_live(sequence, end)
-            withheld = self._custody.withheld
-            while sequence in withheld:
-                sequence = self._index.next_live(sequence + 1, end)
-            self.cursor = sequence
-        if self.waiting:
-            key = self._next_waiting(sequence)
-            if key:
-                return key
-        if sequence < end:
-            self.cursor = sequence + 1
-            return sequence
-        return 0
-
-    def _first_hungry(self) -> ConsumerClass:
-        """Give a class to be fed: no other one that wants its next message has an earlier one."""
-        hungry = self._turns.hungry
-        one = next(iter(hungry))
-        while (place := one.heads.first()) is not None:
-            bucket = cast("Bucket", self.kept.parked.bucket_of(place.key))
-            others = [(first, it) for it in bucket if it in hungry and (first := it.heads.first())]
-            earliest, other = min(others, key=itemgetter(0), default=(place, one))
-            if earliest >= place:
-                break
-            one = other
-        return one
+    def _first_kept(self, hands: Hands | None) -> tuple[int, _Way | None]:
+        """Give the rank of what is kept and may go to somebody, and how it is gone on with it."""
+        turns = self._turns
+        ways: list[tuple[int, _Way | None]] = []
+        if turns.hungry:
+            one = turns.foremost_hungry(self.kept.parked)
+            place = one.heads.first()
+            rank = BEFORE_ALL if place is None else place.rank
+            ways.append((rank, partial(self._feed, one)))
+        if hands is not None:
+            if hands.hungry:
+                ways.append((hands.rank_of_hungry(), partial(self._feed_holder, hands)))
+            if hands.has_freed:
+                ways.append((hands.rank_of_freed(), lambda *_: self._wake(hands)))
+        return min(ways, key=itemgetter(0), default=(NO_RANK, None))
 
     def _feed(self, one: ConsumerClass, settle: Settle, step: Step) -> bool | None:
         """Give somebody of a class the first of what is parked for it, if that may be sent."""
@@ -294,27 +261,152 @@ class Sifting(Plain):
             self._turns.blocked[one] = None
             return None
         bucket = cast("Bucket", self.kept.parked.bucket_of(key))
-        chosen = self._turns.choose(bucket, place)
+        chosen = self._choose(bucket, place)
         if chosen is None:
-            return None  # The step is over.
+            if isinstance(bucket, Stream) and self._turns.left > 0:
+                self._turns.left -= 1
+                cast("Hands", self.hands).lull(bucket, place)
+            return None  # Or the step is over.
+        if self._is_to_go_alone(key):
+            self.kept.take(key)
+            self._set_apart(key, place, bucket)
+            return None
+        if chosen[0].narrowing is not None and self._isolate_one(*chosen, settle, step):
+            return None
         self._drop(key)
         return self._give(*chosen, key, settle, step)
 
-    def _is_sendable(self, key: int) -> bool:
-        """Whether the mark covers a message; it is asked for if not."""
-        if key > 0:
-            self.reach = max(self.reach, key + 1)
-        return key <= self._lasting.dispatch_mark
+    def _choose(self, bucket: Bucket, place: Place) -> tuple[ConsumerClass, Consumer] | None:
+        """Give who gets a message that may be sent."""
+        if self.hands is not None and isinstance(bucket, Stream):
+            return self.hands.choose(bucket, place)
+        return self._turns.choose(bucket, place)
 
-    def _drop(self, key: int) -> None:
-        """Take a message out, wherever it stands."""
-        self.classes.forget(key)
-        self.kept.take(key)
+    def _feed_holder(self, hands: Hands, settle: Settle, step: Step) -> bool | None:
+        """Give somebody who has groups the first that is his alone, if that may be sent."""
+        self._turns.left -= 1
+        consumer = next(iter(hands.hungry))
+        found = hands.first_of(consumer)
+        if found is None:
+            return None
+        stream, place = found
+        key, one = place.key, self.classes.of(consumer)
+        if key in self._custody.withheld:
+            self._drop(key)  # It comes back, or is gone.
+        elif not hands.is_taker(consumer, stream, place):
+            hands.lull(stream, place)
+        elif is_next(one, place) and self._is_sendable(key):
+            if one.narrowing is not None and self._isolate_one(one, consumer, settle, step):
+                return None
+            self._drop(key)
+            return self._give(one, consumer, key, settle, step)
+        else:
+            hands.hold_up(consumer)
+        return None
+
+    def _wake(self, hands: Hands) -> None:
+        """Let somebody have what slept, as nobody has anything of its group any more."""
+        self._turns.left -= 1
+        stream = hands.wake()
+        if stream is None:
+            return
+        if any(one.is_over for one in stream):
+            self._orphans.append(stream)
+        self._turns.look_at(stream)
+
+    @property
+    def is_idle_awaited(self) -> bool:
+        """Whether something waits that is to be sent alone."""
+        return self.kept.alone.count > 0
+
+    def _is_to_go_alone(self, key: int) -> bool:
+        """Whether a message was lost with others too often; one of a group goes as all do."""
+        if not (self._queue.suspect_after and self._is_suspect(key)):
+            return False
+        if self.kept.alone.count >= ALONE_COUNT_MAX:
+            return False
+        return self.hands is None or self.hands.group_of(key) is None
+
+    def _set_apart(self, key: int, place: Place, wanted: Bucket) -> None:
+        """Let a message wait outside the order for somebody who wants it and holds nothing."""
+        self._turns.left -= 1
+        self.kept.set_apart(key, place.order, wanted)
+        self._note_apart(wanted)
+
+    def _note_apart(self, wanted: Iterable[ConsumerClass]) -> None:
+        for one in wanted:
+            if one.narrowing is None:
+                one.narrowing = Narrowing()
+            if one in self._turns.ready:
+                self._turns.wary[one] = None
+
+    def _send_alone(self, one: ConsumerClass, settle: Settle, step: Step) -> None:
+        """Let one of a class have what is to be sent alone, if somebody holds nothing."""
+        turns = self._turns
+        consumer = turns.next_of(one)
+        is_done = consumer is not None and self._isolate_one(one, consumer, settle, step)
+        if not is_done and turns.left > 0:
+            turns.wary.pop(one, None)  # Until somebody has come to hold nothing.
+
+    def _isolate_one(
+        self, one: ConsumerClass, consumer: Consumer, settle: Settle, step: Step
+    ) -> bool:
+        """
+        Give what is to be sent alone to who holds nothing, or let one of a class run empty.
+
+        Whether something was done, so that it is to be looked again whose turn it is.
+        """
+        narrowing = one.narrowing
+        assert narrowing is not None, "somebody looked there"
+        key = self._next_alone(one)
+        if not key:
+            narrowing.widen(consumer)
+            return False
+        if not narrowing.is_turn_of(consumer) and not consumer.has_room():
+            self._turns.left -= 1
+            return True  # From now on.
+        chosen = self._turns.idle_of(cast("Bucket", self.kept.alone.bucket_of(key)))
+        if chosen is None:
+            return False
+        self._drop(key)
+        record = self.deliver(chosen[1], key, settle, step)
+        cast("Narrowing", chosen[0].narrowing).give(chosen[1])
+        self._turns.had_one(*chosen)
+        self._turns.left -= ALL if record is None else record.size >> EFFORT_SHIFT
+        return True
+
+    def _next_alone(self, one: ConsumerClass) -> int:
+        """Give the first of what is to be sent alone to one of a class, 0 if there is nothing."""
+        while (place := one.alone.first()) is not None and self._turns.left > 0:
+            key = place.key
+            if self._is_there(key) and key not in self._custody.withheld:
+                return key if self._is_sendable(key) else 0
+            self._turns.left -= 1
+            self._drop(key)  # It comes back, or is gone.
+        return 0
+
+    def isolate_on(self, before: Narrowing) -> None:
+        """Let all who had one message at a time go on so: they may have one alone."""
+        for consumer in before.narrowed:
+            one = self.classes.of(consumer)
+            if one.narrowing is None:
+                one.narrowing = Narrowing()
+            one.narrowing.take_over(before, consumer)
+
+    def suspects_left(self) -> Suspects | None:
+        """Let the plain order know who has one message at a time; None if nobody has."""
+        suspects = Suspects()
+        for before in [one.narrowing for one in self.classes if one.narrowing is not None]:
+            for consumer in before.narrowed:
+                suspects.take_over(before, consumer)
+        return suspects if suspects.narrowed else None
 
     def _give(
         self, one: ConsumerClass, consumer: Consumer, key: int, settle: Settle, step: Step
     ) -> bool | None:
         """Put a delivery into the step; false if it ends with it."""
+        if self.hands is not None and (group := self.hands.group_of(key)) is not None:
+            self.hands.went_out(key, group, consumer)
         record = self.deliver(consumer, key, settle, step)
         self._turns.had_one(one, consumer)
         if record is None:
@@ -322,149 +414,40 @@ class Sifting(Plain):
         self._turns.left -= record.size >> EFFORT_SHIFT
         return None
 
-    def _content(self, key: int) -> MessageRecord | TransientMessage | None:
-        return self._queue.cache.find(key) if key > 0 else self._queue.transients.find(key)
-
-    def _begin(self, key: int, asked: ConsumerClass | None = None) -> None:
-        """Begin to look at a message: who wants it, or whether one class does."""
-        self._turns.left -= 1
-        self._look = look = Look(key, asked)
-        content = self._content(key)
-        if content is not None:
-            self._read(look, content)
-
-    def _read(self, look: Look, content: MessageRecord | TransientMessage) -> None:
-        reads, key = self._reads, look.key
-        if reads is not None:
-            flagged = self._queue.delivery_count(key) if self._queue.is_flagged(key) else 0
-            look.values = reads.values_of(key, content, flagged)
-            look.classes = self.classes.candidates(look.values)
-        if look.asked is not None:
-            look.classes = [look.asked]
-
-    def examined(self, key: int, message: MessageRecord | TransientMessage) -> None:
-        """Take what was asked for."""
-        look = self._look
-        if look is None or look.key != key or look.values is not None:
-            return
-        try:
-            self._read(look, message)
-        except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
-            self._failure = error
-
-    def _look_on(self, look: Look, settle: Settle, step: Step) -> bool | None:
-        """Ask those who may want a message; false if it must be read first."""
-        key = look.key
-        if not self._is_there(key) or key in self._custody.withheld:
-            self._look = None  # It comes back, or is gone.
-            return None
-        if look.values is None:
-            step.append((self._examiner, key, None, self._index.record_number(key), 0))
-            return False
-        values, classes = look.values, look.classes
-        while look.place < len(classes) and self._turns.left > 0:
-            one = classes[look.place]
-            look.place += 1
-            self._turns.left -= one.effort
-            if one.selector is None or one.selector.is_true_of(values):
-                look.wanted.append(one)
-        if look.place >= len(classes):
-            self._look = None
-            wanted = frozenset([one for one in look.wanted if not one.is_over])
-            if look.asked is None:
-                return self._place(look, wanted, settle, step)
-            if wanted:
-                self.kept.add(key, look.asked)
-                if look.asked in self._turns.ready:
-                    self._turns.hungry[look.asked] = None
-        return None
-
-    def _is_there(self, key: int) -> bool:
-        return key in self._queue.transients if key < 0 else not self._queue.has_ended(key)
-
     def _place(self, look: Look, wanted: Bucket, settle: Settle, step: Step) -> bool | None:
         """Give a message to somebody who wants it, or keep it."""
         key = look.key
         order = key if key > 0 else self._queue.transients[key].order
-        place = Place(0, order, 0 if key > 0 else -key)
+        place = Place(rank_of(wanted), order, 0 if key > 0 else -key)
+        if wanted and self._is_to_go_alone(key):
+            assert look.values is not None, "it was read"
+            self.classes.note(key, look.values, self.cursor)
+            self._set_apart(key, place, wanted)
+            return None
         # Who is hungry may have to get something else first.
         if self._turns.hungry.keys().isdisjoint(wanted):
-            chosen = self._turns.choose(wanted, place)
+            bucket = wanted
+            if wanted and self.hands is not None:
+                bucket = self.hands.stream(key, wanted)
+            chosen = self._choose(bucket, place)
             if chosen is not None and self._is_sendable(key):
-                return self._give(*chosen, key, settle, step)
-        for one in wanted:
-            if one in self._turns.ready:
-                self._turns.hungry[one] = None
+                narrowing = chosen[0].narrowing
+                if narrowing is None or not self._isolate_one(*chosen, settle, step):
+                    return self._give(*chosen, key, settle, step)
+        self._turns.look_at(wanted)
         assert look.values is not None, "it was read"
         self.classes.note(key, look.values, self.cursor)
         self.kept.put(key, order, wanted)
         return None
 
-    def _look_back(self, one: ConsumerClass) -> None:
-        """Look whether a class wants the next message that was there before it."""
-        backlog = one.backlog
-        assert backlog is not None, "it is behind"
-        del self._turns.behind[one]
-        self._turns.behind[one] = None  # The last one now.
-        if one in self._turns.blocked:
-            del self._turns.blocked[one]
-            self._turns.hungry[one] = None
-        while self._turns.left > 0:
-            self._turns.left -= 1
-            if backlog.keys:
-                key = backlog.keys.pop()
-                if key in self.kept:
-                    self._begin(key, one)
-                    return
-            elif backlog.shelves:
-                shelf = self._queue.transients.shelves.get(backlog.shelves.pop(), {})
-                backlog.keys = [*shelf]
-            else:
-                key = self._index.next_live(backlog.sequence, backlog.end)
-                backlog.sequence = key + 1
-                if key >= backlog.end:
-                    one.backlog = None
-                    del self._turns.behind[one]
-                    self._turns.hungry[one] = None
-                    return
-                if key in self.kept:
-                    self._begin(key, one)
-                    return
-
-    def give_back(self, order: int, serial: int, key: int) -> None:
-        """Put a key back in its old order: it is looked at again."""
-        look = self._look
-        if look is not None and look.key == key:
-            self._look = None
-        self._drop(key)
-        super().give_back(order, serial, key)
-
-    def is_at_hand(self, sequence: int) -> bool:
-        """Whether nobody has it."""
-        if super().is_at_hand(sequence) or sequence in self.kept:
-            return True
-        return self._look is not None and self._look.key == sequence
-
-    def _look_again(self, key: int) -> None:
-        """Let a message be looked at again that is kept."""
-        self._drop(key)
-        if self._is_there(key):
-            order = key if key > 0 else self._queue.transients[key].order
-            super().give_back(order, 0 if key > 0 else -key, key)
-
-    def forget(self, keys: Iterable[int]) -> None:
-        """Forget what is gone for good."""
-        for key in keys:
-            self._drop(key)
-
-    def empty(self) -> tuple[Collection[object], ...]:
-        """Forget single keys; consumers stay."""
-        self._look = None
-        self._orphans.clear()
-        return (*super().empty(), *self.kept.empty(), *self.classes.empty())
-
     def pour_back(self, count_max: int) -> Plain | None:
         """Go back in steps to the plain order, and give it; nobody wants anything special."""
+        if self.hands is not None and self.hands.has_to_adopt:
+            self._turns.left = count_max
+            self._adopt_some(self.hands)
+            return None
+        if self.lanes is not None:
+            return self._pour_into(self.lanes, count_max)
         pouring = self._pouring
         if pouring is None:
             pouring = self._pouring = Pouring(self._queue, self._lasting.dispatch_mark)
@@ -473,6 +456,7 @@ class Sifting(Plain):
             pouring.put(self.kept, (look.key,))
         if not pouring.step(self.kept, self.returned, count_max):
             return None
+        self._queue.leadership.discard(*self.classes.empty())
         plain = self._plain(self._queue)
         # Nobody has anything above the mark: what was looked at there comes in its turn.
         plain.cursor = min(self.cursor, pouring.mark + 1)
@@ -481,4 +465,15 @@ class Sifting(Plain):
         plain.waiting = self.waiting
         plain.returned = Returned(self.kept.left_over, pouring.below)
         plain.adopt_returned()
+        return plain
+
+    def _pour_into(self, lanes: Lanes, count_max: int) -> Plain | None:
+        look, self._look = self._look, None
+        if look is not None and look.asked is None and self._is_there(look.key):
+            lanes.put_back(look.key)
+        if not pour_into(lanes, self.kept, self._is_there, count_max):
+            return None
+        self._queue.leadership.discard(*self.classes.empty())
+        plain = self._plain(self._queue)
+        plain.lanes = lanes
         return plain

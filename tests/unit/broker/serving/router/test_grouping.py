@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.lasting.sequence_index import BY_GROUP
 from holdfast.broker.serving.consumer import AcknowledgeMode, Claim
 from holdfast.broker.serving.plain import Plain
+from holdfast.broker.serving.router import grouping
 from holdfast.broker.serving.router.grouping import Grouping
+from holdfast.broker.serving.router.owners import Owners
 from holdfast.model.facts import Attributes, MessageFacts
 from holdfast.model.policies import as_text
-from holdfast.model.records import FormatRecord, PolicyRecord
+from holdfast.model.records import FormatRecord, PolicyRecord, ReturnCause
 
 NOON = 1 << 40
 """In microseconds, behind whatever the log's clock says."""
@@ -188,6 +191,27 @@ def test_what_rests_holds_its_group_under_the_next_leader_too(desk, new_client) 
     assert client.keys == [3, 1, 2]
 
 
+def test_a_suspect_goes_to_who_holds_nothing_also_if_its_owner_is_full(desk, new_client) -> None:
+    """Nothing of its group is out; what is parked behind it goes on where it was."""
+    set_policy(desk, suspectAfter=1, maximumRedeliveries=9, groupRebalance="false")
+    desk.broker.receipts.record(FormatRecord(6))
+    lost = desk.subscribe(client=new_client(), prefetch=2)
+    send(desk, 7, 0)
+    owner = desk.subscribe(client=new_client(), prefetch=1)
+    send(desk, 7)
+    desk.broker.unsubscribe(lost, ReturnCause.LOST)
+    desk.turn()
+    assert [*owner.unacknowledged] == [1]
+    desk.broker.give_back(owner, 1, 0, owner.receiver, None)
+    desk.dispatch()
+    assert [*owner.unacknowledged] == [2], "the log says later that the first is back"
+    idle = desk.subscribe(client=new_client(), prefetch=1)
+    desk.turn()
+    assert [*idle.unacknowledged] == [1]
+    acknowledge(desk, idle, 1)
+    assert [*idle.unacknowledged] == [3]
+
+
 def test_messages_in_memory_only_are_in_groups_as_others(desk, new_client) -> None:
     """In one order with those that are stored."""
     slow, quick = new_client(), new_client()
@@ -258,5 +282,89 @@ def test_who_never_acknowledges_owns_groups_too(desk, new_client) -> None:
 def test_groups_are_known_to_the_next_leader(desk, pair) -> None:
     """From the log alone, also of what was moved to another queue."""
     desk.fail_over()
-    assert desk.queue().index.has_message_groups
+    assert desk.queue().index.ordering == BY_GROUP
     assert [desk.queue().index.group_hash(key) for key in (1, 2)] == [1, 2]
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+@pytest.mark.parametrize("is_late", [False, True], ids=["before anybody came", "as others wait"])
+def test_those_behind_one_on_which_a_transaction_has_a_late_word_wait(
+    desk, new_client, ending, is_late
+) -> None:
+    """It may be rolled back, and come again before them, or be somebody else's work still."""
+    desk.subscribe(client=new_client())
+    send(desk, 1, 2)
+    desk.fail_over()
+    send(desk, 1, 3)
+    client = new_client()
+    if is_late:
+        desk.broker.unsubscribe(desk.subscribe())
+        desk.turn()
+    transaction = desk.broker.begin("t")
+    desk.broker.hold_identity(transaction, desk.queue().number, 1)
+    desk.subscribe(client=client)
+    desk.turn()
+    assert 3 not in client.keys
+    assert {2, 4} <= {*client.keys}
+    if ending == "commit":
+        desk.broker.commit(transaction, client, None)
+    else:
+        for _ in desk.broker.abort(transaction):
+            pass
+    desk.turn()
+    assert client.keys[2:] == ([3] if ending == "commit" else [1, 3])
+
+
+def test_many_who_come_and_go_leave_nothing_behind(desk, new_client) -> None:
+    """While nobody has room nothing is done about them, so of each nothing is kept but himself."""
+    client = new_client()
+    desk.subscribe(client=client, prefetch=2)
+    send(desk, 1, 2, 3)
+    order = desk.queue().grouping
+    for _ in range(50):
+        desk.broker.unsubscribe(desk.subscribe(client=new_client(), prefetch=0))
+    assert not order._newcomers
+    others = [desk.subscribe(client=new_client(), prefetch=0) for _ in range(2)]
+    assert len(order._newcomers) == 2
+    for each in others:
+        desk.broker.unsubscribe(each)
+    assert not order._newcomers
+
+
+def test_an_owner_is_looked_for_among_some_of_very_many(desk, new_client, monkeypatch) -> None:
+    """It takes no longer, however many there are; each has its turn to be among those."""
+    monkeypatch.setattr(grouping, "_CHOSEN_AMONG_MAX", 3)
+    clients = [new_client() for _ in range(12)]
+    for client in clients:
+        desk.subscribe(client=client)
+    desk.turn()
+    asked: list[int] = []
+    choose = Owners.choose
+
+    def counting(self, bucket, ready, count):
+        asked.append(len(ready))
+        return choose(self, bucket, ready, count)
+
+    monkeypatch.setattr(Owners, "choose", counting)
+    send(desk, *range(1, 41))
+    assert asked == [3] * 40
+    assert sum(bool(client.keys) for client in clients) > 6
+
+
+def test_what_is_parked_goes_out_while_it_is_asked_about_newcomers(
+    desk, new_client, monkeypatch
+) -> None:
+    """It takes a while for each of many who come: those who are there do not wait for that."""
+    monkeypatch.setattr(grouping, "_LOOKED_AT_AT_ONCE", 8)
+    client = new_client()
+    subscription = desk.subscribe(client=client, prefetch=40)
+    send(desk, *range(1, 81))
+    order = desk.queue().grouping
+    for _ in range(30):
+        desk.subscribe(client=new_client(), prefetch=1)
+    for key in client.keys[:30]:
+        desk.broker.acknowledge(subscription, key, client, None)
+    steps = desk.broker.dispatch()
+    assert any(each[0] is subscription for step in steps for each in step)
+    steps.close()
+    assert order._newcomers, "it was asked about all of them first"

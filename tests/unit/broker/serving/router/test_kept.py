@@ -4,8 +4,11 @@ What was looked at and stays: parked for those who want it, or left over.
 
 from __future__ import annotations
 
+from holdfast.broker.serving.lanes import USUAL_RANK
+from holdfast.broker.serving.router.buckets import Ranked
 from holdfast.broker.serving.router.classes import ConsumerClass
 from holdfast.broker.serving.router.kept import Kept
+from holdfast.broker.serving.router.parked import Place
 from tests.unit.broker.serving.router.wishes import Wish
 
 
@@ -35,4 +38,34 @@ def test_a_message_stands_where_those_have_it_who_want_it(desk) -> None:
         assert key not in kept
     assert kept
     kept.empty()
+    assert not kept
+
+
+def test_what_is_to_be_sent_alone_stands_apart(desk) -> None:
+    """By who wants it, whatever its priority; it goes where others go when one of those is gone."""
+    first, second = (ConsumerClass(Wish(word), 0, place) for place, word in enumerate("ab"))
+    desk.broker.send_transient(desk.queue(), b"", b"x")
+    kept = Kept(desk.queue())
+    one, both = frozenset((first,)), frozenset((first, second))
+    kept.set_apart(3, 3, frozenset())
+    assert [*kept.left_over] == [3], "nobody wants it"
+    kept.set_apart(1, 1, Ranked(one, 0))
+    kept.set_apart(-1, desk.queue().transients[-1].order, both)
+    kept.put(2, 2, one)
+    assert (kept.count_of(one), kept.count_of(both)) == (2, 1)
+    assert first.alone.first() == Place(0, desk.queue().transients[-1].order, 1)
+    assert second.alone.first() == first.alone.first()
+    assert first.heads.first() == Place(USUAL_RANK, 2, 0)
+    kept.add(1, second)
+    assert 1 in kept.alone, "somebody more wants it"
+    assert kept.alone.count_of(both) == 2
+    second.is_over = True
+    assert kept.rehome(both, 1) == 1
+    assert kept.rehome(both, 5) == 1
+    assert kept.alone.count_of(one) == 2
+    kept.take(1)
+    kept.take(2)
+    assert kept, "one is left of them"
+    assert (1 in kept, -1 in kept) == (False, True)
+    assert kept.empty()[0] is not None
     assert not kept

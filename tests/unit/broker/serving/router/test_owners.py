@@ -186,3 +186,88 @@ def test_consumers_without_names_share_groups_too() -> None:
     for each in (*same, new):
         owners.left(each)
     assert not len(owners)
+
+
+def test_a_bucket_that_is_lent_is_to_be_had_once_nothing_is_out(three) -> None:
+    """Who borrows it has it for what he is given next; then whoever is chosen, as ever."""
+    owners = filled(three, 30)
+    owner = owners.taker(7)
+    assert owner is not None
+    borrower = next(each for each in three if each is not owner)
+    owners.lend(7, borrower)
+    assert owners.taker(7) is borrower
+    owners.went_out(70, 7)
+    assert owners.came_in(70) == 7
+    assert owners.is_free(7)
+    assert owners.taker(7) is None
+    assert owners.choose(7, [owner], 3) is owner
+    owners.went_out(71, 7)
+    assert owners.came_in(71) is None, "it is his for good again"
+
+
+def test_who_borrows_what_is_his_own_keeps_it(three) -> None:
+    """Nothing changes by it."""
+    owners = filled(three, 30)
+    owner = owners.taker(7)
+    assert owner is not None
+    owners.lend(7, owner)
+    owners.went_out(70, 7)
+    assert owners.came_in(70) is None
+    assert owners.taker(7) is owner
+
+
+def test_nothing_is_lent_of_which_something_is_out_or_comes_later(three) -> None:
+    """Whoever waits for it is told once."""
+    owners = filled(three, 30)
+    for key in (70, 71):
+        owners.went_out(key, 7)
+    assert not owners.is_at_hand(7)
+    owners.await_all(7)
+    assert owners.came_in(70) is None
+    assert owners.came_in(71) == 7
+    assert owners.is_at_hand(7)
+    owners.delay(72, 7)
+    assert not owners.is_at_hand(7)
+    owners.went_out(73, 7)
+    assert owners.came_in(73) is None, "nobody waits any more"
+
+
+def test_a_borrower_that_leaves_takes_nothing_along(three) -> None:
+    """What he had comes back, and the bucket is to be had."""
+    owners = filled(three, 30)
+    owner = owners.taker(7)
+    borrower = next(each for each in three if each is not owner)
+    owners.lend(7, borrower)
+    owners.went_out(70, 7)
+    assert 7 in owners.left(borrower)
+    assert not owners.is_free(7)
+    assert owners.came_in(70) == 7
+    assert owners.is_free(7)
+
+
+def test_a_newcomer_gets_what_is_lent_in_its_turn(three) -> None:
+    """He is to have it: so he does when nothing is out, for good."""
+    owners = filled(three, 30)
+    newcomer = consumer("d")
+    lent = owners.came(newcomer, 4, range(30))[0]
+    again = filled(three, 30)
+    borrower = next(each for each in three if each is not again.taker(lent))
+    again.lend(lent, borrower)
+    again.went_out(70, lent)
+    assert lent in again.came(newcomer, 4, [lent])
+    assert again.taker(lent) is None
+    assert again.came_in(70) == lent
+    assert again.taker(lent) is newcomer
+    again.went_out(71, lent)
+    assert again.came_in(71) is None
+    assert again.taker(lent) is newcomer
+
+
+def test_what_is_forgotten_lends_nothing(three) -> None:
+    """All single messages are gone: so what was lent for one is to be had."""
+    owners = filled(three, 30)
+    owner = owners.taker(7)
+    owners.lend(7, next(each for each in three if each is not owner))
+    owners.went_out(70, 7)
+    owners.empty()
+    assert owners.is_free(7)

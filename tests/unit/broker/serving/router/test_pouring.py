@@ -21,7 +21,7 @@ def test_all_is_put_back_in_short_steps(desk) -> None:
     for key in (1, 2, -1):
         kept.put(key, abs(key), frozenset())
     some, others = (frozenset((ConsumerClass(None, 0, place),)) for place in (1, 2))
-    kept.put(3, 3, some)
+    kept.set_apart(3, 3, some)  # As all others: it is looked at again.
     kept.put(-3, queue.transients[-3].order, some)
     kept.put(-4, queue.transients[-4].order, others)
     returned.put(4, 0, 4)
@@ -35,4 +35,4 @@ def test_all_is_put_back_in_short_steps(desk) -> None:
     assert sorted(-serial for _, serial in pouring.below) == [-2, -1]
     assert pouring.waiting == [-3, -4]
     assert sorted(pouring.keys()) == [-4, -3, -2, -1]
-    assert not (kept.parked.count or kept.left_over_volatile or returned)
+    assert not (kept.parked.count or kept.alone.count or kept.left_over_volatile or returned)

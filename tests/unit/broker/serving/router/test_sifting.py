@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from holdfast.broker.serving.consumer import Claim
 from holdfast.broker.serving.plain import Plain
-from holdfast.broker.serving.router.examiner import Examiner
 from holdfast.broker.serving.router.router import Router
 from holdfast.broker.serving.router.sifting import Sifting
 from holdfast.model.limits import CONSUMER_PRIORITY_MAX
@@ -33,62 +32,6 @@ def test_who_wants_a_message_gets_it_and_the_rest_stays(desk, new_client) -> Non
     desk.turn()
     assert client.keys == [1_501]
     assert len(sifting(desk).kept.left_over) == 1_500
-
-
-def test_each_message_is_looked_at_once(desk, new_client) -> None:
-    """However often consumers have room again: it is parked, or left over."""
-    wish = Wish("a", is_found_by_word=False)
-    client, other = new_client(), new_client()
-    subscribe(desk, client, "b", prefetch=1)
-    consumer = subscribe(desk, other, wish, prefetch=1)
-    send(desk, *"abababab")
-    for key in (1, 3, 5, 7):
-        desk.broker.acknowledge(consumer, key, other, None)
-        desk.turn()
-    assert other.keys == [1, 3, 5, 7]
-    assert client.keys == [2]
-    assert wish.asked_count == 8
-    assert sifting(desk).kept.parked.count == 3
-
-
-def test_ten_thousand_selectors_cost_a_message_what_one_does(desk, new_client) -> None:
-    """Q19: those that ask for a word under a name are found by it."""
-    wishes = [Wish(f"reply{number}") for number in range(1_000)]
-    client = new_client()
-    for wish in wishes:
-        subscribe(desk, client, wish)
-    send(desk, "reply7", "reply999", "reply1000")
-    assert client.keys == [1, 2]
-    assert [wish.asked_count for wish in wishes if wish.asked_count] == [1, 1]
-
-
-def test_an_answer_that_was_there_before_is_found_without_looking(desk, new_client) -> None:
-    """Nothing else is looked at again for whoever comes for it."""
-    client = new_client()
-    subscribe(desk, client, "nothing")
-    send(desk, *[f"reply{number}" for number in range(500)])
-    wish = Wish("reply123")
-    subscribe(desk, client, wish)
-    desk.turn()
-    assert client.keys == [124]
-    assert wish.asked_count == 1
-
-
-def test_who_comes_later_looks_through_what_was_there(desk, new_client) -> None:
-    """Q20: in order, as far as there is room for what is found, beside what comes new."""
-    first, late = new_client(), new_client()
-    subscribe(desk, first, "a")
-    send(desk, *"abcabc")
-    wish = Wish("b", is_found_by_word=False)
-    consumer = subscribe(desk, late, wish, prefetch=1)
-    desk.turn()
-    assert (late.keys, wish.asked_count) == ([2], 3)
-    send(desk, "b", "a")
-    assert (late.keys, first.keys) == ([2], [1, 4, 8])
-    for key in (2, 5):
-        desk.broker.acknowledge(consumer, key, late, None)
-        desk.turn()
-    assert late.keys == [2, 5, 7]
 
 
 def test_what_was_given_back_comes_first_and_is_looked_at_again(desk, new_client) -> None:
@@ -148,25 +91,6 @@ def test_a_queue_is_served_as_before_once_nobody_selects(desk, new_client) -> No
     assert desk.queue().sifting is None
 
 
-def test_what_is_not_in_memory_is_asked_for(desk, new_client) -> None:
-    """One at a time, in the name of somebody who never gets it."""
-    send(desk, *"ab")
-    queue = desk.queue()
-    queue.leadership.flow.forget(queue.cache, [1, 2])
-    client = new_client()
-    subscribe(desk, client, "b")
-    asked = []
-    for step in desk.broker.dispatch():
-        for consumer, key, message, number, _ in step:
-            if isinstance(consumer, Examiner):
-                assert message is None
-                asked.append(key)
-                consumer.examine(key, desk.read(number))
-            else:
-                client.deliveries.append((key, False))
-    assert (asked, client.keys) == ([1, 2], [2])
-
-
 def test_a_message_that_is_gone_is_not_parked_any_more(desk, new_client) -> None:
     """What is acknowledged late, moved, or purged: its place is free at once."""
     client = new_client()
@@ -202,3 +126,18 @@ def test_at_the_limit_nothing_more_is_looked_at(desk, new_client) -> None:
         desk.broker.acknowledge(consumer, key, client, None)
         desk.turn()
     assert other.keys == [6]
+
+
+def test_what_is_known_by_words_is_let_go_of_with_the_last_who_asks(desk, new_client) -> None:
+    """In steps, and it counts no more for other queues."""
+    client = new_client()
+    subscribe(desk, client, "b")
+    send(desk, *"aaac")
+    leadership = desk.queue().leadership
+    assert leadership.known_count == 4
+    other = new_client()
+    subscribe(desk, other, None, prefetch=1)
+    desk.broker.unsubscribe(client.subscriptions.pop("s0"))
+    desk.turn()
+    assert desk.queue().sifting is None
+    assert leadership.known_count == 0

@@ -9,7 +9,8 @@ from holdfast.broker.serving.router.classes import Backlog, Classes, ConsumerCla
 from holdfast.broker.serving.router.parked import Parked, Place
 from holdfast.broker.serving.router.turns import Turns, is_next
 from holdfast.broker.serving.subscription import Subscription
-from tests.unit.broker.serving.router.wishes import Wish
+from holdfast.broker.serving.suspects import Narrowing
+from tests.unit.broker.serving.router.wishes import Ledger, Wish
 
 
 class Queue:
@@ -17,7 +18,7 @@ class Queue:
 
     def __init__(self, new_client) -> None:
         self.new_client = new_client
-        self.classes = Classes()
+        self.classes = Classes(Ledger())
         self.turns = Turns()
         self.turns.left = 100
 
@@ -92,3 +93,46 @@ def test_looking_for_somebody_with_room_ends_with_the_step(new_client) -> None:
     assert one in queue.turns.ready
     queue.turns.left = 3
     assert queue.turns.next_of(one) is ring.ready[0]
+
+
+def test_who_holds_nothing_is_found_behind_who_is_at_work(new_client) -> None:
+    """Of the highest priority that wants it; nobody where all are at work, or have left."""
+    queue = Queue(new_client)
+    low, high = queue.add("a", prefetch=2), queue.add("b", Claim(1), prefetch=2)
+    assert queue.turns.idle_of((low, high)) == (high, at_work(high))
+    assert queue.turns.idle_of((low, high)) == (low, at_work(low))
+    assert queue.turns.idle_of((low, high)) is None
+    queue.add("a", prefetch=2)
+    found = queue.turns.idle_of((low, high))
+    assert found is not None
+    assert found[0] is low
+    assert not found[1].held_count
+    low.is_over = True
+    assert queue.turns.idle_of((low, high)) is None
+
+
+def at_work(one: ConsumerClass) -> Subscription:
+    """Let somebody of a class hold a message, and have room for another."""
+    ring = one.ranks.first_ready()
+    assert ring is not None
+    consumer = ring.ready[0]
+    consumer.unacknowledged[1] = None
+    return consumer
+
+
+def test_a_class_is_wary_while_something_is_to_be_sent_alone_to_one_of_it(new_client) -> None:
+    """Once one of it has room; no more when nobody has."""
+    queue = Queue(new_client)
+    one = queue.add("a")
+    alone = Parked(lambda _bucket: [one.alone])
+    alone.put("bucket", 1, 1)
+    queue.turns.stand_ready(one)
+    assert not queue.turns.wary, "nobody has said that it is to be"
+    one.narrowing = Narrowing()
+    queue.turns.stand_ready(one)
+    assert [*queue.turns.wary] == [one]
+    queue.turns.lie_down(one)
+    assert not queue.turns.wary
+    queue.turns.stand_ready(one)
+    queue.turns.clear()
+    assert not queue.turns.wary

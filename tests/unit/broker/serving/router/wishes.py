@@ -4,7 +4,7 @@ Selectors that ask for a message's body, and count how often they were asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from holdfast.broker.serving.consumer import NO_CLAIM, AcknowledgeMode, Claim
@@ -38,6 +38,17 @@ class Wish:
     def is_true_of(self, values: Mapping[str, object]) -> bool:
         self.asked_count += 1
         return values["word"] == self.word and self.deliveries in (0, values["deliveries"])
+
+
+class Ledger:
+    """What all queues know, and what was let go of."""
+
+    def __init__(self) -> None:
+        self.known_count = 0
+        self.discarded: list[Collection[object]] = []
+
+    def discard(self, *piles: Collection[object]) -> None:
+        self.discarded += piles
 
 
 class Said(dict[str, object]):

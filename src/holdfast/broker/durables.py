@@ -1,0 +1,260 @@
+"""
+Durable subscriptions: made, taken up again, left and ended; and the topics stored for their sake.
+
+A topic is stored from its first durable subscription on, and to its last. All that is said of one
+goes into the gathering batch before anybody is told: what somebody asks next is judged by it.
+
+Invariants:
+    One client-id and name mean one subscription: the leader's, where it has planned one, or its
+    end, else the log's.
+    Behind the record that ends a subscription nothing is said of it.
+    A topic that the leader takes for stored has a subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.broker.destinations import Destinations
+from holdfast.broker.flow_control import require_room
+from holdfast.broker.lasting.chunk import CHUNK_SHIFT
+from holdfast.broker.lasting.sequence_index import SequenceIndex
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topic_index import TAKERS_MAX
+from holdfast.broker.lasting.topics import LastingSubscription, SubscriptionKey
+from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.consumer import MessageSelector
+from holdfast.broker.serving.durable import DurableQueue, StoredTopic
+from holdfast.broker.serving.queue import Queue
+from holdfast.errors import DestinationError, LevelNotReachedError
+from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.records import DeleteQueueRecord, PurgeRecord
+from holdfast.model.topic_records import DetachedRecord, SubscriptionRecord
+
+_COUNT_MAX: Final = 10_000
+_SELECTOR_BYTES_MAX: Final = 64 * 1024 * 1024
+"""All of them are read, in steps, before a leader begins: some seconds for so much."""
+_EFFORT_MAX: Final = 1_000
+"""Of asking all selectors of one topic about one message, in steps of about five microseconds."""
+_PURGED_CHUNKS: Final = 64
+"""Of so many chunks one record takes a subscription's messages: about a millisecond."""
+
+
+class Wanted(NamedTuple):
+    """What a durable subscription is to be."""
+
+    topic: str
+    client_id: str
+    name: str
+    selector_text: str = ""
+    selector: MessageSelector | None = None
+    """The same, read."""
+
+    @property
+    def key(self) -> SubscriptionKey:
+        """By which its client names it."""
+        return self.client_id, self.name
+
+
+class Durables:
+    """All durable subscriptions, as their leader sees them."""
+
+    __slots__ = (
+        *("_destinations", "_receipts", "_state", "count_max", "effort_max", "selector_bytes_max"),
+    )
+
+    def __init__(
+        self,
+        state: BrokerState,
+        receipts: Receipts,
+        destinations: Destinations,
+    ) -> None:
+        self._state = state
+        self._receipts = receipts
+        self._destinations = destinations
+        self.count_max = _COUNT_MAX
+        """One more is refused."""
+        self.selector_bytes_max = _SELECTOR_BYTES_MAX
+        """What the selectors of all of them may take of the memory."""
+        self.effort_max = _EFFORT_MAX
+        """What those of one topic may take of the loop for one message."""
+
+    @property
+    def count(self) -> int:
+        """How many there are, with what is on its way to the log."""
+        leadership = self._destinations.leadership
+        planned = sum(isinstance(each, DurableQueue) for each in leadership.plans.values())
+        leaving = sum(isinstance(each, DurableQueue) for each in leadership.leaving.values())
+        return len(self._state.subscriptions) + planned - leaving
+
+    def find(self, key: SubscriptionKey) -> DurableQueue | None:
+        """Give the subscription of this client-id and name, None if there is none."""
+        leadership = self._destinations.leadership
+        known = leadership.durables.get(key)
+        if known is not None:
+            return known
+        lasting = self._state.subscriptions.get(key)
+        if lasting is None or lasting.number in leadership.leaving:
+            return None
+        served = leadership.serve(lasting)
+        assert isinstance(served, DurableQueue), "it is served as one"
+        return served
+
+    def names(self) -> Iterator[SubscriptionKey]:
+        """Give client-id and name of each, in no order."""
+        leadership = self._destinations.leadership
+        for key, lasting in list(self._state.subscriptions.items()):
+            if key not in leadership.durables and lasting.number not in leadership.leaving:
+                yield key
+        yield from list(leadership.durables)
+
+    def open(self, wanted: Wanted) -> DurableQueue:
+        """
+        Give a durable subscription, made if it is not there, or is another now.
+
+        One that wanted something else ends and begins anew, in one entry of the log, with the next
+        message. Nobody may consume from it now.
+
+        Raises:
+            DestinationError: There are too many, or their selectors are too much.
+            LevelNotReachedError: Not every member of the cluster knows them yet.
+        """
+        level = self._state.format_level
+        if level < DURABLE_LEVEL:
+            raise LevelNotReachedError.of("durable subscriptions", DURABLE_LEVEL, level)
+        known = self.find(wanted.key)
+        if known is not None:
+            if known.topic.name == wanted.topic and known.lasting.selector == wanted.selector_text:
+                return known
+            assert not known.subscriptions, "whoever asks has looked"
+        else:
+            require_room(self.count, self.count_max, "durable subscriptions")
+        topic = self._destinations.stored_topic(wanted.topic)
+        if topic is not None:
+            require_room(topic.subscription_count, TAKERS_MAX, f"of topic {wanted.topic!r}")
+        self._require_room_to_select(topic, wanted, known)
+        if known is not None:
+            self.remove(known)
+            topic = self._destinations.stored_topic(wanted.topic)  # It may have been the last.
+        return self._declared(topic or self._destinations.declare_topic(wanted.topic), wanted)
+
+    def _require_room_to_select(
+        self, topic: StoredTopic | None, wanted: Wanted, known: DurableQueue | None
+    ) -> None:
+        """
+        Refuse a selector that is one too many: each is kept in memory, and asked of each message.
+
+        Raises:
+            DestinationError: They would take too much, all of them, or those of the topic.
+        """
+        selector = wanted.selector
+        if selector is None:
+            return
+        before = None if known is None else known.topic.selective.get(known.slot)
+        taken = self._destinations.leadership.selector_bytes
+        taken += selector.cost_bytes - (0 if before is None else before.cost_bytes)
+        if taken > self.selector_bytes_max:
+            raise DestinationError(
+                f"selectors of durable subscriptions would take {taken:,} bytes of memory,"
+                f" at most {self.selector_bytes_max:,}: there are too many long ones"
+            )
+        effort = selector.effort + (0 if topic is None else topic.effort)
+        if before is not None and known is not None and known.topic is topic:
+            effort -= before.effort
+        if effort > self.effort_max:
+            raise DestinationError(
+                f"selectors of durable subscriptions of topic {wanted.topic!r} would take"
+                f" {effort:,} steps a message, at most {self.effort_max:,}"
+            )
+
+    def _declared(self, topic: StoredTopic, wanted: Wanted) -> DurableQueue:
+        leadership = self._destinations.leadership
+        number = self._destinations.take_number()
+        first, slot = topic.assigned_sequence, topic.take_slot()
+        lasting = LastingSubscription(number, topic.lasting, first, slot)
+        lasting.client_id, lasting.name = wanted.key
+        lasting.selector = wanted.selector_text
+        lasting.dispatch_mark = 0
+        queue = DurableQueue(lasting, leadership, topic)
+        queue.asked_mark = first - 1 + queue.mark_step
+        topic.subscription_count += 1
+        if wanted.selector is not None:
+            topic.select(slot, number, wanted.selector)
+            leadership.selector_bytes += wanted.selector.cost_bytes
+        self._receipts.record(
+            SubscriptionRecord(
+                *(number, topic.number, slot, wanted.client_id, wanted.name),
+                selector=wanted.selector_text,
+                first_sequence=first,
+                dispatch_mark=queue.asked_mark,
+            )
+        )
+        leadership.durables[wanted.key] = leadership.plans[number] = queue
+        return queue
+
+    def remove(self, queue: DurableQueue) -> None:
+        """End a subscription from which nobody consumes, with what it has not been given."""
+        topic = queue.topic
+        self._take_away(queue)
+        if topic.subscription_count == 1:
+            self._destinations.remove_topic(topic)
+        else:
+            self._say_purged(queue, queue.assigned_sequence - 1)
+            self._receipts.record(DeleteQueueRecord(queue.number, topic.number))
+        selector = topic.selective.get(queue.slot)
+        if selector is not None:
+            self._destinations.leadership.selector_bytes -= selector.cost_bytes
+        topic.free_slot(queue.slot)
+
+    def _take_away(self, queue: DurableQueue) -> None:
+        """Let nothing of a subscription be given to anybody, or be said of it, any more."""
+        leadership = self._destinations.leadership
+        queue.is_deleted = True
+        queue.purge_through(queue.assigned_sequence - 1)
+        leadership.durables.pop(queue.key, None)
+        leadership.leaving[queue.number] = queue
+        self._destinations.empty(queue)
+
+    def purge(self, queue: DurableQueue) -> int:
+        """Let a subscription be done with all that is there now; gives how many messages."""
+        through = queue.assigned_sequence - 1
+        removed = len(queue.transients)
+        if queue.lasting.is_declared:
+            removed += queue.index.live_count
+        self._destinations.empty(queue)
+        queue.purge_through(through)
+        queue.choice.skip_to(through + 1)
+        self._say_purged(queue, through)
+        return removed
+
+    def _say_purged(self, queue: DurableQueue, through: int) -> None:
+        """Say in as many records as it takes that a subscription is done with all up to this."""
+        for border in (*_borders(queue.topic.index, queue.lasting.index.begin, through), through):
+            self._receipts.record(PurgeRecord(queue.number, border, queue.topic_number))
+
+    def attached(self, queue: Queue) -> None:
+        """Note that somebody consumes from a subscription from now on."""
+        if isinstance(queue, DurableQueue):
+            queue.topic.active[queue] = None
+            if queue.detached_at:
+                self._note_detached(queue, 0)
+
+    def detached(self, queue: Queue) -> None:
+        """Note that nobody does any more."""
+        if isinstance(queue, DurableQueue) and not (queue.subscriptions or queue.is_deleted):
+            self._note_detached(queue, max(1, self._destinations.leadership.now_ms))
+
+    def _note_detached(self, queue: DurableQueue, at_ms: int) -> None:
+        queue.detached_at = at_ms
+        self._receipts.record(DetachedRecord(queue.number, at_ms))
+
+
+def _borders(index: SequenceIndex, begin: int, through: int) -> Iterator[int]:
+    """Give, below the last, up to where a topic has so many chunks more each time."""
+    number, count = index.chunk_from(begin >> CHUNK_SHIFT), 0
+    while 0 <= number < through >> CHUNK_SHIFT:
+        count += 1
+        if not count % _PURGED_CHUNKS:
+            yield (number << CHUNK_SHIFT) | ((1 << CHUNK_SHIFT) - 1)
+        number = index.chunk_from(number + 1)

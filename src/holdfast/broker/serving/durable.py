@@ -1,0 +1,226 @@
+"""
+The serving halves of stored topics and of their durable subscriptions.
+
+A durable subscription is served as a queue is, by the same code: it has a consumer at most, custody
+of what that has, and what is dispatched comes from the view that it has on its topic. The topic
+gives the numbers, and has the contents in memory, once for all of its subscriptions.
+
+Messages that are not persistent are for those subscriptions that somebody consumes from now: one
+copy waits for each, as on a queue.
+
+Invariants:
+    What has no consumer costs a message nothing.
+    Numbers are the topic's: a subscription gives none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from holdfast.broker.lasting.topic_index import bitmap_of, bits_of
+from holdfast.broker.lasting.topics import (
+    LastingSubscription,
+    LastingTopic,
+    SubscriptionKey,
+)
+from holdfast.broker.serving.consumer import Consumer, MessageSelector
+from holdfast.broker.serving.leads import Leads
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.shelves import Shelves
+from holdfast.model.facts import TOPIC_MARK
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    MessageRecord,
+    MoveRecord,
+    SubscriptionAcknowledgeRecord,
+)
+
+
+class StoredTopic(Queue):
+    """A topic whose messages are stored, as it is sent to; nobody consumes from it itself."""
+
+    __slots__ = (
+        "_free_slots",
+        "_slot_count",
+        "active",
+        "effort",
+        "purging",
+        "selecting",
+        "selective",
+        "subscription_count",
+    )
+
+    lasting: LastingTopic
+
+    def __init__(self, lasting: LastingTopic, leadership: Leads[Queue], name: str = "") -> None:
+        self.active: dict[DurableQueue, None] = {}
+        """Its subscriptions that have a consumer."""
+        self.purging: dict[DurableQueue, None] = {}
+        """Those of which something is being taken away by what is on its way to the log."""
+        self.subscription_count = lasting.declared_count
+        """How many it has, with what is on its way to the log."""
+        taken = lasting.index.by_slot
+        self._slot_count = max(taken, default=-1) + 1
+        self._free_slots = [slot for slot in range(self._slot_count) if slot not in taken]
+        """Those below; a heap."""
+        self.selective: dict[int, MessageSelector] = {}
+        """By slot: what those want that do not want every message."""
+        self.selecting: dict[int, int] = {}
+        """The numbers of these."""
+        self.effort = 0
+        """What asking all of them whether they want one message takes, in deliveries."""
+        for each in lasting.subscriptions.values():
+            selector = leadership.selector_of(each) if each.is_declared else None
+            if selector is not None:
+                self.select(each.index.slot, each.number, selector)
+        super().__init__(lasting, leadership, name or lasting.name)
+
+    def take_slot(self) -> int:
+        """Take the lowest number that no subscription has."""
+        if self._free_slots:
+            return heappop(self._free_slots)
+        self._slot_count += 1
+        return self._slot_count - 1
+
+    def select(self, slot: int, number: int, selector: MessageSelector) -> None:
+        """Let a subscription get only what it wants."""
+        self.selective[slot], self.selecting[slot] = selector, number
+        self.effort += selector.effort
+
+    def free_slot(self, slot: int) -> None:
+        """Let a subscription be no more that had this number."""
+        heappush(self._free_slots, slot)
+        selector = self.selective.pop(slot, None)
+        if selector is not None:
+            self.effort -= selector.effort
+        self.selecting.pop(slot, None)
+        self.subscription_count -= 1
+
+    def added(self, first: int, records: list[MessageRecord]) -> None:
+        """Keep contents in memory if somebody is about to get them."""
+        if self.active:
+            self.leadership.flow.keep(self.cache, first, records)
+            for queue in self.active:
+                queue.touch()
+
+    def mortal(self, expiring: list[tuple[int, int]]) -> None:
+        """Let each subscription look after what expires."""
+        for lasting in self.lasting.subscriptions.values():
+            queue = self.leadership.half_of(lasting)
+            if queue is not None:
+                queue.mortal(expiring)
+            elif lasting.is_declared:
+                self.leadership.serve(lasting)  # It is told so of all that expires.
+
+    def effort_of(self, *, is_stored: bool) -> int:
+        """Give what one message takes, in deliveries: what is stored is given to nobody yet."""
+        return self.effort if is_stored else self.effort + len(self.active)
+
+    def skips_of(self, sequence: int, message: MessageRecord | TransientMessage) -> bytes:
+        """Give who does not want a message, a bit for each slot."""
+        values = None
+        skipping = []
+        for slot, selector in self.selective.items():
+            if values is None:
+                values = selector.values_of(sequence, message, 0)
+            if not selector.is_true_of(values):
+                skipping.append(slot)
+        return bitmap_of(skipping) if skipping else b""
+
+    def skipping_moved(
+        self, move: MoveRecord, message: MessageRecord
+    ) -> Iterator[SubscriptionAcknowledgeRecord]:
+        """Give what says who does not want a message that comes here by a move."""
+        (sequence,) = move.target_sequences
+        for slot in bits_of(self.skips_of(sequence, message)):
+            yield SubscriptionAcknowledgeRecord(self.selecting[slot], [sequence], self.number)
+
+    def wanting(self, message: TransientMessage) -> Iterator[DurableQueue]:
+        """Give the subscriptions with a consumer that want a message that is not stored."""
+        skipping = self.skips_of(message.key, message) if self.selective else b""
+        for queue in self.active:
+            slot = queue.slot
+            if slot >> 3 >= len(skipping) or not skipping[slot >> 3] >> (slot & 7) & 1:
+                yield queue
+
+
+class DurableQueue(Queue):
+    """One durable subscription of a stored topic, as it is consumed from."""
+
+    __slots__ = ("detached_at", "slot", "topic", "topic_number")
+
+    lasting: LastingSubscription
+
+    def __init__(
+        self, lasting: LastingSubscription, leadership: Leads[Queue], topic: StoredTopic
+    ) -> None:
+        self.topic = topic
+        self.topic_number = topic.number
+        self.slot = lasting.index.slot
+        self.detached_at = lasting.detached_at
+        """Since when nobody consumes from it, with what is on its way to the log; 0: somebody does,
+        or it was never said."""
+        super().__init__(lasting, leadership, f"{TOPIC_MARK}{topic.name}")
+        self.newest_before = topic.newest_before
+
+    @property
+    def key(self) -> SubscriptionKey:
+        """By which its client names it."""
+        return self.lasting.key
+
+    @property
+    def assigned_sequence(self) -> int:
+        """The topic's."""
+        return self.topic.assigned_sequence
+
+    @assigned_sequence.setter
+    def assigned_sequence(self, following: int) -> None:
+        """Do nothing: it gives no numbers."""
+
+    @property
+    def cache(self) -> Shelves[MessageRecord]:
+        """The topic's."""
+        return self.topic.cache
+
+    @cache.setter
+    def cache(self, contents: Shelves[MessageRecord]) -> None:
+        """Do nothing: it has none."""
+
+    def acknowledgement(self, sequences: list[int]) -> AcknowledgeRecord:
+        """Give what says of messages that this subscription is done with them."""
+        return SubscriptionAcknowledgeRecord(self.number, sequences, self.topic_number)
+
+    def gone(self, sequences: list[int]) -> None:
+        """Forget what is known here of messages that are settled for good."""
+        self.forget(sequences)
+
+    def purge_through(self, sequence: int) -> None:
+        """Note that all up to this one is being taken away."""
+        self.purging_through = sequence
+        self.topic.purging[self] = None
+
+    def purged(self) -> None:
+        """Note that some is taken away; what was known of it was dropped when it was asked for."""
+        if self.lasting.index.begin > self.purging_through and not self.is_deleted:
+            self.topic.purging.pop(self, None)
+
+    def drop_contents(self) -> None:
+        """Do nothing: contents are the topic's."""
+
+    def deleted(self) -> None:
+        """Forget it: its deletion is in the log."""
+        super().deleted()
+        self.topic.active.pop(self, None)
+        self.topic.purging.pop(self, None)
+
+    def close_subscription(self, consumer: Consumer) -> None:
+        """Remove its consumer."""
+        super().close_subscription(consumer)
+        self.topic.active.pop(self, None)
+
+    def renew(self, leaving: set[int]) -> None:
+        """Build this half anew: nobody consumes."""
+        super().renew(leaving)
+        self.topic.active.pop(self, None)

@@ -1,0 +1,272 @@
+"""
+Queues go that nobody uses, and no others.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.broker.removing import LOOK_MS, Removing
+from holdfast.model.records import PolicyRecord, QueueRecord
+
+GONE_MS = 60_000
+
+
+@pytest.fixture
+def desk(desk):
+    desk.broker.sending.now_microseconds = 1_000_000
+    say(desk, "queue://>", gcInactiveDestinations="true", inactiveTimeoutBeforeGC=GONE_MS)
+    return desk
+
+
+def say(desk, pattern: str, **values) -> None:
+    desk.broker.receipts.record(PolicyRecord(pattern, json.dumps(values)))
+    desk.turn()
+
+
+def pass_time(desk, seconds: int = (GONE_MS + 3 * LOOK_MS) // 1000) -> None:
+    """Let the loop go on, second by second."""
+    broker = desk.broker
+    for _ in range(seconds):
+        broker.sending.now_microseconds += 1_000_000
+        broker.returning.look_at_the_clock()
+        if broker.has_to_wake:
+            broker.wake()
+        desk.turn()
+
+
+def names(desk) -> set[str]:
+    return set(desk.broker.destinations.queue_names())
+
+
+def test_an_empty_queue_goes_after_its_time_on_every_node(desk) -> None:
+    """
+    Not before; and the log says so, so that a node that has only that has the same queues.
+    """
+    desk.queue("a")
+    desk.turn()
+    pass_time(desk, GONE_MS // 1000 - 1)
+    assert names(desk) == {"a"}
+    pass_time(desk, 3 * LOOK_MS // 1000)
+    assert names(desk) == set()
+    assert not desk.replayed().by_name
+    assert desk.broker.removing.removed_total == 1
+
+
+def test_what_is_used_stays(desk) -> None:
+    """
+    With a message, a consumer, a non-persistent message; and who uses it now and then has it.
+    """
+    desk.send(b"x", "full")
+    desk.subscribe("consumed")
+    desk.broker.send_transient(desk.queue("volatile"), b"", b"x")
+    used = desk.queue("used")
+    visited = desk.queue("visited")
+    desk.turn()
+    for _ in range(6):
+        pass_time(desk, GONE_MS // 2000)
+        desk.send(b"x", "used")
+        desk.turn()
+        subscription = desk.subscribe("used", client=None)
+        desk.turn()
+        for key in list(subscription.unacknowledged):
+            desk.broker.acknowledge(subscription, key, desk.client, None)
+        desk.broker.unsubscribe(subscription)
+        desk.broker.unsubscribe(desk.subscribe("visited"))
+        desk.turn()
+    assert names(desk) == {"full", "consumed", "volatile", "used", "visited"}
+    assert not (used.is_deleted or visited.is_deleted)
+    pass_time(desk)
+    assert names(desk) == {"full", "consumed", "volatile"}
+
+
+def test_a_queue_that_this_leader_never_served_goes_too(desk) -> None:
+    """
+    After a failover most are such; the time counts anew.
+    """
+    for number in range(200):
+        desk.queue(f"q{number}")
+    desk.turn()
+    pass_time(desk, GONE_MS // 1000 - 1)
+    now = desk.broker.sending.now_microseconds
+    desk.fail_over()
+    desk.broker.sending.now_microseconds = now
+    desk.broker.returning.look_at_the_clock()
+    pass_time(desk, LOOK_MS // 1000)
+    assert len(names(desk)) == 200
+    pass_time(desk)
+    assert names(desk) == set()
+
+
+@pytest.mark.parametrize("name", ["Consumer.billing.VirtualTopic.orders", "$schedule"])
+def test_what_stands_for_something_else_stays(desk, name) -> None:
+    """
+    A queue that consumes a virtual topic is for what comes while nobody is there; the broker's own
+    are nobody's to leave.
+    """
+    desk.broker.receipts.record(QueueRecord(7, name, 1, 0))
+    desk.turn()
+    pass_time(desk)
+    assert names(desk) == {name}
+
+
+def test_a_queue_of_a_virtual_topic_by_policy_stays(desk) -> None:
+    """
+    Whatever its form: what is sent to the topic is for it.
+    """
+    say(
+        desk,
+        "topic://news.*",
+        virtualTopic="true",
+        virtualTopicPrefix="reader.*.",
+    )
+    desk.queue("reader.a.news.x")
+    desk.queue("reader.a.olds.x")
+    desk.turn()
+    pass_time(desk)
+    assert names(desk) == {"reader.a.news.x"}
+
+
+def test_a_queue_with_a_policy_of_its_own_name_stays(desk) -> None:
+    """
+    Somebody meant just this one.
+    """
+    say(desk, "queue://meant", queuePrefetch=1)
+    desk.queue("meant")
+    desk.queue("other")
+    desk.turn()
+    pass_time(desk)
+    assert names(desk) == {"meant"}
+
+
+def test_without_a_word_of_it_nothing_is_looked_at(desk) -> None:
+    """
+    Taken back, or said false for some; what is said changes what holds at once.
+    """
+    say(desk, "queue://kept.>", gcInactiveDestinations="false")
+    desk.queue("kept.a")
+    desk.turn()
+    pass_time(desk)
+    assert names(desk) == {"kept.a"}
+    desk.broker.receipts.record(PolicyRecord("queue://>", ""))
+    desk.broker.receipts.record(PolicyRecord("queue://kept.>", ""))
+    desk.queue("b")
+    desk.turn()
+    assert not desk.broker.removing.has_any
+    pass_time(desk)
+    assert names(desk) == {"kept.a", "b"}
+
+
+def test_what_is_sent_in_the_same_turn_is_stored(desk) -> None:
+    """
+    Q61: before the look the queue stays; behind it, it is a new one of the same name, in the log
+    behind the deletion.
+    """
+    desk.queue("a")
+    desk.turn()
+    pass_time(desk, GONE_MS // 1000 - 1)
+    broker = desk.broker
+    for _ in range(3 * LOOK_MS // 1000):
+        broker.sending.now_microseconds += 1_000_000
+        broker.returning.look_at_the_clock()
+        broker.wake()
+        if broker.removing.removed_total:
+            break
+    old = desk.state.by_name["a"]
+    desk.send(b"x", "a", receipt=b"r")
+    desk.turn()
+    assert desk.client.replies == [b"r"]
+    assert desk.queue("a").number != old.number
+    assert desk.replayed().by_name["a"].index.live_count == 1
+
+
+def test_a_message_that_the_log_has_not_yet_keeps_its_queue(desk) -> None:
+    """
+    Its sender was not told, and will be.
+    """
+    desk.queue("a")
+    desk.turn()
+    pass_time(desk, GONE_MS // 1000 - 1)
+    desk.send(b"x", "a", receipt=b"r")
+    desk.seal()
+    broker = desk.broker
+    for _ in range(3 * LOOK_MS // 1000):
+        broker.sending.now_microseconds += 1_000_000
+        broker.returning.look_at_the_clock()
+        broker.wake()
+    desk.turn()
+    assert desk.state.by_name["a"].index.live_count == 1
+
+
+def test_a_hundred_thousand_queues_are_looked_at_in_steps(desk) -> None:
+    """
+    And no more than a thousand go with one batch.
+    """
+    for number in range(1_500):
+        desk.queue(f"q{number}")
+    desk.turn()
+    broker = desk.broker
+    for _ in range(GONE_MS // 1000 - 1):
+        broker.sending.now_microseconds += 1_000_000
+        broker.returning.look_at_the_clock()
+        if broker.has_to_wake:
+            broker.wake()
+    counts: list[int] = []
+    for _ in range(200):
+        broker.sending.now_microseconds += 1_000_000
+        broker.returning.look_at_the_clock()
+        before = broker.removing.removed_total
+        if broker.has_to_wake:
+            broker.wake(lambda: True)
+        counts.append(broker.removing.removed_total - before)
+        desk.turn()
+    assert max(counts) <= 64
+    assert sum(counts) > 0
+
+
+def test_nothing_is_kept_of_a_queue_that_an_operator_deletes(desk) -> None:
+    """
+    Who makes and deletes queues all day would else fill the memory with what they were.
+    """
+    for number in range(3):
+        desk.queue(f"q{number}")
+        desk.turn()
+        pass_time(desk, 2 * LOOK_MS // 1000)
+        assert desk.broker.destinations.idle
+        assert desk.broker.destinations.idle_ms
+        desk.broker.destinations.delete(desk.queue(f"q{number}"))
+        desk.turn()
+        assert not desk.broker.destinations.idle
+        assert not desk.broker.destinations.idle_ms
+
+
+def test_between_two_looks_at_the_clock_few_policies_are_looked_up(desk, monkeypatch) -> None:
+    """
+    To look up what many patterns say takes up to half a millisecond, and 64 of them took thirty;
+    what is known already takes little, and much of it is looked at at once.
+    """
+    for number in range(200):
+        desk.queue(f"q{number}")
+    desk.turn()
+    looked_up = [0]
+    whole = Removing._look_up
+
+    def look_up(removing: Removing, name: str) -> int:
+        looked_up[-1] += 1
+        return whole(removing, name)
+
+    def is_spent() -> bool:
+        looked_up.append(0)
+        return False
+
+    monkeypatch.setattr(Removing, "_look_up", look_up)
+    assert desk.broker.removing.has_any
+    assert not desk.broker.removing.step(is_spent)
+    assert sum(looked_up) == 200
+    assert max(looked_up) == 2
+    looked_up[:] = [0]
+    assert not desk.broker.removing.step(is_spent)
+    assert sum(looked_up) == 0
+    assert len(looked_up) == 1 + 200 // 64

@@ -1,0 +1,47 @@
+"""
+`holdfast subscriptions`.
+"""
+
+from __future__ import annotations
+
+import json
+
+ANN = {
+    "client_id": "ann",
+    "name": "mine",
+    "topic": "prices",
+    "messages": 4,
+    "bytes": 2048,
+    "unacknowledged": 0,
+    "is_active": False,
+    "detached_at_ms": 1_700_000_000_000,
+}
+BEN = {**ANN, "client_id": "ben", "is_active": True, "unacknowledged": 2}
+CAS = {**ANN, "client_id": "cas", "detached_at_ms": 0}
+
+
+def test_a_table_tells_since_when_nobody_consumes(cluster, run) -> None:
+    """
+    All pages of it.
+    """
+    cluster.say("/subscriptions", {"node": "a", "subscriptions": [ANN], "next": "k[1]"})
+    rest = {"node": "a", "subscriptions": [BEN, CAS], "next": None}
+    cluster.say("/subscriptions?after=k%5B1%5D", rest)
+    assert run("subscriptions") == 0
+    told = [line.split() for line in run.out.splitlines()[2:]]
+    assert told[0][:4] == ["ann", "mine", "prices", "4"]
+    assert "2023-11-14" in told[0]
+    assert (told[1][-3:], told[2][-2:]) == (["has", "a", "consumer"], ["not", "known"])
+    assert run("subscriptions", "--json") == 0
+    assert json.loads(run.out)["subscriptions"] == [ANN, BEN, CAS]
+
+
+def test_one_is_ended(cluster, run) -> None:
+    """
+    With a word of what went with it.
+    """
+    cluster.say("/subscriptions/end", {"messages": 4})
+    assert run("subscriptions", "end", "ann", "mine", "--yes") == 0
+    assert "mine of ann has ended, with 4 messages" in run.out
+    asked = [each for each in cluster.asked if each[1] == "POST"]
+    assert [each[3] for each in asked] == [{"client_id": "ann", "name": "mine"}]

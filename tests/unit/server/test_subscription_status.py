@@ -1,0 +1,69 @@
+"""
+Durable subscriptions as an admin port tells of them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.admin.subscription_status import key_text
+from holdfast.broker.broker import Broker
+from holdfast.broker.durables import Wanted
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import DestinationError
+from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.records import FormatRecord
+from holdfast.server.subscription_status import (
+    end_subscription,
+    subscription_depths,
+    subscription_keys,
+    subscription_statuses,
+)
+from tests.unit.broker.conftest import Desk
+
+
+class Unheard:
+    def reply(self, receipt: bytes) -> None:
+        """Be told."""
+
+
+@pytest.fixture
+def broker() -> Broker:
+    bench = Desk(BrokerSettings())
+    bench.broker.receipts.record(FormatRecord(DURABLE_LEVEL))
+    bench.turn()
+    bench.broker.durables.open(Wanted("prices", "ann", "mine", "kind = 'gold'"))
+    bench.broker.durables.open(Wanted("news", "ben", "his"))
+    bench.turn()
+    return bench.broker
+
+
+def test_each_is_told_of(broker: Broker) -> None:
+    """
+    Those that are there, by what they are known by.
+    """
+    assert set(subscription_keys(broker)) == {key_text("ann", "mine"), key_text("ben", "his")}
+    asked = [key_text("ann", "mine"), key_text("nobody", "x")]
+    (told,) = subscription_statuses(broker, asked)
+    assert (told.client_id, told.name, told.topic) == ("ann", "mine", "prices")
+    assert (told.selector, told.messages, told.is_active) == ("kind = 'gold'", 0, False)
+
+
+def test_what_is_summed_is_what_each_is_told_to_have(broker: Broker) -> None:
+    """
+    A subscription without a consumer counts with its messages, and as none of those who consume.
+    """
+    lasting = broker.state.subscriptions["ann", "mine"]
+    lasting.topic.index.put(lasting.next_sequence, 1, 100)
+    sums = {it.name: (it.messages, it.bytes, it.consumers) for it in subscription_depths(broker)}
+    assert sums == {"mine": (1, 100, 0), "his": (0, 0, 0)}
+
+
+def test_one_is_ended_once(broker: Broker) -> None:
+    """
+    It is gone at once for whoever asks next.
+    """
+    assert end_subscription(broker, "ann", "mine", Unheard(), b"") == 0
+    with pytest.raises(DestinationError, match="there is no subscription 'mine'"):
+        end_subscription(broker, "ann", "mine", Unheard(), b"")
+    assert broker.durables.count == 1

@@ -1,0 +1,53 @@
+"""
+What the parts of a subscription to several destinations need of its connection.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import DestinationError
+from holdfast.model.destination import parse_sources
+from holdfast.model.format_level import NEWEST_LEVEL
+from holdfast.sessions.bundles import pattern_of, prefetch_of
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("/queue/a.*", "queue://a.*"), ("/topic/a.>", "topic://a.>"), (">", "queue://>")],
+)
+def test_a_wildcard_is_a_pattern(written: str, expected: str) -> None:
+    """As policies have them."""
+    (source,) = parse_sources(written)
+    assert str(pattern_of(source)) == expected
+
+
+def test_a_wildcard_that_cannot_be_names_its_destination() -> None:
+    """And says why."""
+    (source,) = parse_sources("/queue/a.>.*")
+    with pytest.raises(DestinationError, match=r"'/queue/a\.>\.\*'.*stands at the end"):
+        pattern_of(source)
+
+
+def test_the_prefetch_is_the_clients_or_the_settings(desk) -> None:
+    """No policy is for all of its destinations; 0 means as much as may be."""
+    holdings = desk.connect().session.holdings
+    settings = desk.settings
+    assert prefetch_of(holdings, None) == settings.prefetch_default
+    assert prefetch_of(holdings, 7) == 7
+    assert prefetch_of(holdings, 0) == prefetch_of(holdings, 1 << 40) == settings.prefetch_max
+
+
+def test_each_part_has_a_number_of_its_own(desk) -> None:
+    """By which a client of STOMP 1.2 names its deliveries, of one subscription."""
+    desk.broker.state.format_level = NEWEST_LEVEL
+    client = desk.connect()
+    client.subscribe("/queue/a,/queue/b,/temp-queue/c")
+    for name in ("a", "b"):
+        client.send(b"x", f"/queue/{name}")
+    client.say("SEND", b"x", destination="/temp-queue/c")
+    desk.turn()
+    found = client.frames()
+    assert {it.headers["subscription"] for it in found} == {"s"}
+    assert len({it.headers["ack"].partition("-")[0] for it in found}) == 3
+    assert {it.headers["destination"] for it in found} == {"/queue/a", "/queue/b", "/temp-queue/c"}
