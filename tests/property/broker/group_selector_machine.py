@@ -51,12 +51,15 @@ class GroupSelectorMachine(GroupMachine, SelectorMachine):
         return f"{place[0]} {self.model.groups.get(place[1], 0)}"
 
     def could_have(self, subscription: Subscription, key: int) -> bool:
-        """Whether somebody wants a message, and nobody else has something of its group."""
+        """
+        Whether somebody wants a message and has nothing parked that comes before it, and nobody
+        else has something of its group.
+        """
         queue = subscription.queue
         assert queue is not None
         if key < 0 and key not in queue.transients:
             return False  # It is gone as it was given: nobody can tell of which group it was.
-        wants = self.wants(subscription, key)
+        wants = SelectorMachine.could_have(self, subscription, key)
         group = self.group_of(queue, key)
         if not (wants and group) or queue.grouping is None:
             return wants

@@ -76,6 +76,7 @@ def test_priorities_count_among_what_is_wanted(story: str, seed: int) -> None:
 
 @pytest.mark.parametrize("story", STORIES)
 @given(seed=st.integers(0, 1 << 32))
+@example(seed=463).via("with late words, a higher consumer waits for what he is to look at first")
 def test_priorities_count_within_each_group_whoever_wants_what_of_it(story: str, seed: int) -> None:
     """A group is in one hand all the while, and each gets what he wants of it by priority."""
     random = Random(seed)
