@@ -38,6 +38,7 @@ from holdfast.server.cycle_collector import CycleCollector
 from holdfast.server.founding import FoundingWatch, awaited
 from holdfast.server.log_access import HoldWatch
 from holdfast.server.member_watch import MemberWatch
+from holdfast.server.pace import Pace
 from holdfast.server.preparation import PREPARE_SECONDS, prepare
 from holdfast.server.restoring import place
 from holdfast.server.waiting import wait_until
@@ -158,16 +159,22 @@ class Node:
     async def _tick(self) -> None:
         """Let time pass for the conductor; runs until cancelled."""
         conductor = self.conductor
-        tick_seconds = conductor.settings.tick_seconds
+        clock = self.clock
+        pace = Pace(
+            conductor.counters,
+            conductor.settings.tick_seconds,
+            self.config.sections.replication.look_seconds,
+        )
         while True:
+            now, cpu = clock.monotonic(), clock.thread_cpu()
             conductor.tick()
             self._watch_role()
-            self.founding_watch.step(self.clock.monotonic())
-            self.member_watch.step(self.clock.monotonic())
+            self.founding_watch.step(now)
+            self.member_watch.step(now)
             self.checkpoints.step()
-            self.hold_watch.step(self.clock.monotonic())
-            self._scrub()
-            await asyncio.sleep(tick_seconds)
+            self.hold_watch.step(now)
+            self._scrub(now)
+            await asyncio.sleep(pace.pause(now, clock.thread_cpu() - cpu))
 
     def _watch_role(self) -> None:
         driver = self.driver
@@ -177,8 +184,8 @@ class Node:
             leader = driver.leader or "unknown"
             log.info("role", term=driver.term, role=driver.role, leader=leader)
 
-    def _scrub(self) -> None:
-        for damage in self.scrubber.turn(self.clock.monotonic()):
+    def _scrub(self, now: float) -> None:
+        for damage in self.scrubber.turn(now):
             if self.parts.journal.is_damaged(damage.index):
                 continue  # told already; it stays until a peer has repaired it
             log.error("damage in the log", **place(damage))
