@@ -7,6 +7,8 @@ PYTEST := $(BIN)/pytest
 QUICK := tests/unit tests/property tests/test_*.py
 # What measures how much of the product it runs: the unit tests of trials/ are of something else.
 MEASURED := tests/unit --ignore=tests/unit/trials
+COVERED := build/covered.json
+QUIETLY := -W 'ignore:Module already imported' -W 'ignore:Unable to activate:RuntimeWarning'
 UNMEASURED := tests/unit/trials $(filter-out tests/unit,$(QUICK))
 WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
 # Only the folders that hold a test: pytest calls an empty one a failure.
@@ -82,10 +84,13 @@ test-covered: test-measured ## the same, and what the unit tests cover, which th
 class-archive: setup
 	@$(BIN)/python -m trials.pipeline.class_archive
 
-# Only the unit tests are measured: it doubles their time, and property tests run the same lines often.
-# So do some of them, marked `no_cover`, and of tests of many cases all but the first (tests/conftest.py).
+# Only the unit tests are measured: others run the same lines by accident. What slipcover warns of
+# twice, here and in each process of the tests, is that it does not measure the tests themselves.
 test-measured: setup
-	$(PYTEST) $(BESIDE) --cov --cov-report= $(MEASURED) $(ARGS)
+	@mkdir -p $(dir $(COVERED)) && rm -f $(COVERED)
+	$(BIN)/python $(QUIETLY) -m slipcover --fail-under 0 --json --out $(COVERED) \
+		-m pytest $(QUIETLY) $(BESIDE) $(MEASURED) $(ARGS)
+	@$(BIN)/python tools/covered.py $(COVERED)
 
 # Most of these wait, for brokers and for time.
 test-whole test-rest: SIDE_BY_SIDE = 3
@@ -152,5 +157,5 @@ serve: setup ## run one node on this machine; its data is in var/serve
 	$(BIN)/holdfast serve --data var/serve $(ARGS)
 
 clean: ## remove what the tools left behind; keeps .venv
-	rm -rf .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find src tests benches tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

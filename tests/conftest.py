@@ -26,14 +26,13 @@ from tests.disk_room import (
     missing_room,
 )
 from tests.forked_nodes import nodes_forked
+from tests.measuring import take_out_probes_between_tests
 from trials.clients.ledger import Account
 from trials.promises.books import TestBooks, accounts_of_loads
 
 BOOKS = TestBooks()
 SLOW_FOLDERS = ("tests/spark/", "tests/integration/")
 LONG_FOLDERS = ("tests/simulation/", "tests/property/")
-MEASURED_CASES_MAX = 3
-"""Of each test: measured it takes three times as long, and further cases run the same lines."""
 ACCOUNTS = pytest.StashKey[list[Account]]()
 
 # No deadline: these machines are shared, and a slow moment is not a failure.
@@ -60,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin with the room on the disk that is needed, and give it back; see `disk_room`."""
     factory = config._tmp_path_factory
     config.pluginmanager.register(FoldersOfFixtures(factory))
+    take_out_probes_between_tests(config)
     if hasattr(config, "workerinput"):  # Its folder is in that of the process that shares out.
         return
     clear_after_ended_runs(folder_of_runs())
@@ -117,25 +117,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     long = [name for name in files if name.startswith(LONG_FOLDERS)]
     order = dict.fromkeys([*first, *long, *files])
     items[:] = chain.from_iterable(files[name] for name in order)
-    leave_unmeasured(items)
     gc.collect()
     gc.freeze()
-
-
-def leave_unmeasured(items: list[pytest.Item]) -> None:
-    """
-    Measure what the first cases of each test cover, in the order in which they are written; all of
-    one that is marked `measured`: there each runs lines of its own, and is short.
-    """
-    cases: dict[str, list[pytest.Function]] = {}
-    for item in items:
-        is_case = isinstance(item, pytest.Function) and hasattr(item, "callspec")
-        if is_case and item.get_closest_marker("measured") is None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for each in cases.values():
-        each.sort(key=lambda it: (*it.callspec.indices.values(),))
-        for item in each[MEASURED_CASES_MAX:]:
-            item.add_marker("no_cover")
 
 
 # What tests with the marker `promise` show goes to build/evidence, from which the promise table is

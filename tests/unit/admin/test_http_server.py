@@ -197,7 +197,6 @@ def connected(server: AdminServer) -> tuple[AdminConnection, Socket]:
     return connection, transport
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 def test_who_asks_faster_than_it_is_answered_is_not_read(node) -> None:
     """
     Requests behind one that is not answered stay with who sends them: with each answer some more

@@ -114,7 +114,6 @@ def test_another_leadership_chooses_anew(crowded) -> None:
     assert len(crowded.state.producers.by_id) == 56
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 @pytest.mark.slow
 def test_the_more_come_the_more_go(new_desk) -> None:
     """

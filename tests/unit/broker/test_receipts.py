@@ -8,8 +8,6 @@ import ast
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 import holdfast
 from holdfast.broker.receipts import Receipts
 from holdfast.model.records import AcknowledgeRecord, HoldRecord, QueueRecord
@@ -86,7 +84,6 @@ def found(name: str) -> dict[str, int]:
     }
 
 
-@pytest.mark.no_cover  # It reads the source and runs none of it.
 def test_nobody_else_says_that_something_is_stored() -> None:
     """
     Durable before told, in one place: outside the ledger only what never has to last is replied to.

@@ -11,8 +11,6 @@ from holdfast.client.settings import TlsSettings
 from holdfast.client.uri import Address, Target, parse_uri
 from holdfast.errors import ConfigError
 
-pytestmark = pytest.mark.measured
-
 
 def problems_of(uri: str) -> list[str]:
     with pytest.raises(ConfigError) as refused:

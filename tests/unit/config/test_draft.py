@@ -124,7 +124,6 @@ def test_a_directory_is_no_file(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 @pytest.mark.slow
 def test_of_very_many_unknown_keys_some_are_told(tmp_path: Path) -> None:
     """
@@ -135,7 +134,6 @@ def test_of_very_many_unknown_keys_some_are_told(tmp_path: Path) -> None:
     assert made.problems[-1] == f"and {60_000 - PROBLEMS_MAX:,} more keys like these"
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 @pytest.mark.slow
 def test_a_million_empty_lines_are_an_empty_file(tmp_path: Path) -> None:
     """

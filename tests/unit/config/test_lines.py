@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import tomllib
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,7 +91,6 @@ def test_any_text_is_taken(text: str) -> None:
     key_lines(text)
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 def test_a_path_as_long_as_a_file_takes_no_time() -> None:
     """
     Only its beginning is told apart from others, in a table as well as before a value.

@@ -10,8 +10,6 @@ from holdfast.errors import DestinationError
 from holdfast.model.destination import Destination, Kind, parse_destination, parse_destinations
 from holdfast.model.limits import COMPOSITE_COUNT_MAX
 
-pytestmark = pytest.mark.measured
-
 
 @pytest.mark.parametrize(
     ("text", "kind", "name"),

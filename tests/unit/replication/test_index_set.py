@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
-
 from holdfast.replication.index_set import IndexSet
 
 
@@ -52,7 +50,6 @@ def test_a_range_of_it_can_be_kept() -> None:
     assert 3 not in found
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 def test_asking_for_the_first_ones_looks_at_no_others() -> None:
     """
     A hundred thousand that are mended in order cost as many looks, however often it is asked.

@@ -36,8 +36,6 @@ from holdfast.replication.messages import (
     VoteResponse,
 )
 
-pytestmark = pytest.mark.measured
-
 
 def entries(count: int, size: int = 5) -> list[Entry]:
     made: list[Entry] = []

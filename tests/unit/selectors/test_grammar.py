@@ -12,8 +12,6 @@ from holdfast.selectors import grammar
 from holdfast.selectors.grammar import parse, prepare
 from holdfast.selectors.tokens import Source, read_words
 
-pytestmark = pytest.mark.measured
-
 
 def outcome(text: str, **values: object) -> object:
     class Said(dict[str, object]):

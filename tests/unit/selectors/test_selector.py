@@ -169,7 +169,6 @@ def test_a_selector_has_at_most_8_kib() -> None:
         Selector(fits.replace("'ö", "'öö", 1))
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 @pytest.mark.parametrize(
     "text",
     [

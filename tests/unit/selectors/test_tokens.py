@@ -7,8 +7,6 @@ import pytest
 from holdfast.errors import SelectorError
 from holdfast.selectors.tokens import LIST_COUNT_MAX, WORD_COUNT_MAX, Source, read_words
 
-pytestmark = pytest.mark.measured
-
 
 def words(text: str, **options: bool) -> list[tuple[str, object, int | None]]:
     return [

@@ -19,8 +19,6 @@ from holdfast.selectors.values import (
     truth_of,
 )
 
-pytestmark = pytest.mark.measured
-
 
 @pytest.mark.parametrize(
     ("text", "number"),

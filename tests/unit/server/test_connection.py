@@ -254,7 +254,6 @@ def test_a_goodbye_gives_back_an_open_transaction_behind_waiting_sends(new_node,
     assert leaver.transport.is_closed
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 def test_a_client_that_breaks_the_rules_leaves_nothing_to_the_collector_of_cycles(node) -> None:
     """
     It stops the loop for all that it looks at, so it runs seldom: thousands of such clients would

@@ -10,8 +10,6 @@ from holdfast.protocols.stomp.mapping import visible_lines
 from holdfast.sessions import stomp_values
 from holdfast.sessions.stomp_values import StompValues, written_by_jms
 
-pytestmark = pytest.mark.measured
-
 
 def values_of(**headers: str) -> StompValues:
     lines = visible_lines({name.replace("_", "-"): value for name, value in headers.items()})

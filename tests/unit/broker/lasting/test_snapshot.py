@@ -33,8 +33,6 @@ from holdfast.model.records import (
 
 QUEUES = 5
 LENGTH = 3 * CHUNK_SIZE
-# They run the lines that the first ten run.
-UNCOVERED = [pytest.param(seed, marks=pytest.mark.no_cover) for seed in range(10, 60)]
 
 
 @pytest.fixture
@@ -84,7 +82,7 @@ def changes(chance: random.Random) -> list[Record]:
     )
 
 
-@pytest.mark.parametrize("seed", [*range(10), *UNCOVERED])
+@pytest.mark.parametrize("seed", range(60))
 def test_what_comes_meanwhile_is_not_in_it(state, seed) -> None:
     """
     Whatever is applied between two steps, the bytes are those of the beginning.

@@ -14,11 +14,8 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
 from tests.unit.broker.lasting.topic_log import TopicLog, step
 
-# They run the lines that the first ten run.
-SEEDS = [*range(10), *(pytest.param(it, marks=pytest.mark.no_cover) for it in range(10, 30))]
 
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(30))
 def test_whoever_applies_the_log_comes_to_the_same(seed: int) -> None:
     """
     Who was there from the beginning, who begins with what the cleaner left, who read a checkpoint.
@@ -41,7 +38,7 @@ def test_whoever_applies_the_log_comes_to_the_same(seed: int) -> None:
                 log.state = back
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(30))
 def test_a_checkpoint_made_in_the_middle_of_a_late_beginning_is_as_good(seed: int) -> None:
     """
     While subscriptions are not known yet, and messages of theirs are.
@@ -58,7 +55,7 @@ def test_a_checkpoint_made_in_the_middle_of_a_late_beginning_is_as_good(seed: in
     log.check(state)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(30))
 def test_a_snapshot_is_of_its_moment(seed: int) -> None:
     """
     Whatever is applied between two steps of it, also by who begins late.

@@ -87,11 +87,7 @@ def test_shelved_keys_are_as_one_set(seed) -> None:
     assert not shelved.shelves
 
 
-# They run the lines that the first two run.
-UNCOVERED = [pytest.param(seed, marks=pytest.mark.no_cover) for seed in range(2, 10)]
-
-
-@pytest.mark.parametrize("seed", [0, 1, *UNCOVERED])
+@pytest.mark.parametrize("seed", range(10))
 def test_of_ordered_keys_the_lowest_is_at_hand(seed) -> None:
     """
     Whatever comes and goes; where shelves come and go for ever, what is known of them is bounded.

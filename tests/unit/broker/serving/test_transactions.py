@@ -160,7 +160,6 @@ def test_its_messages_get_their_numbers_in_one_pass() -> None:
     assert found == [(2, 7, 99), (2, 8, 99)]
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 def test_many_messages_get_their_numbers_in_steps() -> None:
     """
     However they are spread over queues.

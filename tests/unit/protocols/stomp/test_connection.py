@@ -236,7 +236,6 @@ def test_the_cache_of_blocks_is_bounded() -> None:
     assert all(len(head) <= 100 for head in connection._blocks)
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 def test_the_cache_of_blocks_takes_no_more_memory_than_is_said() -> None:
     """
     Two KiB of the shortest headers take forty KiB decoded: 10 MB for one connection, once, that had

@@ -188,7 +188,6 @@ def any_filter(random: Random) -> RowFilter:
     return RowFilter(**bounds)
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 def test_any_messages_and_any_question_have_the_same_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

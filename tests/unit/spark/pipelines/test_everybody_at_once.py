@@ -100,7 +100,6 @@ class Works:
         return chains(ArchivedSource(archive, catalogue))
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_archived_stays_and_is_completed(
     seed: int, log: LogDirectory, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

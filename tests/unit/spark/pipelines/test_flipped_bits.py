@@ -31,8 +31,6 @@ from trials.pipeline.paper_spark import PaperSpark
 from trials.pipeline.written_archive import archived_log
 from trials.pipeline.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
 
-pytestmark = pytest.mark.no_cover  # Much of what other tests run once.
-
 MESSAGES: Final = 8
 PER_RANGE: Final = 3
 IN_THE_MIDDLE: Final = FIRST_TIME + 4 * STEP_MICROSECONDS

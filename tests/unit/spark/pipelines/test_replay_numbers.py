@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import tracemalloc
 
-import pytest
-
 from holdfast.spark.pipelines.replay_numbers import BLOCK_SEQUENCES, Beginning, SeenSequences
 
 
@@ -53,7 +51,6 @@ def test_from_where_on_a_source_has_all_of_a_queue() -> None:
     assert Beginning().has_all_from(4, 1)
 
 
-@pytest.mark.no_cover  # Much of what other tests run once.
 def test_what_came_already_is_known_and_takes_a_bit() -> None:
     """Queues and stretches of sequences do not meet; a hundred thousand take little."""
     seen = SeenSequences()

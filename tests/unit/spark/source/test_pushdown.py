@@ -23,8 +23,6 @@ from pyspark.sql.datasource import (
 from holdfast.spark.log.row_filter import RowFilter
 from holdfast.spark.source.pushdown import narrow
 
-pytestmark = pytest.mark.measured
-
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
 MICROSECONDS = 1_767_312_000_000_000
 

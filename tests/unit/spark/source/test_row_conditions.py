@@ -29,8 +29,6 @@ from pyspark.sql.datasource import (
 from holdfast.spark.columns.schema import PROBLEM, arrow_schema
 from holdfast.spark.source.row_conditions import keep, taken
 
-pytestmark = pytest.mark.measured
-
 COLUMNS = ("index", "destination", "stored_at", "persistent", PROBLEM)
 NAME, INDEX, TIME = ("destination",), ("index",), ("stored_at",)
 
