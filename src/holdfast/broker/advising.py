@@ -32,12 +32,15 @@ from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
+from holdfast.broker.untold import Properties, UntoldMessages
 from holdfast.model import advisories
 from holdfast.model.advisories import PREFIX, Advisory, Structure
 from holdfast.model.facts import TOPIC_MARK, Cause
 
 _PER_STEP: Final = 64
-"""So many messages that are dead are told of in one step: about 15 µs for each."""
+"""So much is told in one step: about 15 µs for each that one topic of listeners wants."""
+_UNTOLD_MAX: Final = 100_000
+"""So many messages may wait to be told of."""
 _LOOKED_AT_PER_STEP: Final = 256
 _SPARE: Final = 1024
 """So much may stand in a roll that is gone."""
@@ -107,7 +110,7 @@ class Advising(Advises):
 
     __slots__ = (
         *("_destinations", "_errands", "_flow", "_publishing", "_rolls", "_sending"),
-        *("_state", "connections", "missed_total", "speaker"),
+        *("_is_telling", "_state", "_untold", "connections", "missed_total", "speaker"),
     )
 
     def __init__(
@@ -129,6 +132,8 @@ class Advising(Advises):
         self._errands = errands
         self._rolls: WeakValueDictionary[str, _Roll] = WeakValueDictionary()
         """The same for all who are told at once what there is: each has only its place."""
+        self._untold = UntoldMessages(_UNTOLD_MAX)
+        self._is_telling = False
         self.listeners: Listeners = Listeners(self._note_heard)
         """Whether anybody listens is asked of them before anything is done."""
         self.connections: Collection[Connection] = ()
@@ -150,14 +155,17 @@ class Advising(Advises):
     def _note_heard(self, is_heard: bool) -> None:
         self.is_heard = is_heard
 
-    def begin(self, errand: Iterator[None]) -> None:
-        """Begin to tell of much, in steps."""
-        self._errands.begin(errand)
-
     def clear(self) -> None:
-        """Forget all: the leadership is over."""
+        """Forget all: the leadership is over, and its errands are."""
         self.listeners.clear()
         self._rolls.clear()
+        self._untold.clear()
+        self._is_telling = False
+
+    @property
+    def effort(self) -> int:
+        """What saying something takes at most, counted in deliveries."""
+        return self.listeners.effort
 
     def came(self, destination: Queue | Topic) -> None:
         """Say that there is a new queue or topic."""
@@ -198,15 +206,39 @@ class Advising(Advises):
         kinds = [advisories.EXPIRED] if cause is Cause.EXPIRED else []
         if is_buried:
             kinds.append(advisories.DEAD)
-        if kinds and keys:
-            self._errands.begin_to_tell(self._died(queue, list(keys), kinds), self)
+        if kinds:
+            self._tell_of(tuple(kinds), queue, keys)
 
-    def _died(self, queue: Queue, keys: list[int], kinds: list[str]) -> Iterator[None]:
-        for count, key in enumerate(keys, 1):
-            for kind in kinds:
-                self.say(of_message(kind, queue, self.id_of(queue, key)))
-            if not count % _PER_STEP:
+    def _tell_of(
+        self,
+        kinds: tuple[str, ...],
+        place: Queue | Topic,
+        keys: Sequence[int],
+        more: Properties = (),
+    ) -> None:
+        """Say something of each of these messages when there is time, behind what waits for it."""
+        self._begin_to_tell(self._untold.add(kinds, place, keys, more))
+
+    def _begin_to_tell(self, missed: int) -> None:
+        self.missed_total += missed
+        if self._untold.count and not self._is_telling:
+            self._is_telling = True
+            self._errands.tell(self._tell_untold(), self)
+
+    def _tell_untold(self) -> Iterator[None]:
+        effort = 0
+        for untold in self._untold.taken():
+            effort += 1
+            if untold is not None:
+                place = untold.place
+                message_id = self.id_of(place, untold.key)
+                for kind in untold.kinds:
+                    self.say(of_message(kind, place, message_id, *untold.more))
+                    effort += self.effort
+            if effort >= _PER_STEP:
+                effort = 0
                 yield
+        self._is_telling = False
 
     def expired_on_topic(self, topic: Topic, key: int) -> None:
         """Say that a message of a topic has expired before somebody had it."""
@@ -223,8 +255,12 @@ class Advising(Advises):
         """Give an advisory to who listens to it, if there is one."""
         if advisory is None:
             return
+        topics = self.listeners.of(advisory.name)
+        if topics and not self._publishing.has_room_for_advice:
+            self.missed_total += len(topics)
+            return
         messages: dict[bool, TransientMessage] = {}
-        for topic in self.listeners.of(advisory.name):
+        for topic in topics:
             message = messages.get(topic.is_xml)
             if message is None:
                 message = messages[topic.is_xml] = self.message(advisory, is_xml=topic.is_xml)

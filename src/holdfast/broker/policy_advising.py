@@ -5,9 +5,6 @@ A policy names the kinds (`model.advisory_options`); without one nothing of this
 all advisories nothing is done for it as long as nobody listens, and what is on its way to who
 listens has a bound: what would be too much is counted as missed.
 
-Invariants:
-    No more messages wait to be told of than the limit.
-
 Lives on the leader only and may vanish; nothing here is lasting state.
 """
 
@@ -22,7 +19,6 @@ from holdfast.broker.advising import (
     kind_of,
     name_of,
     of_consumer,
-    of_message,
     written,
 )
 from holdfast.broker.serving.bundle import Bundle
@@ -33,34 +29,35 @@ from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
+from holdfast.broker.untold import Untold
 from holdfast.model import advisories
 from holdfast.model.advisories import PREFIX, Advisory
 from holdfast.model.facts import Cause
 from holdfast.model.records import MessageRecord, Record
 
-_UNTOLD_MAX: Final = 100_000
-"""So many messages may wait to be told of: eight bytes each."""
-_PER_STEP: Final = 64
 _FULL_PAUSE_MS: Final = 1_000
 """Of one destination it is said so often at most that it is full, and for whom."""
 _FULL_MAX: Final = 1_000
+
+_CONSUMED: Final = (advisories.CONSUMED,)
+_DELIVERED: Final = (advisories.DELIVERED,)
+_DISCARDED: Final = (advisories.DISCARDED,)
+_DISPATCHED: Final = (advisories.DISPATCHED,)
 
 
 class PolicyAdvising(Advising):
     """Says what policies let be said, beside what is said of all."""
 
-    __slots__ = ("_full_at", "_policies", "_untold_count")
+    __slots__ = ("_full_at", "_policies")
 
     def __init__(self, policies: PolicyBook, **parts: Any) -> None:
         super().__init__(**parts)
         self._policies = policies
-        self._untold_count = 0
         self._full_at: dict[tuple[Queue | Topic, str], int] = {}
         """When it was last said that they are full."""
 
     def clear(self) -> None:
         super().clear()
-        self._untold_count = 0
         self._full_at.clear()
 
     def is_said(self, place: Queue | Topic, kind: str) -> bool:
@@ -69,51 +66,38 @@ class PolicyAdvising(Advising):
             return False
         return kind in self._policies.of(place).advisories
 
-    def _tell_of(self, kind: str, place: Queue | Topic, keys: Sequence[int]) -> None:
-        """Say something of each of these messages, in steps."""
-        room = _UNTOLD_MAX - self._untold_count
-        told = list(keys[: max(0, room)])
-        self.missed_total += len(keys) - len(told)
-        if told:
-            self._untold_count += len(told)
-            self.begin(self._tell_each(kind, place, told))
-
-    def _tell_each(self, kind: str, place: Queue | Topic, keys: list[int]) -> Iterator[None]:
-        for count, key in enumerate(keys, 1):
-            self._untold_count -= 1
-            self.say(of_message(kind, place, self.id_of(place, key)))
-            if not count % _PER_STEP:
-                yield
-
     def died(self, queue: Queue, keys: Sequence[int], cause: Cause, *, is_buried: bool) -> None:
         super().died(queue, keys, cause, is_buried=is_buried)
         if cause is Cause.MAXLEN and self.is_said(queue, advisories.DISCARDED):
-            self._tell_of(advisories.DISCARDED, queue, keys)
+            self._tell_of(_DISCARDED, queue, keys)
 
     def consumed(self, queue: Queue, keys: Sequence[int]) -> None:
         if self.is_said(queue, advisories.CONSUMED):
-            self._tell_of(advisories.CONSUMED, queue, keys)
+            self._tell_of(_CONSUMED, queue, keys)
 
-    def arrived(self, records: Sequence[Record]) -> None:
+    def arrived(self, records: Sequence[Record], size_bytes: int) -> None:
         if not self._policies.advises_anything:
             return
-        leadership = self.leadership
-        by_queue: dict[Queue, list[int]] = {}
+        count = sum(type(record) is MessageRecord for record in records)
+        if count:
+            found = self._delivered(records)
+            self._begin_to_tell(self._untold.add_batch(found, count, size_bytes))
+
+    def _delivered(self, records: Sequence[Record]) -> Iterator[Untold | None]:
+        """Look for messages on queues of which it is said that they have come."""
         for record in records:
             if type(record) is not MessageRecord or record.rewritten or record.is_scheduled:
+                yield None
                 continue
             for number, sequence in record.places:
                 lasting = self.state.queues.get(number)
-                queue = None if lasting is None else leadership.half_of(lasting)
-                if queue is not None:
-                    by_queue.setdefault(queue, []).append(sequence)
-        for queue, keys in by_queue.items():
-            if self.is_said(queue, advisories.DELIVERED):
-                self._tell_of(advisories.DELIVERED, queue, keys)
+                queue = None if lasting is None else self.leadership.half_of(lasting)
+                is_said = queue is not None and self.is_said(queue, advisories.DELIVERED)
+                yield Untold(_DELIVERED, queue, sequence, ()) if queue and is_said else None
 
     def arrived_in_memory(self, place: Queue | Topic, message: TransientMessage) -> None:
         if self.is_said(place, advisories.DELIVERED):
-            self._tell_of(advisories.DELIVERED, place, [message.key])
+            self._tell_of(_DELIVERED, place, [message.key])
         if not place.subscriptions and self.is_said(place, advisories.NO_CONSUMER):
             self._pass_on(place, message)
 
@@ -140,16 +124,14 @@ class PolicyAdvising(Advising):
             return
         place = consumer.topic or consumer.queue
         if place is not None and self.is_said(place, advisories.DISPATCHED):
-            whose = ("consumerId", _name_of(consumer))
-            message_id = self.id_of(place, key)
-            self.say(of_message(advisories.DISPATCHED, place, message_id, whose))
+            self._tell_of(_DISPATCHED, place, [key], (("consumerId", _name_of(consumer)),))
 
     def evicted(self, consumer: Consumer, key: int) -> None:
         place = consumer.topic if isinstance(consumer, Subscription) else None
         if place is not None and self.is_said(place, advisories.DISCARDED):
             assert isinstance(consumer, Subscription), "it has a topic"
             more = (("consumerId", _name_of(consumer)), ("discardedCount", 1))
-            self.say(of_message(advisories.DISCARDED, place, self.id_of(place, key), *more))
+            self._tell_of(_DISCARDED, place, [key], more)
 
     def full(self, place: Queue | Topic, why: str, producer: str) -> None:
         if self.is_said(place, advisories.FULL) and self._is_time_for(place, advisories.FULL):

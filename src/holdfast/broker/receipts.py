@@ -203,7 +203,7 @@ class Receipts:
         self.uncommitted_bytes -= batch.size_bytes
         self.dead_lettered_total += batch.dead_letter_count
         if self.advising.is_heard:
-            self.advising.arrived(batch.records)
+            self.advising.arrived(batch.records, batch.size_bytes)
 
     def released(self, batch: Batch) -> None:
         """Note that all that waited for the oldest batch in flight was told and is seen."""

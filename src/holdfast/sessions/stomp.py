@@ -160,7 +160,7 @@ class StompSession(ClientSession):
         if sending.spreading is not None and sending.is_on_its_way(self):
             return False
         effort = 0
-        effort_max = self.step_count_max
+        effort_max = self.step_count_max // (1 + holdings.broker.advising.effort)
         send = sending.send
         acknowledge = self._hold_back if self.context.is_lease_awaited else self._acknowledge
         for event in () if self._is_stopped() else self.events:

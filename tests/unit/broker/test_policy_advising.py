@@ -23,12 +23,13 @@ def desk(desk):
     return desk
 
 
-def listen(desk, client) -> Subscription:
+def listen(
+    desk, client, pattern: str = "topic://ActiveMQ.Advisory.*.Queue.orders", name: str = "a"
+) -> Subscription:
     client.id = "c"
-    pattern = parse_pattern("topic://ActiveMQ.Advisory.*.Queue.orders")
-    topic = desk.broker.advising.listeners.topic(pattern, is_xml=False)
-    subscription = Subscription(client, "a", mode=AcknowledgeMode.AUTO, prefetch=1_000_000)
-    client.subscriptions["a"] = subscription
+    topic = desk.broker.advising.listeners.topic(parse_pattern(pattern), is_xml=False)
+    subscription = Subscription(client, name, mode=AcknowledgeMode.AUTO, prefetch=1_000_000)
+    client.subscriptions[name] = subscription
     desk.broker.subscribe(subscription, topic)
     return subscription
 
@@ -44,9 +45,70 @@ def test_very_many_that_are_acknowledged_are_told_of_in_steps(desk, new_client) 
     desk.broker.errands.finish()
     before = len(desk.broker.publishing.spreads)
     desk.broker.advising.consumed(queue, range(1, 1001))
-    assert len(desk.broker.publishing.spreads) - before <= 64 + 1
+    assert len(desk.broker.publishing.spreads) == before
+    desk.broker.errands.run(lambda: True)
+    assert len(desk.broker.publishing.spreads) - before == 64
     desk.broker.errands.finish()
     assert len(desk.broker.publishing.spreads) - before == 1000
+
+
+def test_a_batch_over_many_queues_says_nothing_in_its_turn(desk, new_client) -> None:
+    """
+    Five hundred queues get a message each with one COMMIT: what is said of them has its own steps.
+    """
+    client = new_client()
+    listen(desk, client, "topic://ActiveMQ.Advisory.MessageDelivered.>")
+    names = [f"many.{number}" for number in range(500)]
+    for name in names:
+        desk.broker.queue(name)
+    desk.turn()
+    desk.broker.errands.finish()
+    desk.turn()
+    client.deliveries.clear()
+    for name in names:
+        desk.send(b"x", name)
+    batch = desk.broker.receipts.take_batch()
+    before = len(desk.broker.publishing.spreads)
+    desk.broker.advising.arrived(batch.records, batch.size_bytes)
+    assert len(batch.records) >= 500
+    assert len(desk.broker.publishing.spreads) == before
+    desk.broker.errands.run(lambda: True)
+    assert len(desk.broker.publishing.spreads) - before == 64
+
+
+def test_where_listeners_are_of_many_kinds_a_step_is_shorter(desk, new_client) -> None:
+    """
+    To say one thing to those with wildcards at a hundred places takes what a hundred others do.
+    """
+    client = new_client()
+    stars = [f"{number:07b}".replace("0", "x.").replace("1", "*.") for number in range(128)]
+    for place, some in enumerate(stars):
+        listen(desk, client, f"topic://ActiveMQ.Advisory.MessageConsumed.Queue.{some}>", f"{place}")
+    queue = desk.broker.queue("x.x.x.x.x.x.x.orders")
+    desk.turn()
+    desk.broker.errands.finish()
+    desk.turn()
+    before = len(desk.broker.publishing.spreads)
+    desk.broker.advising.consumed(queue, range(1, 101))
+    desk.broker.errands.run(lambda: True)
+    assert len(desk.broker.publishing.spreads) - before == 128
+
+
+def test_nothing_is_built_for_which_there_is_no_room(desk, new_client, monkeypatch) -> None:
+    """
+    What is missed costs no more than to count it.
+    """
+    client = new_client()
+    listen(desk, client)
+    queue = desk.queue()
+    desk.turn()
+    desk.broker.errands.finish()
+    advising, publishing = desk.broker.advising, desk.broker.publishing
+    monkeypatch.setattr(publishing, "spread_bytes", 1 << 40)
+    monkeypatch.setattr(type(advising), "message", None)
+    advising.consumed(queue, range(1, 101))
+    desk.broker.errands.finish()
+    assert advising.missed_total == 100
 
 
 def test_what_the_cleaner_writes_again_has_not_come_again(desk, new_client) -> None:
@@ -65,7 +127,7 @@ def test_what_the_cleaner_writes_again_has_not_come_again(desk, new_client) -> N
     records = [desk.read(number) for number in range(2, 5) if _is_there(desk, number)]
     for record in records:
         record.rewritten = True
-    desk.broker.advising.arrived(records)
+    desk.broker.advising.arrived(records, 100)
     desk.turn()
     assert len(client.deliveries) == count
 

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.untold import UntoldMessages
 from holdfast.model.advisory_options import ADVISED_BY
 from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.records import FormatRecord, PolicyRecord
@@ -257,11 +258,11 @@ def test_a_slow_consumer_is_said_though_nobody_ends_it(desk) -> None:
     assert [*client.session.subscriptions] == ["s"]
 
 
-def test_what_is_too_much_to_be_told_is_counted(desk, monkeypatch) -> None:
+def test_what_is_too_much_to_be_told_is_counted(desk) -> None:
     """
     A million that are acknowledged at once are not kept in memory to be told of.
     """
-    monkeypatch.setattr("holdfast.broker.policy_advising._UNTOLD_MAX", 10)
+    desk.broker.advising._untold = UntoldMessages(10)
     say(desk, "queue://orders", advisoryForConsumed="true")
     listener = listen(desk, "MessageConsumed.>")
     queue = desk.broker.queue("orders")

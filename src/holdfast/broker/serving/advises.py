@@ -29,6 +29,11 @@ class Advises:
         self.is_heard = False
         """Whether anybody does: it costs less to look at, where that is for each message."""
 
+    @property
+    def effort(self) -> int:
+        """What saying something takes at most, counted in deliveries; none where nobody listens."""
+        return 0
+
     def came(self, destination: Queue | Topic) -> None:
         """Say that there is a new queue or topic."""
 
@@ -50,8 +55,8 @@ class Advises:
     def consumed(self, queue: Queue, keys: Sequence[int]) -> None:
         """Say of messages that they are acknowledged."""
 
-    def arrived(self, records: Sequence[Record]) -> None:
-        """Say of messages in an entry that is applied that they have come."""
+    def arrived(self, records: Sequence[Record], size_bytes: int) -> None:
+        """Say of messages in an entry that is applied, and has such a size, that they have come."""
 
     def arrived_in_memory(self, place: Queue | Topic, message: TransientMessage) -> None:
         """Say the same of one that is stored nowhere; and if nobody consumes from there."""

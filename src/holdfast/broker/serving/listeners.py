@@ -85,6 +85,11 @@ class Listeners:
         """How many patterns there are, or kinds of those with wildcards: none where nobody is."""
         return len(self._by_name) + len(self._by_shape)
 
+    @property
+    def effort(self) -> int:
+        """What it takes at most to find and serve all of one name, counted in deliveries."""
+        return len(self._by_shape) >> 1
+
     def topic(self, pattern: Pattern, *, is_xml: bool) -> AdvisoryTopic:
         """
         Give the topic of a pattern.

@@ -117,10 +117,15 @@ class Publishing:
 
     def advise(self, topic: Topic, message: TransientMessage) -> bool:
         """Begin to hand out what the broker itself says, if there is room for that; whether."""
-        if self.spread_bytes > self._settings.spread_bytes_max // _ADVISORIES_SHARE:
+        if not self.has_room_for_advice:
             return False
         self._begin_spread(topic, message)
         return True
+
+    @property
+    def has_room_for_advice(self) -> bool:
+        """Whether something that the broker itself says may be handed out."""
+        return self.spread_bytes <= self._settings.spread_bytes_max // _ADVISORIES_SHARE
 
     def advise_one(self, topic: Topic, message: TransientMessage, subscription: Consumer) -> None:
         """Hand it to one of those who listen to it."""

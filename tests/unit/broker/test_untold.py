@@ -1,0 +1,81 @@
+"""
+What waits to be said of single messages keeps its order and has a bound.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.untold import BATCHES_BYTES_MAX, Untold, UntoldMessages
+
+CONSUMED, DEAD = ("MessageConsumed",), ("Expired", "MessageDLQd")
+
+
+def taken(untold: UntoldMessages) -> list[tuple[object, ...]]:
+    return [each for each in untold.taken() if each is not None]
+
+
+def test_they_come_in_the_order_in_which_it_happened(desk) -> None:
+    """
+    Whether those that are alike came one after the other or not.
+    """
+    orders, stock = desk.broker.queue("orders"), desk.broker.queue("stock")
+    untold = UntoldMessages(100)
+    for kinds, place, keys in (
+        *((CONSUMED, orders, [1, 2]), (CONSUMED, orders, [3]), (CONSUMED, stock, [4])),
+        *((DEAD, stock, [5]), (CONSUMED, orders, [6])),
+    ):
+        assert untold.add(kinds, place, keys) == 0
+    assert untold.count == 6
+    assert taken(untold) == [
+        *((CONSUMED, orders, key, ()) for key in (1, 2, 3)),
+        *((CONSUMED, stock, 4, ()), (DEAD, stock, 5, ()), (CONSUMED, orders, 6, ())),
+    ]
+    assert untold.count == 0
+
+
+def test_what_is_too_much_is_told_to_who_adds_it(desk) -> None:
+    """
+    The first of them have room; those behind are missed.
+    """
+    orders = desk.broker.queue("orders")
+    untold = UntoldMessages(3)
+    assert untold.add(CONSUMED, orders, [1, 2, 3, 4, 5]) == 2
+    assert untold.add(CONSUMED, orders, [6]) == 1
+    taking = untold.taken()
+    next(taking)
+    assert untold.add(CONSUMED, orders, [7, 8]) == 1
+    assert [each.key for each in taking if each is not None] == [2, 3, 7]
+    untold.add(CONSUMED, orders, [9])
+    untold.clear()
+    assert (untold.count, taken(untold)) == (0, [])
+
+
+def test_those_of_a_batch_are_looked_for_in_their_turn(desk) -> None:
+    """
+    What the records take that are kept for it has a bound, but for a batch alone.
+    """
+    orders = desk.broker.queue("orders")
+    untold = UntoldMessages(10)
+    batch = [Untold(CONSUMED, orders, 2, ()), None, Untold(CONSUMED, orders, 3, ())]
+    untold.add(CONSUMED, orders, [1])
+    assert untold.add_batch(iter(batch), 3, 2 * BATCHES_BYTES_MAX) == 0
+    assert untold.add_batch(iter(batch), 3, 1) == 3
+    assert untold.add_batch(iter(()), 7, 0) == 7
+    untold.add(CONSUMED, orders, [4])
+    assert untold.count == 5
+    assert [key for _, _, key, _ in taken(untold)] == [1, 2, 3, 4]
+    assert untold.count == 0
+    assert untold.add_batch(iter(batch), 3, 1) == 0
+
+
+def test_more_of_the_last_may_come_while_it_is_told_of(desk) -> None:
+    """
+    Nothing is forgotten that is added as the last of them was just taken.
+    """
+    orders = desk.broker.queue("orders")
+    untold = UntoldMessages(10)
+    untold.add(CONSUMED, orders, [1])
+    taking = untold.taken()
+    assert next(taking) == (CONSUMED, orders, 1, ())
+    untold.add(CONSUMED, orders, [2])
+    assert [*taking] == [(CONSUMED, orders, 2, ())]
+    assert untold.count == 0
