@@ -380,6 +380,21 @@ def test_what_is_scheduled_for_a_stored_topic_waits_for_who_wants_it(new_desk) -
     assert desk.broker.state.topics["t"].index.live_count == 0
 
 
+def test_who_consumes_from_a_stored_topic_gets_it_at_once(new_desk) -> None:
+    """
+    Nothing else has to come there for it to be given to him.
+    """
+    desk = new_desk(BrokerSettings(known_format_level=DURABLE_LEVEL))
+    calendar = Calendar(desk)
+    desk.broker.receipts.record(FormatRecord(DURABLE_LEVEL))
+    desk.turn()
+    client = desk.connect(client_id="c1")
+    client.subscribe("/topic/t", activemq__subscriptionName="mine")
+    calendar.sender.send(b"1", "/topic/t", AMQ_SCHEDULED_DELAY="5")
+    calendar.at(5)
+    assert client.bodies() == ["1"]
+
+
 def test_what_is_scheduled_after_the_schedule_was_deleted_is_sent_again(desk) -> None:
     """
     An operator deletes the queue of the schedule; the next one has numbers of its own, and the same

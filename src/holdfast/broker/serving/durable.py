@@ -105,6 +105,11 @@ class StoredTopic(Queue):
             for queue in self.active:
                 queue.touch()
 
+    def arrived(self) -> None:
+        """Let what was moved here go to those who consume."""
+        for queue in self.active:
+            queue.touch()
+
     def mortal(self, expiring: list[tuple[int, int]]) -> None:
         """Let each subscription look after what expires."""
         for lasting in self.lasting.subscriptions.values():
