@@ -1,7 +1,8 @@
 """
 Ablations of what a durable subscription rests on.
 
-A message says who does not want it, whoever leads later; a copy by the cleaner says who is done
+A message says who does not want it, whoever leads later, and each leader knows who does not want
+what he sends himself; a copy by the cleaner says who is done
 with it; and a client is told that it has one when the log has it.
 """
 
@@ -22,7 +23,25 @@ _TROUBLE = (DURABLE, "crash", "transfer")
 
 
 def _ask_no_selector() -> list[Patch]:
-    return [(StoredTopic, "skips_of", lambda _topic, _sequence, _message: b"")]
+    skips_of = StoredTopic.skips_of
+
+    def skips(topic: StoredTopic, sequence: int, message: Any, client_id: str = "") -> bytes:
+        selective, topic.selective = topic.selective, {}
+        found = skips_of(topic, sequence, message, client_id)
+        topic.selective = selective
+        return found
+
+    return [(StoredTopic, "skips_of", skips)]
+
+
+def _forget_whose_it_is() -> list[Patch]:
+    lead = StoredTopic.__init__
+
+    def led(topic: StoredTopic, lasting: Any, *given: Any) -> None:
+        lead(topic, lasting, *given)
+        topic.no_local.clear()
+
+    return [(StoredTopic, "__init__", led)]
 
 
 def _copy_for_all() -> list[Patch]:
@@ -51,6 +70,7 @@ def _often(plan: Plan) -> None:
 
 ABLATIONS = [
     Ablation("let no selector leave a message out", _ask_no_selector, _TROUBLE, _often),
+    Ablation("forget who does not want his own", _forget_whose_it_is, _TROUBLE, _often),
     Ablation("write a topic's message again for all", _copy_for_all, _TROUBLE, _often),
     Ablation("log no durable subscription", _forget_who_subscribes, _TROUBLE, _often),
 ]

@@ -149,6 +149,7 @@ class CommittedLog:
                     take(self, record)
         self._end_unit(None)
         self._check_several(entry.index)
+        self.topics.end_entry(self.live)
         if self._to_count:
             raise ViolationError("S18", f"nothing is said of {self._to_count}, which came back")
         self.calendars.end_entry(entry.index)

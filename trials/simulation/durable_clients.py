@@ -3,6 +3,7 @@ Clients of a simulated world with durable subscriptions of one topic.
 
 Two stay: one wants all, one wants what is gold, and both are away for a while now and then. The
 third is fickle: it begins anew with another selector, or ends its subscription and makes another.
+The fourth stays, sends to the topic itself, and does not want what it has sent.
 One producer sends one by one, another in transactions, once those that stay are there.
 
 What must come to whom is worked out from the log alone (`stored_topics`).
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 DURABLE: Final = "topics have durable subscriptions"
 AWAY: Final = "a durable subscription is left alone"
 ANEW: Final = "a durable subscription begins anew"
+OWN: Final = "who does not want his own sends"
 COPIED: Final = "a message of a topic is written again"
 _TOPIC: Final = "prices"
 _KINDS: Final = ("gold", "tin")
@@ -33,10 +35,14 @@ _AGAIN_SECONDS: Final = 0.25
 _AWAY_SECONDS: Final = 1.5
 _SUBSCRIBED: Final = b"subscribed"
 _ENDED: Final = b"ended"
+_OWN_MARK: Final = b"own."
+_OWN_MAX: Final = 150
 
 
 class DurableConsumer(Consumer):
     """Has one durable subscription, which stays, and is away now and then."""
+
+    has_no_local = False
 
     def __init__(
         self, world: Simulation, name: str, *, kind: str = "", topic: str = _TOPIC
@@ -97,8 +103,50 @@ class DurableConsumer(Consumer):
         checkers = self.world.checkers
         checkers.catch_up()
         known = checkers.log.topics.by_key.get(self.key)
-        if known is None or known.kind != self.kind:
-            raise ViolationError("M8", f"{self.key} for {self.kind!r} is there, and it is {known}")
+        wanted = (self.kind, self.has_no_local)
+        if known is None or (known.kind, known.has_no_local) != wanted:
+            raise ViolationError("M8", f"{self.key} for {wanted} is there, and it is {known}")
+
+
+class SelfishConsumer(DurableConsumer):
+    """Sends to its topic as well, each message once, and does not want what it has sent."""
+
+    has_no_local = True
+
+    def __init__(self, world: Simulation, name: str) -> None:
+        super().__init__(world, name)
+        self._sent_count = 0
+        world.timeline.after(_AGAIN_SECONDS, self._send_own)
+
+    def subscription_lines(self) -> list[bytes]:
+        """Say that it does not want its own."""
+        return [*super().subscription_lines(), b"no-local:true"]
+
+    def _send_own(self) -> None:
+        if self.is_ended or self._sent_count >= _OWN_MAX:
+            return
+        if self.is_connected and self.world.nemesis.is_active and is_stored(self.world):
+            self._sent_count += 1
+            self.world.count(OWN)
+            token, history = f"{self.name}.{self._sent_count}", self.world.history
+            body = token.encode() + b" gold of its own"
+            history.send(token, self.topic, body)
+            history.unnumbered.add(token)
+            lines = [b"destination:" + self.destination(), b"persistent:true", b"kind:gold"]
+            receipt = b"receipt:%b%d" % (_OWN_MARK, self._sent_count)
+            self.send(make_frame(b"SEND", *lines, receipt, body=body))
+        self.world.timeline.after(self.soon(_AGAIN_SECONDS * self.chance.random()), self._send_own)
+
+    def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
+        """Take the confirmation of its own, too."""
+        receipt = headers.get(b"receipt-id", b"")
+        if receipt.startswith(_OWN_MARK):
+            if command == b"RECEIPT":
+                self.check_term()
+                number = int(receipt.removeprefix(_OWN_MARK))
+                self.world.history.confirm([f"{self.name}.{number}"])
+            return
+        super().frame(command, headers, body, at)
 
 
 class FickleConsumer(DurableConsumer):

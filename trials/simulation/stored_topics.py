@@ -8,7 +8,8 @@ it lives, none comes again after its end.
 
 Invariants (each violation is raised with its name):
     M8: a message is for every subscription that is there, but for those whose selector leaves it
-    out; a copy by the cleaner is for those that still need it, and says what came of it for each.
+    out, and those of who sent it that do not want their own; a copy by the cleaner is for those
+    that still need it, and says what came of it for each.
     S18: where a topic is told of again, it says how many subscriptions it has.
 """
 
@@ -39,6 +40,13 @@ class Subscribed(NamedTuple):
     kind: str
     """It wants messages of this kind only; empty: all."""
     first: int
+    has_no_local: bool = False
+    """It does not want what its client sends."""
+
+    def wants(self, body: bytes) -> bool:
+        """Whether a message is for it."""
+        is_own = self.has_no_local and body.split(b".", 1)[0].decode() == self.key[0]
+        return self.kind in {"", kind_of(body)} and not is_own
 
 
 class StoredTopics:
@@ -53,6 +61,8 @@ class StoredTopics:
         """Those that a client has asked to end, or to be another."""
         self.cut_checks: dict[str, Callable[[Subscribed, int], None]] = {}
         """By topic: asked of a subscription and a sequence through which all may go."""
+        self._leaving: dict[tuple[int, int], Subscribed] = {}
+        """What a copy of this entry says is not needed any more, and is not settled so far."""
         self.copied_count = 0
         """Copies by the cleaner that somebody did not need any more."""
 
@@ -74,11 +84,12 @@ class StoredTopics:
             if key in self.by_key:
                 raise ViolationError("M8", f"there are two subscriptions {key}")
             known = Subscribed(
-                record.number, record.topic_number, record.slot, key, kind, record.first_sequence
+                *(record.number, record.topic_number, record.slot, key, kind),
+                *(record.first_sequence, record.has_no_local),
             )
             self.by_number[record.number] = self.by_key[key] = known
-        said = (record.topic_number, record.slot, key, kind)
-        if said != (known.topic, known.slot, known.key, known.kind):
+        said = (record.topic_number, record.slot, key, kind, record.has_no_local)
+        if said != (known.topic, known.slot, known.key, known.kind, known.has_no_local):
             raise ViolationError("S18", f"{known} is told of again as {said}")
         return called(key)
 
@@ -112,7 +123,6 @@ class StoredTopics:
         if record.queue_number not in self.names:
             return None
         slots = set(bits_of(b"" if record.facts is None else record.facts.skips or b""))
-        kind = kind_of(record.body or b"")
         places = []
         for each in self._of(record.queue_number):
             place = each.number, record.sequence
@@ -122,13 +132,24 @@ class StoredTopics:
                 is_wanted = place in live
                 self.copied_count += not is_wanted
             else:
-                is_wanted = each.kind in {"", kind}
+                is_wanted = each.wants(record.body or b"")
+            if is_wanted and each.slot in slots and record.rewritten:
+                # Acknowledgements stand at the end of the entry that they gather in.
+                self._leaving[place] = each
+                continue
             if is_wanted == (each.slot in slots):
                 what = "wants" if is_wanted else "does not want"
                 raise ViolationError("M8", f"{each.key} {what} {place}; the log says otherwise")
             if is_wanted:
                 places.append(place)
         return places
+
+    def end_entry(self, live: dict[tuple[int, int], int]) -> None:
+        """Hold what copies say is not needed any more against what was settled with them."""
+        for place, each in self._leaving.items():
+            if place in live:
+                raise ViolationError("M8", f"{each.key} wants {place}; the log says otherwise")
+        self._leaving.clear()
 
 
 def called(key: Key) -> str:

@@ -12,6 +12,7 @@ from trials.simulation.durable_clients import (
     DURABLE,
     DurableConsumer,
     FickleConsumer,
+    SelfishConsumer,
     TopicProducer,
     TopicTransactions,
 )
@@ -29,6 +30,7 @@ def begin_to_keep(nemesis: Nemesis) -> bool:
     world.clients.append(DurableConsumer(world, "keeper1"))
     world.clients.append(DurableConsumer(world, "keeper2", kind="gold"))
     world.clients.append(FickleConsumer(world, "keeper3", kind="tin"))
+    world.clients.append(SelfishConsumer(world, "keeper4"))
     world.clients.append(TopicProducer(world, "prices0"))
     world.clients.append(TopicTransactions(world, "prices1"))
     return True

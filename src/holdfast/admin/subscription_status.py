@@ -19,6 +19,9 @@ class SubscriptionStatus:
     name: str
     topic: str = ""
     selector: str = ""
+    no_local: bool = False
+    """It does not get what its own client sends."""
+
     number: int = 0
     messages: int = 0
     """Those that it was not given, or has not acknowledged."""

@@ -339,7 +339,8 @@ class Committing:
             if isinstance(each, StoredTopic) and not each.subscription_count:
                 self._destinations.remove_topic(each)
         # Many get the numbers that are kept for them only as they are sealed.
-        steps = number_messages(runs, transaction.placed, self._sending.now_microseconds)
+        now, client_id = self._sending.now_microseconds, told[0].sent_as
+        steps = number_messages(runs, transaction.placed, now, client_id)
         if sum(len(run.records) for run in runs) > NUMBERED_PER_STEP:
             receipts.batch.unnumbered.append(steps)
             return
@@ -439,12 +440,15 @@ class Committing:
         """Let the non-persistent messages of a batch's transactions be seen, in short steps."""
         effort = 0
         for publications in batch.publications:
+            sender_id, client_id = publications.publisher.id, publications.publisher.sent_as
             for destination, headers, body, facts in publications.sends():
                 try:
                     if isinstance(destination, Topic):
-                        self._sending.publish_later(destination, headers, body, facts)
+                        self._sending.publish_later(destination, headers, body, facts, sender_id)
                     elif isinstance(destination, StoredTopic):
-                        self._sending.send_transient_on(destination, headers, body, facts)
+                        self._sending.send_transient_on(
+                            destination, headers, body, facts, client_id
+                        )
                     elif not destination.is_deleted:
                         self._sending.send_transient(destination, headers, body, facts)
                         destination.note_filling()

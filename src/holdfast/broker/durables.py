@@ -50,6 +50,8 @@ class Wanted(NamedTuple):
     selector_text: str = ""
     selector: MessageSelector | None = None
     """The same, read."""
+    has_no_local: bool = False
+    """It does not want what its own client sends."""
 
     @property
     def key(self) -> SubscriptionKey:
@@ -125,7 +127,7 @@ class Durables:
             raise LevelNotReachedError.of("durable subscriptions", DURABLE_LEVEL, level)
         known = self.find(wanted.key)
         if known is not None:
-            if known.topic.name == wanted.topic and known.lasting.selector == wanted.selector_text:
+            if _is_as_wanted(known, wanted):
                 return known
             assert not known.subscriptions, "whoever asks has looked"
         else:
@@ -175,6 +177,7 @@ class Durables:
         lasting = LastingSubscription(number, topic.lasting, first, slot)
         lasting.client_id, lasting.name = wanted.key
         lasting.selector = wanted.selector_text
+        lasting.has_no_local = wanted.has_no_local
         lasting.dispatch_mark = 0
         queue = DurableQueue(lasting, leadership, topic)
         queue.asked_mark = first - 1 + queue.mark_step
@@ -182,10 +185,13 @@ class Durables:
         if wanted.selector is not None:
             topic.select(slot, number, wanted.selector)
             leadership.selector_bytes += wanted.selector.cost_bytes
+        if wanted.has_no_local:
+            topic.shut_out(wanted.client_id, slot)
         self._receipts.record(
             SubscriptionRecord(
                 *(number, topic.number, slot, wanted.client_id, wanted.name),
                 selector=wanted.selector_text,
+                has_no_local=wanted.has_no_local,
                 first_sequence=first,
                 dispatch_mark=queue.asked_mark,
             )
@@ -205,7 +211,7 @@ class Durables:
         selector = topic.selective.get(queue.slot)
         if selector is not None:
             self._destinations.leadership.selector_bytes -= selector.cost_bytes
-        topic.free_slot(queue.slot)
+        topic.free_slot(queue.slot, queue.lasting.client_id)
 
     def _take_away(self, queue: DurableQueue) -> None:
         """Let nothing of a subscription be given to anybody, or be said of it, any more."""
@@ -248,6 +254,13 @@ class Durables:
     def _note_detached(self, queue: DurableQueue, at_ms: int) -> None:
         queue.detached_at = at_ms
         self._receipts.record(DetachedRecord(queue.number, at_ms))
+
+
+def _is_as_wanted(known: DurableQueue, wanted: Wanted) -> bool:
+    """Whether a subscription is what somebody wants now."""
+    lasting = known.lasting
+    is_of_it = known.topic.name == wanted.topic and lasting.has_no_local == wanted.has_no_local
+    return is_of_it and lasting.selector == wanted.selector_text
 
 
 def _borders(index: SequenceIndex, begin: int, through: int) -> Iterator[int]:

@@ -320,7 +320,9 @@ class Firing:
 
 
 class _Nobody:
-    """Nobody waits for what is sent because its time has come."""
+    """Nobody waits for what is sent because its time has come, and it is nobody's own."""
+
+    id = sent_as = ""
 
     def reply(self, receipt: bytes) -> None:
         """Never asked: there is no receipt."""

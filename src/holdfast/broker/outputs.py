@@ -49,6 +49,11 @@ class Replier(Protocol):
 class Publisher(Replier, Protocol):
     """A session that waits for messages of its own to be out, which are not stored."""
 
+    id: str
+    """Of its connection."""
+    sent_as: str
+    """The client-id by which what it sends is its client's own; empty: there is none."""
+
     def confirm(self, receipt: bytes) -> None:
         """Tell the client that what it published with this receipt is out."""
 

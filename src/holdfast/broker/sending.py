@@ -178,11 +178,16 @@ class Sending:
             self.advising.arrived_in_memory(queue, message)
 
     def send_transient_on(
-        self, topic: StoredTopic, headers: bytes, body: bytes, facts: MessageFacts | None = None
+        self,
+        topic: StoredTopic,
+        headers: bytes,
+        body: bytes,
+        facts: MessageFacts | None,
+        client_id: str,
     ) -> None:
         """Put a non-persistent message before each durable subscription that has a consumer."""
         if topic.active:
-            for queue in topic.wanting(self.topic_message(headers, body, facts)):
+            for queue in topic.wanting(self.topic_message(headers, body, facts), client_id):
                 self.send_transient(queue, headers, body, facts)
 
     def has_room(self, destination: Queue | Topic) -> bool:
@@ -192,19 +197,31 @@ class Sending:
         return self._flow.has_room
 
     def publish(
-        self, topic: Topic, headers: bytes, body: bytes, facts: MessageFacts | None = None
+        self,
+        topic: Topic,
+        headers: bytes,
+        body: bytes,
+        facts: MessageFacts | None = None,
+        sender_id: str = "",
     ) -> None:
         """Hand a message to every live subscription of a topic, if it has not expired by then."""
-        message = self.topic_message(headers, body, facts)
+        sender_id = sender_id if topic.no_local_count else ""
+        message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish(topic, message)
         if self.advising.is_heard:
             self.advising.arrived_in_memory(topic, message)
 
     def publish_later(
-        self, topic: Topic, headers: bytes, body: bytes, facts: MessageFacts | None = None
+        self,
+        topic: Topic,
+        headers: bytes,
+        body: bytes,
+        facts: MessageFacts | None = None,
+        sender_id: str = "",
     ) -> None:
         """Begin to hand a message to all subscriptions of a topic, before what comes later."""
-        message = self.topic_message(headers, body, facts)
+        sender_id = sender_id if topic.no_local_count else ""
+        message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish_later(topic, message)
         if self.advising.is_heard:
             self.advising.arrived_in_memory(topic, message)
@@ -222,27 +239,28 @@ class Sending:
 
         Whoever is told so is told once it is out on all of them.
         """
+        publisher, receipt = told
         has_topics = False
         for destination in destinations:
             if isinstance(destination, Topic):
                 has_topics = True
-                self.publish_later(destination, headers, body, facts)
+                self.publish_later(destination, headers, body, facts, publisher.id)
             elif isinstance(destination, StoredTopic):
-                self.send_transient_on(destination, headers, body, facts)
+                self.send_transient_on(destination, headers, body, facts, publisher.sent_as)
             else:
                 self.send_transient(destination, headers, body, facts)
-        publisher, receipt = told
         if receipt is not None:
             confirm = self._publishing.confirm_later if has_topics else self._publishing.confirm
             confirm(publisher, receipt)
 
     def topic_message(
-        self, headers: bytes, body: bytes, facts: MessageFacts | None = None
+        self, headers: bytes, body: bytes, facts: MessageFacts | None = None, sender_id: str = ""
     ) -> TransientMessage:
         """Give a message as topics hand it out, with a key of its own."""
         self.serial += 1
         message = TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
-        if facts is None:
+        if facts is not None:
+            self._publishing.mortal_count += facts.expires_ms > 0
+        elif not sender_id:
             return message
-        self._publishing.mortal_count += facts.expires_ms > 0
-        return with_facts(message, facts)
+        return with_facts(message, facts, sender_id)

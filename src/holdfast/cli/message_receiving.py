@@ -133,6 +133,7 @@ class Receiving:
         browse: bool = False,
         durable: str | None = None,
         client_id: str | None = None,
+        no_local: bool = False,
         headers: dict[str, str],
         is_quiet: bool,
     ) -> None:
@@ -150,6 +151,7 @@ class Receiving:
         self._browse = browse
         self._durable = durable
         self._client_id = client_id
+        self._no_local = no_local
         self._headers = headers
         self._is_quiet = is_quiet
         self.tally = Tally()
@@ -193,6 +195,7 @@ class Receiving:
                         priority=self._priority,
                         browse=self._browse,
                         durable=self._durable,
+                        no_local=self._no_local,
                         headers=self._headers,
                     )
                 )

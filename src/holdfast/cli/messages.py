@@ -89,6 +89,12 @@ ClientId = Annotated[
         "--client-id", envvar="HOLDFAST_CLIENT_ID", help="Whose it is; needed for --durable."
     ),
 ]
+NoLocal = Annotated[
+    bool,
+    typer.Option(
+        "--no-local", help="With --durable: not what is sent under its --client-id itself."
+    ),
+]
 CountAtMost = Annotated[
     int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")
 ]
@@ -217,6 +223,7 @@ def receive(
     browse: Browse = False,
     durable: Durable = None,
     client_id: ClientId = None,
+    no_local: NoLocal = False,
     header: Header = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR|-", help="A file each, or all on stdout.")
@@ -247,6 +254,7 @@ def receive(
         browse=browse,
         durable=durable,
         client_id=client_id,
+        no_local=no_local,
         headers=parse_headers(header),
         is_quiet=quiet,
     )

@@ -149,6 +149,7 @@ class BlockingConnection:
         priority: int = 0,
         browse: bool = False,
         durable: str | None = None,
+        no_local: bool = False,
         headers: Headers | None = None,
     ) -> BlockingSubscription:
         """A subscription for a `with` block, an iterator; see `Connection.subscribe`."""
@@ -164,6 +165,7 @@ class BlockingConnection:
                 priority=priority,
                 browse=browse,
                 durable=durable,
+                no_local=no_local,
                 headers=headers,
             )
 

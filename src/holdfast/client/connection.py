@@ -262,6 +262,7 @@ class Connection:
         priority: int = 0,
         browse: bool = False,
         durable: str | None = None,
+        no_local: bool = False,
         headers: Headers | None = None,
     ) -> Subscription:
         """
@@ -278,6 +279,7 @@ class Connection:
             browse: Only look through what is on the queue now, taking nothing; it ends by itself.
             durable: Of a topic: the name under which it goes on when this one leaves, and gets what
                 is sent meanwhile. Needs the setting `client_id`; `end_durable` ends it.
+            no_local: Of a topic: do not get what this client sends itself.
             headers: More headers of SUBSCRIBE.
 
         Raises:
@@ -296,6 +298,7 @@ class Connection:
             priority=priority,
             browse=browse,
             durable=durable,
+            no_local=no_local,
             headers=headers,
         )
         self._session.check_open()

@@ -38,6 +38,7 @@ def subscription_lines(
     priority: int,
     browse: bool,
     durable: str | None,
+    no_local: bool,
     headers: Headers | None,
 ) -> dict[str, str]:
     """
@@ -72,6 +73,7 @@ def subscription_lines(
         exclusive=exclusive,
         priority=priority,
         browse=browse,
+        no_local=no_local,
     )
     if durable is not None:
         _refuse_other_names(lines)

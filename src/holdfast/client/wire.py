@@ -97,6 +97,7 @@ def subscribe_headers(
     exclusive: bool = False,
     priority: int = 0,
     browse: bool = False,
+    no_local: bool = False,
 ) -> dict[str, str]:
     """
     The headers of a SUBSCRIBE that stay the same on every link: the application's, and ours.
@@ -120,6 +121,10 @@ def subscribe_headers(
         lines["selector"] = selector
     if browse:
         lines["browser"] = "true"
+    if no_local:
+        lines["activemq.noLocal"] = "true"
+        if not is_holdfast:
+            lines["no-local"] = "true"  # Artemis's word.
     if exclusive:
         lines["activemq.exclusive"] = "true"
     if priority:

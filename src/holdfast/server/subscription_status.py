@@ -41,6 +41,7 @@ def subscription_statuses(broker: Broker, keys: Iterable[str]) -> Iterator[Subsc
             name=lasting.name,
             topic=lasting.topic.name,
             selector=lasting.selector,
+            no_local=lasting.has_no_local,
             number=lasting.number,
             messages=lasting.index.live_count + (queue.transient_count if queue else 0),
             bytes=lasting.index.live_bytes + (queue.transient_bytes if queue else 0),

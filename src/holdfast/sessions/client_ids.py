@@ -124,7 +124,7 @@ def _take(
             code=CLIENT_ID_IN_USE,
         )
     client_ids[client_id] = session
-    session.client_id = client_id
+    session.client_id = session.sent_as = client_id
     if not is_taken or other is None:
         return []
     other.farewell(

@@ -21,10 +21,12 @@ from holdfast.broker.errands import IsSpent
 from holdfast.broker.returning import SILENT, Rejection
 from holdfast.broker.serving.consumer import (
     NO_CLAIM,
+    NO_WISHES,
     AcknowledgeMode,
     Claim,
     DeliveryForm,
     MessageSelector,
+    TopicWishes,
     subscription_cost,
 )
 from holdfast.broker.serving.late import settled_over
@@ -200,7 +202,7 @@ class Holdings:
         redelivery: Mapping[str, Value] | None = None,
         claim: Claim = NO_CLAIM,
         browses: bool = False,
-        pending_max: int | None = None,
+        wishes: TopicWishes = NO_WISHES,
     ) -> Subscription:
         """
         Add a consumer with a place (`require_place`); without an id it is given one.
@@ -221,11 +223,10 @@ class Holdings:
         subscription.ordinal = ordinal
         subscription.redelivery = redelivery
         subscription.claim = claim
-        subscription.pending_max = pending_max
-        self.subscriptions[subscription.id] = subscription
-        self.by_ordinal[b"%d" % ordinal] = subscription
+        subscription.wish(wishes)
+        self.subscriptions[subscription.id] = self.by_ordinal[b"%d" % ordinal] = subscription
         if browses:
-            assert isinstance(destination, Queue), "only queues keep messages"
+            assert isinstance(destination, Queue)
             self.broker.browse(subscription, destination)
         else:
             self.broker.subscribe(subscription, destination)

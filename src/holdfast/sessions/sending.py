@@ -340,7 +340,7 @@ class Sending:
                 return
         waiting.is_refusing = False
         if type(destination) is Topic:
-            broker.publish(destination, target.lines, sending.body, target.facts)
+            broker.publish(destination, target.lines, sending.body, target.facts, session.id)
             session.effort = destination.effort
             if destination.spread_count:
                 self.spreading = destination

@@ -84,6 +84,9 @@ class Session(ABC):
         self.client = ""
         """By what this client can be known again on another connection; empty: by nothing."""
         self.client_id = ""
+        self.sent_as = ""
+        """The client-id by which what it sends is its client's own: the same to the end, also of
+        what is done for it when another connection has that."""
         self.address = session_id.replace(".", "%2E")
         """What the full names of its temporary destinations begin with, up to a dot. A node may
         have dots in its name, as `db.example`; a client-id `db` must not get at these."""

@@ -21,8 +21,8 @@ from holdfast.model.destination import Destination, Kind, parse_destination
 from holdfast.model.format_level import DURABLE_LEVEL
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.requirements import require_served_name, require_short
-from holdfast.sessions.selection import Selection
 from holdfast.sessions.stomp_headers import is_true, read_selector
+from holdfast.sessions.stomp_several import Asked
 
 _NAMES: Final = (
     "activemq.subscriptionName",
@@ -40,7 +40,7 @@ def durable_of(
     headers: dict[str, str],
     options: dict[str, str],
     sources: tuple[Destination, ...],
-    selector: Selection | None,
+    asked: Asked,
 ) -> DurableQueue | None:
     """
     Give the durable subscription that a SUBSCRIBE wants, made if it is new; None: it wants none.
@@ -59,6 +59,11 @@ def durable_of(
         raise DestinationError(
             f"a durable subscription is of one topic ('{given}' is several, or a wildcard)"
         )
+    if asked.wishes.has_no_local and not key[0]:
+        raise DestinationError(
+            f"no-local of durable subscription {key[1]!r} needs a client-id, by which it is known"
+            " what is its own: name it by 'activemq.subscriptionName'"
+        )
     require_served_name(written)
     durables = session.holdings.broker.durables
     known = durables.find(key)
@@ -66,8 +71,11 @@ def durable_of(
         raise DestinationError(
             f"durable subscription {key[1]!r} of client-id {key[0]!r} has an active consumer"
         )
+    selector = asked.selector
     text = read_selector(headers, options) if selector is not None else None
-    return durables.open(Wanted(written.name, *key, text or "", selector))
+    return durables.open(
+        Wanted(written.name, *key, text or "", selector, asked.wishes.has_no_local)
+    )
 
 
 def end_durable(session: ClientSession, headers: dict[str, str]) -> bool:

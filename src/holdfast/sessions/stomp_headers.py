@@ -36,14 +36,13 @@ ZERO: Final = 0x30
 """Which begins no id: a number has one spelling."""
 
 _WISHES_NOT_SERVED: Final = {
-    "noLocal": "noLocal",
     "retroactive": "retroactive consumers",
 }
 """The same by ActiveMQ's names: as header `activemq.…`, as option `consumer.…`."""
 
 _WISHES_SERVED: Final = {
     *("prefetchSize", "dispatchAsync", "selector", "exclusive", "priority", "browser"),
-    "maximumPendingMessageLimit",
+    *("maximumPendingMessageLimit", "noLocal"),
     *("subscriptionName", "subcriptionName"),
 }
 """Whatever is said of `dispatchAsync`: nobody here waits for a consumer."""
@@ -91,6 +90,7 @@ def read_selector(headers: dict[str, str], options: dict[str, str]) -> str | Non
 
 _EXCLUSIVE: Final = ("activemq.exclusive", "x-single-active-consumer")
 _PRIORITIES: Final = ("activemq.priority", "consumer-priority", "x-priority")
+_NO_LOCAL: Final = ("no-local", "activemq.noLocal")
 _SIGNED: Final = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 _SIGNED_32: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 
@@ -124,6 +124,17 @@ def read_browser(headers: dict[str, str], options: dict[str, str]) -> bool:
         RefusedError: The value makes no sense.
     """
     return is_true(*browser_wished(headers, options))
+
+
+def read_no_local(headers: dict[str, str], options: dict[str, str]) -> str:
+    """
+    Give which word of a SUBSCRIBE says that it does not want what its own client sends; or nothing.
+
+    Raises:
+        RefusedError: The value makes no sense.
+    """
+    name, text = wished(headers, _NO_LOCAL, options, "noLocal")
+    return name if is_true(name, text) else ""
 
 
 def is_true(name: str, text: str | None) -> bool:

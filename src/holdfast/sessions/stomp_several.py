@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from holdfast.broker.serving.bundle import Bundle
 from holdfast.broker.serving.consumer import (
+    NO_WISHES,
     AcknowledgeMode,
     Claim,
     DeliveryForm,
     MessageSelector,
+    TopicWishes,
 )
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
@@ -45,8 +47,8 @@ class Asked:
     """How much it wants to have at once."""
     selector: Selection | None
     form: Callable[[Subscription], DeliveryForm]
-    pending_max: int | None = None
-    """How many messages may wait for it on a topic; None: as the policies say."""
+    wishes: TopicWishes = NO_WISHES
+    """What it wishes of topics."""
 
 
 def know(selector: Selection, context: SessionContext, destination: Queue | Topic) -> None:
@@ -88,7 +90,7 @@ def subscribe_to_several(
     )
     bundle.ordinal = ordinal
     bundle.claim, bundle.redelivery = asked.claim, asked.redelivery
-    bundle.pending_max = asked.pending_max
+    bundle.wish(asked.wishes)
     told = _Told(session, receipt)
     parts = Parts(
         session,

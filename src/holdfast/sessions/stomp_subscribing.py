@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from holdfast.broker.serving.consumer import NO_CLAIM, Claim
+from holdfast.broker.serving.consumer import NO_CLAIM, NO_WISHES, Claim, TopicWishes
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
@@ -33,6 +33,7 @@ from holdfast.sessions.stomp_headers import (
     read_browser,
     read_claim,
     read_mode,
+    read_no_local,
     read_redelivery,
     read_selector,
     require_served,
@@ -72,12 +73,13 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
         wanted=_wanted(headers, options),
         selector=selector,
         form=_form(session, version, named=subscription_id is not None),
-        pending_max=_pending_max(sources, headers, options),
+        wishes=_wishes(sources, headers, options),
     )
     holdings.has_browsed |= asked.browses
-    destination: Queue | Topic | None
-    if (destination := durable_of(session, headers, options, sources, selector)) is not None:
-        selector = None  # The log says which messages are not for it.
+    wishes = asked.wishes
+    destination: Queue | Topic | None = durable_of(session, headers, options, sources, asked)
+    if destination is not None:
+        selector, wishes = None, NO_WISHES  # The log says which messages are not for it.
     elif are_advisories(sources):
         destination = listen(holdings.broker, written, headers)
     elif len(sources) > 1 or written.is_wildcard:
@@ -99,7 +101,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
         redelivery=asked.redelivery,
         claim=asked.claim,
         browses=asked.browses,
-        pending_max=asked.pending_max,
+        wishes=wishes,
     )
     if frame.receipt is not None:  # The queue that it declares must outlast a failover, too.
         holdings.reply_after_pending(session, frame.receipt)
@@ -177,6 +179,23 @@ def _browses(
                 f"a browser looks through one queue; '{written}' is one of several, or a wildcard"
             )
     return True
+
+
+def _wishes(
+    sources: tuple[Destination, ...], headers: dict[str, str], options: dict[str, str]
+) -> TopicWishes:
+    """
+    Give what it wishes of topics.
+
+    Raises:
+        RefusedError: A value makes no sense.
+        DestinationError: It is of a queue, where nobody is told who has sent what.
+    """
+    no_local = read_no_local(headers, options)
+    for each in sources:
+        if no_local and each.kind not in _TOPICS:
+            raise DestinationError(f"{no_local} is of topics only, not of '{each}'")
+    return TopicWishes(_pending_max(sources, headers, options), has_no_local=bool(no_local))
 
 
 def _pending_max(

@@ -144,7 +144,8 @@ def test_what_cannot_be_is_said(connect, client_id) -> None:
         (client, "/queue/orders", named, "topics only"),
         (client, f"{TOPIC},/topic/news", named, "of one topic"),
         (client, "/topic/news.>", named, "of one topic"),
-        (client, TOPIC, {**named, "activemq.noLocal": "true"}, "activemq.noLocal"),
+        (client, TOPIC, {**named, "activemq.retroactive": "true"}, "activemq.retroactive"),
+        (nobody, TOPIC, {"durable": "true", "no-local": "true"}, "client-id"),
         (client, TOPIC, {**named, "selector": "price >"}, "column"),
     ):
         subscribe(who, place, **headers)
@@ -179,6 +180,34 @@ def test_it_may_select(connect, client_id) -> None:
     assert nothing_waits(client)
     client.send("UNSUBSCRIBE", {"id": "d", "receipt": "u", **named})
     assert client.next().headers["receipt-id"] == "u"
+
+
+@pytest.mark.parametrize("word", ["activemq.noLocal", "no-local"])
+def test_it_may_leave_out_its_own(connect, client_id, word) -> None:
+    """
+    What its client sends is not for it, whoever leads then; what others send is. Without the word
+    it begins anew. So it is with one that is not durable, by its connection.
+    """
+    place, named = f"{TOPIC}.{client_id}", {NAMES[0]: "mine", word: "true"}
+    client, other = taken_up(connect(client_id), place, **named), connect()
+    client.send("SUBSCRIBE", {"id": "p", "destination": place, word: "true", "receipt": "p"})
+    assert client.next().headers["receipt-id"] == "p"
+    publish(client, b"own", place=place)
+    publish(other, b"other's", place=place)
+    found = {it.headers["subscription"]: it for it in (client.next(), client.next())}
+    assert {name: it.body for name, it in found.items()} == {"d": b"other's", "p": b"other's"}
+    client.send("ACK", {"id": found["d"].headers["ack"]})
+    assert nothing_waits(client)
+    leave(client)
+    publish(other, b"2", place=place)
+    client = back(connect(client_id), place, **named)
+    assert read(client, 1) == [b"2"]
+    publish(client, b"own again", place=place)
+    assert nothing_waits(client)
+    leave(client)
+    publish(other, b"3", place=place)
+    client = taken_up(connect(client_id), place, **{NAMES[0]: "mine"})
+    assert nothing_waits(client)
 
 
 def test_policies_say_what_it_keeps_and_what_is_rejected(connect, client_id, broker) -> None:

@@ -57,6 +57,7 @@ SHOWN_ELSEWHERE = {
         (
             *("activemq.subscriptionName", "activemq.subcriptionName"),
             *("durable-subscription-name", "durable-subscriber-name", "durable"),
+            *("activemq.noLocal", "no-local"),
         ),
         "clients/test_durable_subscriptions.py",
     ),

@@ -26,6 +26,8 @@ Effect = Callable[[], None]
 class SendingMachine(RuleBasedStateMachine):
     """A leader, its log, its clients, and the model beside it: what they send."""
 
+    id = sent_as = ""
+
     def __init__(self) -> None:
         super().__init__()
         self.model = Model()

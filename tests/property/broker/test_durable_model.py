@@ -1,5 +1,6 @@
 """
-Durable subscriptions against lists: what each needs, over failovers, selectors and transactions.
+Durable subscriptions against lists: what each needs, over failovers, selectors and transactions;
+and whether it wants what its own client sends.
 """
 
 from __future__ import annotations
@@ -18,15 +19,32 @@ SELECTORS = ("", "n < 5", "n = 1")
 WANTS = {"": lambda _: True, "n < 5": lambda n: n < 5, "n = 1": lambda n: n == 1}
 NAMES = [(client, name) for client in ("c1", "c2", "c3") for name in ("x", "y")]
 
+SENDERS = ("", "c1", "c2")
+"""By client-id; who has none is a stranger."""
+
+senders = st.sampled_from(SENDERS)
 names = st.integers(0, len(NAMES) - 1)
 numbers = st.integers(0, 9)
 STEPS = st.one_of(
-    st.tuples(st.just("subscribe"), names, st.sampled_from(TOPICS), st.sampled_from(SELECTORS)),
+    st.tuples(
+        st.just("subscribe"),
+        names,
+        st.sampled_from(TOPICS),
+        st.sampled_from(SELECTORS),
+        st.booleans(),
+    ),
     st.tuples(st.just("leave"), names),
     st.tuples(st.just("unsubscribe"), names),
-    st.tuples(st.just("send"), st.sampled_from(TOPICS), st.lists(numbers, min_size=1, max_size=4)),
-    st.tuples(st.just("send"), st.sampled_from(TOPICS), st.lists(numbers, min_size=1, max_size=4)),
-    st.tuples(st.just("together"), st.sampled_from(TOPICS), st.lists(numbers, max_size=6)),
+    *2
+    * (
+        st.tuples(
+            st.just("send"),
+            senders,
+            st.sampled_from(TOPICS),
+            st.lists(numbers, min_size=1, max_size=4),
+        ),
+    ),
+    st.tuples(st.just("together"), senders, st.sampled_from(TOPICS), st.lists(numbers, max_size=6)),
     st.tuples(st.just("acknowledge"), names, st.integers(0, 7)),
     st.tuples(st.just("acknowledge"), names, st.integers(0, 7)),
     st.tuples(st.just("reject"), names, st.integers(0, 7), st.booleans()),
@@ -43,8 +61,9 @@ class World:
         self.desk.broker.receipts.record(FormatRecord(DURABLE_LEVEL))
         self.desk.turn()
         self.serial = 0
-        self.needs: dict[int, tuple[str, str, list[str]]] = {}
-        """By name: topic, selector, and the bodies of what it needs."""
+        self.needs: dict[int, tuple[tuple[str, str, bool], list[str]]] = {}
+        """By name: topic, selector, whether it does not want its own, and the bodies of what it
+        needs."""
         self.clients: dict[str, StompClient] = {}
         self.consuming: dict[int, dict[str, str]] = {}
         """By name of who consumes: what it was given and has not settled, and its `ack`."""
@@ -55,10 +74,11 @@ class World:
             self.clients[client_id] = self.desk.connect(client_id=client_id)
         return self.clients[client_id]
 
-    def subscribe(self, which: int, topic: str, selector: str) -> None:
+    def subscribe(self, which: int, topic: str, selector: str, no_local: bool) -> None:
         client_id, name = NAMES[which]
         client = self.client(client_id)
         headers = {"selector": selector} if selector else {}
+        headers |= {"no_local": "true"} if no_local else {}
         client.say(
             *("SUBSCRIBE",),
             destination=topic,
@@ -72,8 +92,9 @@ class World:
             assert [each.command for each in answers] == ["ERROR"]
             return
         known = self.needs.get(which)
-        if known is None or known[:2] != (topic, selector):
-            self.needs[which] = (topic, selector, [])
+        wanted = (topic, selector, no_local)
+        if known is None or known[0] != wanted:
+            self.needs[which] = (wanted, [])
         self.consuming[which] = {}
 
     def leave(self, which: int) -> None:
@@ -91,25 +112,28 @@ class World:
         self.needs.pop(which, None)
         self.consuming.pop(which, None)
 
-    def send(self, topic: str, values: list[int]) -> None:
-        sender = self.desk.connect()
+    def send(self, name: str, topic: str, values: list[int]) -> None:
+        sender = self.client(name) if name else self.desk.connect()
         for value in values:
-            sender.send(self.needed(topic, value), topic, n=str(value))
-        sender.leave()
+            sender.send(self.needed(name, topic, value), topic, n=str(value))
+        if not name:
+            sender.leave()
 
-    def together(self, topic: str, values: list[int]) -> None:
-        sender = self.desk.connect()
+    def together(self, name: str, topic: str, values: list[int]) -> None:
+        sender = self.client(name) if name else self.desk.connect()
         sender.say("BEGIN", transaction="t")
         for value in values:
-            sender.send(self.needed(topic, value), topic, n=str(value), transaction="t")
+            sender.send(self.needed(name, topic, value), topic, n=str(value), transaction="t")
         sender.say("COMMIT", transaction="t")
-        sender.leave()
+        if not name:
+            sender.leave()
 
-    def needed(self, topic: str, value: int) -> bytes:
+    def needed(self, sender: str, topic: str, value: int) -> bytes:
         self.serial += 1
         body = f"{self.serial}"
-        for of_topic, selector, bodies in self.needs.values():
-            if of_topic == topic and WANTS[selector](value):
+        for which, ((of_topic, selector, no_local), bodies) in self.needs.items():
+            is_own = no_local and sender == NAMES[which][0]
+            if of_topic == topic and WANTS[selector](value) and not is_own:
                 bodies.append(body)
         return body.encode()
 
@@ -117,14 +141,14 @@ class World:
         body, ack = self.held(which, place)
         if body:
             self.clients[NAMES[which][0]].say("ACK", id=ack)
-            self.needs[which][2].remove(body)
+            self.needs[which][1].remove(body)
 
     def reject(self, which: int, place: int, requeue: bool) -> None:
         body, ack = self.held(which, place)
         if body:
             self.clients[NAMES[which][0]].say("NACK", id=ack, requeue=str(requeue).lower())
             if not requeue:
-                self.needs[which][2].remove(body)
+                self.needs[which][1].remove(body)
                 self.dead.append(body)
 
     def held(self, which: int, place: int) -> tuple[str, str]:
@@ -140,7 +164,7 @@ class World:
         queue = self.desk.broker.durables.find(NAMES[which])
         if queue is not None and which not in self.consuming:
             self.desk.broker.durables.purge(queue)
-            del self.needs[which][2][:]
+            del self.needs[which][1][:]
 
     def fail_over(self) -> None:
         self.desk.turn()
@@ -161,7 +185,7 @@ class World:
             which = int(frame.headers["subscription"][1:])
             if which in self.consuming:
                 body = frame.body.decode()
-                assert body in self.needs[which][2], "it needs it"
+                assert body in self.needs[which][1], "it needs it"
                 self.consuming[which][body] = frame.headers["ack"]
         return others
 
@@ -173,13 +197,13 @@ class World:
         self.desk.turn()
         self.collect()
         for which, held in self.consuming.items():
-            assert sorted(held, key=int) == self.needs[which][2]
+            assert sorted(held, key=int) == self.needs[which][1]
         state = self.desk.broker.state
         assert {it.key for it in state.subscriptions.values()} == {NAMES[it] for it in self.needs}
-        needed = {body for _, _, bodies in self.needs.values() for body in bodies}
+        needed = {body for _, bodies in self.needs.values() for body in bodies}
         assert state.live_count() == len(needed) + len(self.dead)
         assert self.desk.broker.durables.count == len(self.needs)
-        for which, (_, _, bodies) in self.needs.items():
+        for which, (_, bodies) in self.needs.items():
             lasting = state.subscriptions[NAMES[which]]
             assert lasting.index.live_count == len(bodies)
 

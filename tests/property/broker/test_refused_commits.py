@@ -34,6 +34,8 @@ class MistakeError(Exception):
 
 
 class Client:
+    id = sent_as = ""
+
     def __init__(self) -> None:
         self.room_bytes = 1 << 30
         self.subscriptions: dict[str, Subscription] = {}

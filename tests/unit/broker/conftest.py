@@ -24,7 +24,10 @@ from holdfast.store.record_codec import decode_records, encode_records
 class Client:
     """A connection as the broker sees it: it takes deliveries and replies and keeps them."""
 
+    sent_as = ""
+
     def __init__(self) -> None:
+        self.id = f"client-{id(self)}"
         self.room_bytes = 1 << 30
         self.resumed_count = 0
         self.subscriptions: dict[str, Subscription] = {}

@@ -229,6 +229,9 @@ def test_subscription_options_reach_the_broker(shell: Shell) -> None:
     assert (headers["activemq.exclusive"], headers["activemq.priority"]) == ("true", "-3")
     assert (headers["activemq.prefetchSize"], headers["a.b"]) == ("7", "c")
     assert headers["selector"] == "n > 1"
+    assert "activemq.noLocal" not in headers
+    shell.run("receive", "/topic/t", "--client-id", "c", "--durable", "d", "--no-local")
+    assert shell.broker.frames("SUBSCRIBE")[-1].headers["activemq.noLocal"] == "true"
 
 
 def test_a_selector_that_is_refused_is_shown_with_a_mark(

@@ -78,3 +78,30 @@ async def test_what_cannot_be_is_refused_here() -> None:
     async with ScriptedBroker() as broker, connect(broker.uri, client_id="c") as connection:
         with pytest.raises(LocalProtocolError, match="set by the client itself"):
             connection.subscribe(TOPIC, durable="mine", headers={NAMES[1]: "other"})
+
+
+async def test_that_its_own_is_not_wanted_is_said() -> None:
+    """
+    On every link, to another broker in Artemis's word, too; and nothing where it is wanted.
+    """
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        async with connection.subscribe(TOPIC), connection.subscribe(TOPIC, no_local=True):
+            pass
+        plain, wanting = (frame.headers for frame in broker.frames("SUBSCRIBE"))
+        assert "activemq.noLocal" not in plain
+        assert wanting["activemq.noLocal"] == "true"
+
+
+def test_so_it_is_by_the_blocking_face() -> None:
+    """
+    The same word.
+    """
+    threaded = Threaded()
+    try:
+        with blocking.connect(threaded.broker.uri) as connection:
+            with connection.subscribe(TOPIC, no_local=True):
+                pass
+        (frame,) = threaded.broker.frames("SUBSCRIBE")
+        assert frame.headers["activemq.noLocal"] == "true"
+    finally:
+        threaded.close()

@@ -33,7 +33,7 @@ def broker() -> Broker:
     bench.broker.receipts.record(FormatRecord(DURABLE_LEVEL))
     bench.turn()
     bench.broker.durables.open(Wanted("prices", "ann", "mine", "kind = 'gold'"))
-    bench.broker.durables.open(Wanted("news", "ben", "his"))
+    bench.broker.durables.open(Wanted("news", "ben", "his", has_no_local=True))
     bench.turn()
     return bench.broker
 
@@ -47,6 +47,8 @@ def test_each_is_told_of(broker: Broker) -> None:
     (told,) = subscription_statuses(broker, asked)
     assert (told.client_id, told.name, told.topic) == ("ann", "mine", "prices")
     assert (told.selector, told.messages, told.is_active) == ("kind = 'gold'", 0, False)
+    (other,) = subscription_statuses(broker, [key_text("ben", "his")])
+    assert (told.no_local, other.no_local) == (False, True)
 
 
 def test_what_is_summed_is_what_each_is_told_to_have(broker: Broker) -> None:

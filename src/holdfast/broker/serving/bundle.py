@@ -128,7 +128,7 @@ class Strand(Subscription):
         self.cost_bytes += _STRAND_BYTES
         self.is_wild = is_wild
         self.claim, self.redelivery = whole.claim, whole.redelivery
-        self.pending_max = whole.pending_max
+        self.pending_max, self.has_no_local = whole.pending_max, whole.has_no_local
 
     @property
     def bundle(self) -> Bundle:

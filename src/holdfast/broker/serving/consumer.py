@@ -56,6 +56,20 @@ NO_CLAIM: Final = Claim()
 """What most claim: nothing."""
 
 
+class TopicWishes(NamedTuple):
+    """What a consumer of a topic wishes there."""
+
+    pending_max: int | None = None
+    """So many messages may wait for it, of more the oldest are dropped; -1: any number; None: as
+    the policies say."""
+    has_no_local: bool = False
+    """It does not want what comes over its own connection."""
+
+
+NO_WISHES: Final = TopicWishes()
+"""What most wish: nothing."""
+
+
 class Receiver(Protocol):
     """A connection as the broker sees it: somewhere to deliver to, with so much room."""
 
@@ -165,6 +179,7 @@ class Consumer:
         "id",
         "form",
         "groups",
+        "has_no_local",
         "is_closed",
         "is_on_topic",
         "is_ready",
@@ -219,8 +234,9 @@ class Consumer:
         the rest, and most subscriptions never need it."""
         self.pending_bytes = 0
         self.pending_max: int | None = None
-        """So many of them may wait, of more the oldest are dropped; -1: any number; None: as the
-        policies say."""
+        """So many of them may wait, see `TopicWishes`."""
+        self.has_no_local = False
+        """Whether it does not want what comes over its own connection."""
         self.redelivery: Mapping[str, Value] | None = None
         """What it says itself of the redelivery of what it rejects, by the policies' keys."""
         self.claim = NO_CLAIM
@@ -240,6 +256,10 @@ class Consumer:
         """The session's number for it."""
         self.form: DeliveryForm | None = None
         """How its session writes a delivery; None before it is subscribed."""
+
+    def wish(self, wishes: TopicWishes) -> None:
+        """Let it be as its client wishes, before it is on a topic."""
+        self.pending_max, self.has_no_local = wishes
 
     @property
     def held_count(self) -> int:

@@ -46,6 +46,7 @@ class StoredTopic(Queue):
         "_slot_count",
         "active",
         "effort",
+        "no_local",
         "purging",
         "selecting",
         "selective",
@@ -69,12 +70,16 @@ class StoredTopic(Queue):
         """By slot: what those want that do not want every message."""
         self.selecting: dict[int, int] = {}
         """The numbers of these."""
+        self.no_local: dict[str, list[int]] = {}
+        """By client-id: the slots of those that do not want what this client sends."""
         self.effort = 0
         """What asking all of them whether they want one message takes, in deliveries."""
         for each in lasting.subscriptions.values():
             selector = leadership.selector_of(each) if each.is_declared else None
             if selector is not None:
                 self.select(each.index.slot, each.number, selector)
+            if each.is_declared and each.has_no_local:
+                self.shut_out(each.client_id, each.index.slot)
         super().__init__(lasting, leadership, name or lasting.name)
 
     def take_slot(self) -> int:
@@ -89,8 +94,17 @@ class StoredTopic(Queue):
         self.selective[slot], self.selecting[slot] = selector, number
         self.effort += selector.effort
 
-    def free_slot(self, slot: int) -> None:
-        """Let a subscription be no more that had this number."""
+    def shut_out(self, client_id: str, slot: int) -> None:
+        """Let a subscription not get what its own client sends."""
+        self.no_local.setdefault(client_id, []).append(slot)
+
+    def free_slot(self, slot: int, client_id: str) -> None:
+        """Let a subscription be no more that had this number, and was this client's."""
+        own = self.no_local.get(client_id, [])
+        if slot in own:
+            own.remove(slot)
+            if not own:
+                del self.no_local[client_id]
         heappush(self._free_slots, slot)
         selector = self.selective.pop(slot, None)
         if selector is not None:
@@ -123,10 +137,16 @@ class StoredTopic(Queue):
         """Give what one message takes, in deliveries: what is stored is given to nobody yet."""
         return self.effort if is_stored else self.effort + len(self.active)
 
-    def skips_of(self, sequence: int, message: MessageRecord | TransientMessage) -> bytes:
-        """Give who does not want a message, a bit for each slot."""
+    def asks_of(self, client_id: str) -> bool:
+        """Whether there is anybody who may not want a message of a client."""
+        return bool(self.selective) or client_id in self.no_local
+
+    def skips_of(
+        self, sequence: int, message: MessageRecord | TransientMessage, client_id: str = ""
+    ) -> bytes:
+        """Give who does not want a message of a client, a bit for each slot."""
         values = None
-        skipping = []
+        skipping = [*self.no_local.get(client_id, ())]
         for slot, selector in self.selective.items():
             if values is None:
                 values = selector.values_of(sequence, message, 0)
@@ -142,9 +162,11 @@ class StoredTopic(Queue):
         for slot in bits_of(self.skips_of(sequence, message)):
             yield SubscriptionAcknowledgeRecord(self.selecting[slot], [sequence], self.number)
 
-    def wanting(self, message: TransientMessage) -> Iterator[DurableQueue]:
-        """Give the subscriptions with a consumer that want a message that is not stored."""
-        skipping = self.skips_of(message.key, message) if self.selective else b""
+    def wanting(self, message: TransientMessage, client_id: str) -> Iterator[DurableQueue]:
+        """Give the subscriptions with a consumer that want what a client sends and none stores."""
+        skipping = b""
+        if self.asks_of(client_id):
+            skipping = self.skips_of(message.key, message, client_id)
         for queue in self.active:
             slot = queue.slot
             if slot >> 3 >= len(skipping) or not skipping[slot >> 3] >> (slot & 7) & 1:

@@ -16,6 +16,8 @@ class TransientMessage:
 
     facts: MessageFacts | None = None
     """What the broker has to know of it. Of most that is nothing, so they have no place for it."""
+    sender_id = ""
+    """The connection of who sent it, on a topic where somebody does not want his own."""
 
     def __init__(
         self, key: int, headers: bytes, body: bytes, order: int, stored_at: int = 0
@@ -53,11 +55,13 @@ class TransientMessage:
 class _WithFacts(TransientMessage):
     """One of which the broker has to know something."""
 
-    __slots__ = ("facts",)
+    __slots__ = ("facts", "sender_id")
 
 
-def with_facts(message: TransientMessage, facts: MessageFacts) -> TransientMessage:
+def with_facts(
+    message: TransientMessage, facts: MessageFacts | None, sender_id: str = ""
+) -> TransientMessage:
     """Give the same message as one of which this is known."""
     known = _WithFacts(message.key, message.headers, message.body, message.order, message.stored_at)
-    known.facts = facts
+    known.facts, known.sender_id = facts, sender_id
     return known

@@ -171,6 +171,7 @@ class Topic:
         "is_mirror",
         "is_temporary",
         "name",
+        "no_local_count",
         "owner",
         "policy",
         "selective_count",
@@ -191,6 +192,8 @@ class Topic:
         """What handing out one message takes at most, counted in deliveries."""
         self.selective_count = 0
         """How many of the subscriptions do not want every message."""
+        self.no_local_count = 0
+        """How many of them do not want what comes over their own connection."""
         self.spread_count = 0
         """Messages on their way to many subscribers; what comes goes behind them."""
         self.blocked_by: set[Consumer] = set()
@@ -225,6 +228,7 @@ class Topic:
         self._audience = None
         self.effort += subscription.effort
         self.selective_count += subscription.selector is not None
+        self.no_local_count += subscription.has_no_local
 
     def effort_of(self, subscribers: Collection[Consumer]) -> int:
         """Give what handing a message to some subscribers takes at most."""
@@ -246,6 +250,13 @@ class Topic:
         Who has more than `pending_bytes` waiting then blocks the topic, or loses the oldest of it
         where it mirrors a queue.
         """
+        if self.no_local_count:
+            sender_id = message.sender_id
+            subscribers = [
+                each
+                for each in subscribers
+                if not each.has_no_local or each.receiver.id != sender_id
+            ]
         if self.selective_count:
             subscribers = [
                 each
@@ -291,6 +302,7 @@ class Topic:
         self._audience = None
         self.effort -= subscription.effort
         self.selective_count -= subscription.selector is not None
+        self.no_local_count -= subscription.has_no_local
         backlogs.drop(subscription)
         subscription.unacknowledged.clear()
         if subscription not in self.blocked_by:

@@ -375,23 +375,28 @@ class Run(NamedTuple):
     records: Sequence[Numbered]
 
 
-def _note_who_skips(topic: StoredTopic, records: Sequence[Numbered]) -> Generator[None, None, int]:
+def _note_who_skips(
+    topic: StoredTopic, records: Sequence[Numbered], client_id: str
+) -> Generator[None, None, int]:
     """Let messages say which subscriptions of their topic do not want them; what is left over."""
     effort = 0
+    asking = topic.effort + len(topic.no_local.get(client_id, ()))
     for record in records:
         assert isinstance(record, MessageRecord), "a topic is no further place"
-        skips = topic.skips_of(record.sequence, record)
+        skips = topic.skips_of(record.sequence, record, client_id)
         if skips:
             record.facts = replace(record.facts or MessageFacts(), skips=skips)
-        effort += topic.effort
+        effort += asking
         if effort >= NUMBERED_PER_STEP:
             effort = 0
             yield
     return effort
 
 
-def number_messages(runs: list[Run], placed: list[Placed], now_microseconds: int) -> Iterator[None]:
-    """Give messages of a transaction their numbers, in steps; on all of their queues."""
+def number_messages(
+    runs: list[Run], placed: list[Placed], now_microseconds: int, client_id: str = ""
+) -> Iterator[None]:
+    """Give messages of a client's transaction their numbers, in steps; on all of their queues."""
     effort = 0
     for queue, first, records in runs:
         number = queue.number
@@ -402,8 +407,8 @@ def number_messages(runs: list[Run], placed: list[Placed], now_microseconds: int
                 record.sequence = sequence
                 record.stored_at = now_microseconds
             effort += len(some)
-            if type(queue) is StoredTopic and queue.selective:
-                effort += yield from _note_who_skips(queue, some)
+            if type(queue) is StoredTopic and queue.asks_of(client_id):
+                effort += yield from _note_who_skips(queue, some, client_id)
             if effort >= NUMBERED_PER_STEP:
                 effort = 0
                 yield

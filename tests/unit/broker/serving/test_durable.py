@@ -73,10 +73,10 @@ def test_what_is_not_stored_is_for_those_who_consume_and_want_it(opened, desk, n
     topic = everything.topic
     for queue in (everything, others):
         topic.active[queue] = None
-    assert list(topic.wanting(message(b"a"))) == [everything]
-    assert list(topic.wanting(message(b"b"))) == [everything, others]
+    assert list(topic.wanting(message(b"a"), "")) == [everything]
+    assert list(topic.wanting(message(b"b"), "")) == [everything, others]
     topic.active[some] = None
-    assert list(topic.wanting(message(b"a"))) == [everything, some]
+    assert list(topic.wanting(message(b"a"), "")) == [everything, some]
 
 
 def test_contents_are_in_memory_once_and_only_where_somebody_gets_them(
