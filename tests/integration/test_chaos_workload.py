@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from holdfast.testing.local_cluster import LocalCluster
 from trials.chaos.history import DEAD_LETTERS, Event, History, read_history
 from trials.chaos.replicas import ReplicaVerdict, compare_folders, compare_replicas
+from trials.chaos.subscriptions import SUBSCRIPTIONS
 from trials.chaos.verdict import Verdict, judge, judge_history
 from trials.chaos.workload import Workload, WorkloadSettings
 
@@ -84,6 +86,43 @@ def test_the_account_is_clean(run):
     assert verdict.dead_letters > 0
     assert verdict.redelivered > 0
     assert len(verdict.unavailable_ms) == 1
+
+
+def test_every_durable_subscription_was_there(run):
+    """
+    Each was made, taken up again at least by who sweeps up, and had its messages.
+    """
+    history = History.read(run.paths)
+    received = {event["q"] for event in history.of_kind("delivery")}
+    made = Counter(event["s"] for event in history.of_kind("subscribed"))
+
+    assert run.verdict.subscriptions == len(SUBSCRIPTIONS)
+    assert run.verdict.owed > len(SUBSCRIPTIONS)
+    for each in SUBSCRIPTIONS.values():
+        assert each.place in received
+        assert made[each.place] > 1
+
+
+def test_a_delivery_for_one_subscription_taken_out_of_the_history_is_missed(run):
+    """
+    What all others got was confirmed: this one lost it.
+    """
+    place = SUBSCRIPTIONS["reader"].place
+    stored = {(event["p"], event["n"]) for event in History.read(run.paths).of_kind("stored")}
+    got = History.read(run.paths).of_kind("delivery")
+    *_, last = (each for each in got if each["q"] == place and (each["p"], each["n"]) in stored)
+    key = (last["p"], last["n"])
+    verdict = falsified(
+        run,
+        lambda event: (
+            None
+            if event["e"] == "delivery" and event["q"] == place and (event["p"], event["n"]) == key
+            else event
+        ),
+    )
+
+    assert verdict.lost == 1
+    assert any(f"never came to {place}" in problem for problem in verdict.problems)
 
 
 def test_both_libraries_took_part_in_everything(run):

@@ -2,8 +2,9 @@
 The worker over our own client library: everything that the library promises, used at once.
 
 Producers with a window of numbered messages, transactions, relays that take and send in one
-transaction, consumers that acknowledge one by one or cumulatively. Each consumer and each relay has
-a connection of its own, so that its death gives back what it holds.
+transaction, consumers that acknowledge one by one or cumulatively, on queues and durable
+subscriptions. Each consumer and each relay has a connection of its own, so that its death gives
+back what it holds.
 
 Invariants:
     A line stands in the history before the library hears of the deed.
@@ -19,13 +20,28 @@ import random
 import zlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 from holdfast.client import Connection, Message, Subscription, connect
 from holdfast.errors import HoldfastError, RefusedError
 from trials.chaos.history import DEAD_LETTERS, GROUPED, SCHEDULED, HistoryFile, make_body
-from trials.chaos.worker import DELAY_MS_MAX, TRANSACTION_COUNT_MAX, Signals, WorkerSettings
+from trials.chaos.subscriptions import (
+    PART_HEADER,
+    SUBSCRIPTIONS,
+    TOPIC,
+    DurableSubscription,
+    part_of,
+)
+from trials.chaos.worker import (
+    DELAY_MS_MAX,
+    TOPIC_SLOWNESS,
+    TRANSACTION_COUNT_MAX,
+    Signals,
+    WorkerSettings,
+)
 
 _Mode: TypeAlias = Literal["client", "client-individual"]
 
@@ -33,6 +49,12 @@ _POLL_SECONDS = 0.05
 _BATCH_COUNT = 10
 _RELAY_TRIES_MAX = 5
 _HEART_BEAT_SECONDS = 1.0
+_AGAIN_SECONDS = 0.2
+"""After so long somebody asks again for a subscription that was refused."""
+
+_VISIT_SECONDS = (0.5, 3.0)
+"""So long a visitor is there, and away."""
+
 _GROUPS_EACH = 7
 """So many groups does each producer of groups send to, in turn."""
 
@@ -50,7 +72,19 @@ def _dressed(name: str, sequence: int, queue: str) -> tuple[dict[str, Any], dict
     if queue == SCHEDULED:
         delay_ms = 1 + zlib.crc32(b"%b %d" % (name.encode(), sequence)) % DELAY_MS_MAX
         return {"d": delay_ms}, {"delay": delay_ms / 1000}
+    if queue == TOPIC:
+        return {}, {"headers": {PART_HEADER: str(part_of(sequence))}}
     return {}, {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a consumer takes from, and how it stands in the history."""
+
+    subscription: Subscription
+    place: str
+    until: float = inf
+    """By the loop's clock."""
 
 
 class _Worker:
@@ -61,6 +95,8 @@ class _Worker:
         inner = ",".join(f"stomp://{broker}" for broker in settings.brokers)
         self.uri = f"failover:({inner})?{settings.failover_options}"
         self._units = 0
+        self._passed: dict[str, int] = {}
+        """By relay: the last number that it gave a message."""
 
     async def run(self) -> None:
         settings = self.settings
@@ -78,6 +114,9 @@ class _Worker:
             for number in range(settings.schedule_consumers):
                 task = self._consume(f"d{number}", SCHEDULED, "client-individual")
                 group.create_task(self._guarded(task))
+            for each in settings.subscriptions:
+                task = self._take_up(SUBSCRIPTIONS[each])
+                group.create_task(self._guarded(task))
             if settings.dead_letters:
                 task = self._consume("dead", DEAD_LETTERS, "client-individual")
                 group.create_task(self._guarded(task))
@@ -90,7 +129,9 @@ class _Worker:
             self.history.write("gave-up", text=f"{type(error).__name__}: {error}")
 
     @asynccontextmanager
-    async def _connection(self, *consumers: str) -> AsyncIterator[Connection]:
+    async def _connection(
+        self, *consumers: str, client_id: str | None = None
+    ) -> AsyncIterator[Connection]:
         """A connection whose new links stand in the history."""
         history = self.history
         connection = await connect(
@@ -98,6 +139,7 @@ class _Worker:
             heart_beat_send_seconds=_HEART_BEAT_SECONDS,
             heart_beat_receive_seconds=_HEART_BEAT_SECONDS,
             connect_seconds_max=2.0,
+            client_id=client_id,
         )
 
         @connection.on_interrupted
@@ -146,7 +188,7 @@ class _Worker:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _sender(self, connection: Connection, number: int) -> Awaitable[None]:
-        """Plain producers come first, then transactions, groups, and what is scheduled."""
+        """Plain producers come first, then transactions, groups, the scheduled, and the topic."""
         settings = self.settings
         place = number - settings.producers
         if place < 0:
@@ -154,18 +196,21 @@ class _Worker:
             return self._produce(connection, number, queue)
         if place < settings.transactions:
             return self._transact(connection, number)
-        is_grouped = place < settings.transactions + settings.group_producers
-        return self._produce(connection, number, GROUPED if is_grouped else SCHEDULED)
+        place -= settings.transactions
+        if place < settings.group_producers:
+            return self._produce(connection, number, GROUPED)
+        is_scheduled = place < settings.group_producers + settings.schedulers
+        return self._produce(connection, number, SCHEDULED if is_scheduled else TOPIC)
 
     async def _stopped(self) -> None:
         """Wait until nothing new is to be sent."""
         while not self.signals.stop.is_set():  # noqa: ASYNC110 - set by a signal, not by the loop
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _paced(self, number: int) -> AsyncIterator[int]:
+    async def _paced(self, number: int, slowness: int = 1) -> AsyncIterator[int]:
         """Give 1, 2, 3 … at this producer's pace, until told to stop."""
         loop = asyncio.get_running_loop()
-        share = self.settings.share(number)
+        share = self.settings.share(number) * slowness
         due = loop.time() + share * number / max(1, self.settings.producers)
         count = 0
         while not self.signals.stop.is_set():
@@ -182,7 +227,8 @@ class _Worker:
         settings, history = self.settings, self.history
         name = f"{settings.name}.p{number}"
         producer = connection.producer(queue, window=settings.window)
-        async for sequence in self._paced(number):
+        # What is sent to the topic many get.
+        async for sequence in self._paced(number, TOPIC_SLOWNESS if queue == TOPIC else 1):
             body = make_body(name, sequence)
             told, properties = _dressed(name, sequence, queue)
             history.write("send", p=name, n=sequence, q=queue, **told)
@@ -218,6 +264,7 @@ class _Worker:
         name = f"{settings.name}.t{number}"
         chance = random.Random(f"{settings.seed} {name}")  # noqa: S311 - no secret
         sequence = 0
+        places = (*settings.queues, TOPIC) if settings.topic_producers else settings.queues
         async for turn in self._paced(number):
             if turn % 3:
                 continue  # a transaction has three messages on average
@@ -225,9 +272,10 @@ class _Worker:
             transaction = connection.transaction()
             for _ in range(chance.randint(2, TRANSACTION_COUNT_MAX)):
                 sequence += 1
-                queue = settings.queues[sequence % len(settings.queues)]
+                queue = places[sequence % len(places)]
                 history.write("send", p=name, n=sequence, q=queue, u=unit)
-                await transaction.send(queue, make_body(name, sequence))
+                _, properties = _dressed(name, sequence, queue)
+                await transaction.send(queue, make_body(name, sequence), **properties)
             # What it begins with is rolled back, so that some is, however slow the machine is.
             if sequence <= TRANSACTION_COUNT_MAX or chance.random() < settings.abort_share:
                 history.write("rolled-back", u=unit)
@@ -251,22 +299,22 @@ class _Worker:
     # Consuming -----------------------------------------------------------------------------------
 
     async def _messages(
-        self, name: str, subscription: Subscription, connection: Connection, held: set[str]
+        self, name: str, taken: _Taken, connection: Connection, held: set[str]
     ) -> AsyncIterator[Message | None]:
         """
         Give messages as they come, noted, and None whenever none came for a moment.
 
-        Ends when told to end and nothing came, over a working link, for the quiet time.
+        Ends when told to end and nothing came, over a working link, for the quiet time; or when its
+        time is over, if it has one.
         """
         settings, signals, history = self.settings, self.signals, self.history
         loop = asyncio.get_running_loop()
         quiet_since, ending_since = loop.time(), 0.0
         while True:
-            message = await subscription.receive(_POLL_SECONDS)
+            message = await taken.subscription.receive(_POLL_SECONDS)
             now = loop.time()
             if message is not None:
-                queue = subscription.destination
-                history.delivery(name, queue, message.headers, message.body)
+                history.delivery(name, taken.place, message.headers, message.body)
                 if message.id in held:
                     history.write("shown-twice", c=name, id=message.id)
                 yield message
@@ -276,33 +324,86 @@ class _Worker:
             if held or connection.address is None or connection.unconfirmed_count:
                 quiet_since = now
             if not signals.end.is_set():
+                if now > taken.until:
+                    return
                 continue
             ending_since = ending_since or now
             if now - max(quiet_since, ending_since) > settings.quiet_seconds:
-                history.write("drained", c=name, q=subscription.destination)
+                history.write("drained", c=name, q=taken.place)
                 return
             if now - ending_since > settings.drain_seconds:
                 return
 
     async def _consume(self, number: str, queue: str, mode: _Mode) -> None:
         name = f"{self.settings.name}.{number}"
-        settle = self._settle_batches if mode == "client" else self._settle_singly
         async with (
             self._connection(name) as connection,
             connection.subscribe(
                 queue, acknowledge=mode, prefetch=self.settings.prefetch
             ) as subscription,
         ):
-            await settle(name, subscription, connection)
+            await self._settle_all(name, _Taken(subscription, queue), connection)
 
-    async def _settle_singly(
-        self, name: str, subscription: Subscription, connection: Connection
-    ) -> None:
+    async def _settle_all(self, name: str, taken: _Taken, connection: Connection) -> None:
+        is_cumulative = taken.subscription.mode == "client"
+        settle = self._settle_batches if is_cumulative else self._settle_singly
+        await settle(name, taken, connection)
+
+    async def _take_up(self, durable: DurableSubscription) -> None:
+        """Consume from a durable subscription until told to end, and be away now and then."""
+        name = f"{self.settings.name}.{durable.name}"
+        chance = random.Random(f"{self.settings.seed} {name} visits")  # noqa: S311 - no secret
+        signals = self.signals
+        while True:
+            is_refused = await self._visit(name, durable, chance)
+            if signals.end.is_set() and not is_refused:
+                return
+            loop = asyncio.get_running_loop()
+            pause = _AGAIN_SECONDS if is_refused else chance.uniform(*_VISIT_SECONDS)
+            back_at = loop.time() + pause
+            # Set by a signal, not by the loop. Told to end, a visitor comes back at once.
+            while loop.time() < back_at and (is_refused or not signals.end.is_set()):  # noqa: ASYNC110
+                await asyncio.sleep(_POLL_SECONDS)
+
+    async def _visit(self, name: str, durable: DurableSubscription, chance: random.Random) -> bool:
+        """Consume until told to end, or for a visitor's time; gives whether it was refused."""
+        history, loop = self.history, asyncio.get_running_loop()
+        seconds = chance.uniform(*_VISIT_SECONDS) if durable.is_visitor else inf
+        goes_without_a_word = chance.random() < 0.5
+        told = {"c": name, "s": durable.place}
+        is_refused = False
+        try:
+            async with self._connection(name, client_id=durable.name) as connection:
+                part = {} if durable.part is None else {"k": durable.part}
+                history.write("subscribe", **told, **part)
+                async with connection.subscribe(
+                    TOPIC,
+                    acknowledge=durable.mode,
+                    prefetch=self.settings.prefetch,
+                    selector=durable.selector,
+                    durable=durable.name,
+                ) as subscription:
+                    history.write("subscribed", **told)
+                    taken = _Taken(subscription, durable.place, loop.time() + seconds)
+                    # Who sweeps up sends nothing new.
+                    is_relay = durable.is_relay and not self.settings.dead_letters
+                    take = self._pass_all_on if is_relay else self._settle_all
+                    await take(name, taken, connection)
+                    if goes_without_a_word:
+                        await connection.close(is_graceful=False)
+        except* RefusedError as group:
+            is_refused = True
+            for error in group.exceptions:
+                code = getattr(error, "code", "")
+                history.write("not-subscribed", **told, code=code, text=str(error))
+        return is_refused
+
+    async def _settle_singly(self, name: str, taken: _Taken, connection: Connection) -> None:
         chance = random.Random(f"{self.settings.seed} {name}")  # noqa: S311 - no secret
         held: set[str] = set()
-        rejects = subscription.destination != DEAD_LETTERS
+        rejects = taken.place != DEAD_LETTERS
         async with asyncio.TaskGroup() as group:
-            async for message in self._messages(name, subscription, connection, held):
+            async for message in self._messages(name, taken, connection, held):
                 if message is None:
                     continue
                 held.add(message.id)
@@ -335,41 +436,46 @@ class _Worker:
         else:
             history.write("settled", c=name, v=verb, x=ids)
 
-    async def _settle_batches(
-        self, name: str, subscription: Subscription, connection: Connection
-    ) -> None:
-        taken: list[Message] = []
+    async def _settle_batches(self, name: str, taken: _Taken, connection: Connection) -> None:
+        batch: list[Message] = []
         held: set[str] = set()
-        async for message in self._messages(name, subscription, connection, held):
+        async for message in self._messages(name, taken, connection, held):
             if message is not None:
-                taken.append(message)
+                batch.append(message)
                 held.add(message.id)
-            if taken and (message is None or len(taken) >= _BATCH_COUNT):
-                ids = [each.id for each in taken]
-                await self._settle(name, taken[-1], ids, "acknowledge")
-                taken.clear()
+            if batch and (message is None or len(batch) >= _BATCH_COUNT):
+                ids = [each.id for each in batch]
+                await self._settle(name, batch[-1], ids, "acknowledge")
+                batch.clear()
                 held.clear()
 
     async def _relay(self, number: str) -> None:
-        settings = self.settings
-        name = f"{settings.name}.{number}"
-        chance = random.Random(f"{settings.seed} {name}")  # noqa: S311 - no secret
-        sequence = 0
-        held: set[str] = set()
+        queue = self.settings.queues[0]
+        name = f"{self.settings.name}.{number}"
         async with (
             self._connection(name) as connection,
-            connection.subscribe(settings.queues[0], prefetch=10) as subscription,
+            connection.subscribe(queue, prefetch=10) as subscription,
         ):
-            async for message in self._messages(name, subscription, connection, held):
-                if message is None:
-                    continue
-                for _ in range(_RELAY_TRIES_MAX):
-                    count = chance.randint(1, 2)
-                    rolled_back = chance.random() < settings.abort_share
-                    first, sequence = sequence + 1, sequence + count
-                    sequences = range(first, sequence + 1)
-                    if await self._pass_on(name, connection, message, sequences, rolled_back):
-                        break
+            await self._pass_all_on(name, _Taken(subscription, queue), connection)
+
+    async def _pass_all_on(self, name: str, taken: _Taken, connection: Connection) -> None:
+        settings = self.settings
+        chance = random.Random(f"{settings.seed} {name}")  # noqa: S311 - no secret
+        held: set[str] = set()
+        async for message in self._messages(name, taken, connection, held):
+            if message is None:
+                continue
+            for _ in range(_RELAY_TRIES_MAX):
+                rolled_back = chance.random() < settings.abort_share
+                sequences = self._next_sequences(name, chance.randint(1, 2))
+                if await self._pass_on(name, connection, message, sequences, rolled_back):
+                    break
+
+    def _next_sequences(self, name: str, count: int) -> range:
+        """Give numbers that this relay has not used, also before it was refused and came again."""
+        first = self._passed.get(name, 0) + 1
+        self._passed[name] = first + count - 1
+        return range(first, first + count)
 
     async def _pass_on(
         self,

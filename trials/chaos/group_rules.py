@@ -82,11 +82,11 @@ class GroupBook:
         for key in [key for key in self._open if key[0] == consumer]:
             del self._open[key]
 
-    def violations(self) -> Iterator[tuple[str, str]]:
-        """Give (kind, sentence) for everything that must not be."""
+    def violations(self, noun: str = "group") -> Iterator[tuple[str, str]]:
+        """Give (kind, sentence) for everything that must not be; `noun` says what these are."""
         for name, group in self._groups.items():
-            yield from _hands(name, group.holds)
-            yield from _order(name, group.first)
+            yield from _hands(f"{noun} {name}", group.holds)
+            yield from _order(f"{noun} {name}", group.first)
 
 
 def _hands(name: str, holds: list[_Hold]) -> Iterator[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _hands(name: str, holds: list[_Hold]) -> Iterator[tuple[str, str]]:
             if other.consumer != hold.consumer and other.asked > hold.since:
                 late = (other.asked - hold.since) / 1e6
                 sentence = (
-                    f"group {name}: {hold.consumer} got {hold.identity} {late:.0f} ms before"
+                    f"{name}: {hold.consumer} got {hold.identity} {late:.0f} ms before"
                     f" {other.consumer} was done with {other.identity}"
                 )
                 yield IN_TWO_HANDS, sentence
@@ -108,4 +108,4 @@ def _hands(name: str, holds: list[_Hold]) -> Iterator[tuple[str, str]]:
 def _order(name: str, first: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:
     for (place, identity), (following, after) in pairwise(first):
         if following < place:
-            yield OUT_OF_GROUP_ORDER, f"group {name}: {after} came first after {identity}"
+            yield OUT_OF_GROUP_ORDER, f"{name}: {after} came first after {identity}"

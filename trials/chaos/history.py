@@ -36,6 +36,9 @@ GROUPED: Final = "/queue/chaos.groups"
 SCHEDULED: Final = "/queue/chaos.reminders"
 """Where every message is to come a while after it was sent."""
 
+SWEEPER: Final = "sweeper"
+"""Who takes what is left at the end; so are called whose names end in this."""
+
 Event = dict[str, Any]
 """
 One line: `t` (nanoseconds), `e` (what), and by kind:
@@ -50,7 +53,10 @@ One line: `t` (nanoseconds), `e` (what), and by kind:
     commit      u: asked for; x message ids acknowledged in it, c the consumer that had them
     committed   u     rolled-back u     commit-refused u, code     commit-unknown u
     link        c consumer: a new link; what comes from now on was sent over it
-    delivery    c, q, id, p, n, r (flagged as redelivered)
+    subscribe   c, s durable subscription, k part that it selects or absent: asked for
+    subscribed  c, s: the receipt came     not-subscribed c, s, code
+    delivery    c, q, id, p, n, r (flagged as redelivered), o the id that a dead letter had before;
+                q is the subscription where that is a durable one
     damaged     c, q, id, text: a body that nobody sent
     shown-twice c, id: the library gave it although the program still has it, unsettled
     settle      c, v verb (acknowledge, reject), x message ids: asked for
@@ -117,7 +123,10 @@ class HistoryFile:
             self.write("damaged", c=consumer, q=queue, id=identity, text=text)
             return None
         flagged = headers.get("redelivered") == "true"
-        self.write("delivery", c=consumer, q=queue, id=identity, p=whose[0], n=whose[1], r=flagged)
+        before = headers.get("original-message-id")
+        more = {} if before is None else {"o": before}
+        told = {"c": consumer, "q": queue, "id": identity, "p": whose[0], "n": whose[1]}
+        self.write("delivery", **told, r=flagged, **more)
         return whose
 
     def close(self) -> None:

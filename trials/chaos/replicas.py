@@ -36,6 +36,8 @@ _SEGMENT: Final = struct.Struct("<4sHHIIQQQQ16s")
 _BLOCK_BYTES: Final = 4096
 _ENTRY_MAGIC: Final = b"HFE1"
 _EXAMPLES_MAX: Final = 10
+ALL: Final = "all"
+"""Stands for what lives on all queues and topics together."""
 _READS_MAX: Final = 3
 
 
@@ -110,7 +112,8 @@ class ReplicaVerdict:
     checkpoints_compared: int = 0
     queues_compared: int = 0
     left_over: dict[str, int] = field(default_factory=dict)
-    """Messages that still live, by queue; of running nodes only. After a drain there are none."""
+    """Messages that still live, by queue and durable subscription, and all of them, which are those
+    of topics as well; of running nodes only. After a drain there are none."""
     diverged: int = 0
     """Entries, segments, checkpoints and queues that differ, counted once per node."""
     first: Divergence | None = None
@@ -146,7 +149,7 @@ def compare_replicas(cluster: Replicas) -> ReplicaVerdict:
         if status["role"] != "witness"
     }
     queues = {
-        name: _queues_of(cluster.nodes[name])
+        name: _queues_of(cluster.nodes[name], statuses[name])
         for name, index in applied.items()
         if index == max(applied.values())
     }
@@ -301,9 +304,14 @@ def _left_over(queues: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return left
 
 
-def _queues_of(node: Replica) -> dict[str, int]:
-    listing = node.get("/queues?local=1")["queues"]
-    return {str(queue["name"]): int(queue["messages"]) for queue in listing}
+def _queues_of(node: Replica, status: Mapping[str, Any]) -> dict[str, int]:
+    queues = node.get("/queues?local=1")["queues"]
+    subscriptions = node.get("/subscriptions?local=1")["subscriptions"]
+    held = {str(queue["name"]): int(queue["messages"]) for queue in queues}
+    for each in subscriptions:
+        name = f"subscription {each['client_id']}/{each['name']}"
+        held[name] = int(each["messages"])
+    return {**held, ALL: int(status["store"]["live_messages"])}
 
 
 # Comparing ----------------------------------------------------------------------------------------

@@ -205,6 +205,7 @@ def faults_of(steps: Iterable[StepReport]) -> tuple[str, ...]:
 def write_tables(console: Console, report: RunReport) -> None:
     """Write what a person wants to know at the end."""
     _write_scenarios(console, report)
+    _write_features(console, report)
     _write_gaps(console, report)
     counts = ", ".join(f"{name} {count}" for name, count in report.happened.items() if count)
     console.print(f"\nFaults that happened: {counts}", highlight=False)
@@ -240,6 +241,26 @@ def _write_scenarios(console: Console, report: RunReport) -> None:
             *(f"{cell:,.0f}" for cell in cells),
             f"{wrong}" if each.is_good else f"[red]{wrong} ({len(each.problems)} problems)[/red]",
         )
+    console.print(table)
+
+
+_FEATURES = (
+    *("subscriptions", "published", "owed", "sent_again", "uneven"),
+    *("grouped", "in_two_hands", "out_of_group_order"),
+    *("scheduled", "early"),
+)
+"""What the judge says of topics, of groups, and of what is scheduled."""
+
+
+def _write_features(console: Console, report: RunReport) -> None:
+    table = Table(title="durable subscriptions, message groups, schedules")
+    for name in ("scenario", "topology"):
+        table.add_column(name)
+    for name in _FEATURES:
+        table.add_column(name.replace("_", " "), justify="right")
+    for each in report.scenarios:
+        cells = (f"{each.verdict.get(name, 0):,}" for name in _FEATURES)
+        table.add_row(each.name, each.topology, *cells)
     console.print(table)
 
 

@@ -22,13 +22,26 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
+from math import inf
 from typing import Any
 
 import stomp  # type: ignore[import-untyped]
 from stomp.exception import StompException  # type: ignore[import-untyped]
 
 from trials.chaos.history import HistoryFile, make_body
-from trials.chaos.worker import TRANSACTION_COUNT_MAX, Signals, WorkerSettings
+from trials.chaos.subscriptions import (
+    PART_HEADER,
+    SUBSCRIPTIONS,
+    TOPIC,
+    DurableSubscription,
+    part_of,
+)
+from trials.chaos.worker import (
+    TOPIC_SLOWNESS,
+    TRANSACTION_COUNT_MAX,
+    Signals,
+    WorkerSettings,
+)
 
 logger = logging.getLogger("trials")
 
@@ -38,6 +51,9 @@ _PAUSE_SECONDS = 0.05
 _POLL_SECONDS = 0.02
 _COMMIT_SECONDS = 15.0
 _BATCH_COUNT = 10
+_AGAIN_SECONDS = 0.2
+_VISIT_SECONDS = (0.5, 3.0)
+_SUBSCRIBED = "subscribed"
 _LOST = (StompException, OSError, AttributeError)
 """What stomp.py raises when its socket is gone; some of it comes from a None in its place."""
 
@@ -51,9 +67,19 @@ def run(settings: WorkerSettings, history: HistoryFile, signals: Signals) -> Non
         _Transactor(settings, history, signals, settings.producers + number)
         for number in range(settings.transactions)
     ]
+    producers += [
+        _TopicProducer(settings, history, signals, settings.producers + settings.transactions + n)
+        for n in range(settings.topic_producers)
+    ]
     consumers: list[_Member] = [
         (_BatchConsumer if number % 2 else _Consumer)(settings, history, signals, number)
         for number in range(settings.consumers)
+    ]
+    consumers += [
+        (_BatchSubscriber if each.mode == "client" else _Subscriber)(
+            settings, history, signals, each
+        )
+        for each in map(SUBSCRIPTIONS.__getitem__, settings.subscriptions)
     ]
     threads = [threading.Thread(target=each.guarded) for each in (*producers, *consumers)]
     for thread in threads:
@@ -70,6 +96,11 @@ def run(settings: WorkerSettings, history: HistoryFile, signals: Signals) -> Non
         thread.join()
 
 
+def _headers(destination: str, sequence: int) -> dict[str, str]:
+    part = {PART_HEADER: str(part_of(sequence))} if destination == TOPIC else {}
+    return {"persistent": "true", **part}
+
+
 class _Link(stomp.ConnectionListener):  # type: ignore[misc] # stomp.py has no types
     """One connection: what it hears goes into a queue, and at its end a None."""
 
@@ -79,7 +110,7 @@ class _Link(stomp.ConnectionListener):  # type: ignore[misc] # stomp.py has no t
         self._is_connected = threading.Event()
         self.connection: Any = None
 
-    def open(self, broker: str) -> bool:
+    def open(self, broker: str, headers: dict[str, str]) -> bool:
         """Connect to one broker; False if it does not serve."""
         host, _, port = broker.rpartition(":")
         self.connection = stomp.Connection12(
@@ -91,7 +122,7 @@ class _Link(stomp.ConnectionListener):  # type: ignore[misc] # stomp.py has no t
         )
         self.connection.set_listener("", self)
         try:
-            self.connection.connect("chaos", "chaos")
+            self.connection.connect("chaos", "chaos", headers=headers)
         except _LOST:
             self.close()
             return False
@@ -130,6 +161,8 @@ class _Member:
     """One producer or consumer: connects, works until the link is lost, and connects again."""
 
     kind = ""
+    said: dict[str, str] = {}  # noqa: RUF012 - what else CONNECT says; never changed
+    slowness = 1
 
     def __init__(
         self, settings: WorkerSettings, history: HistoryFile, signals: Signals, number: int
@@ -165,7 +198,7 @@ class _Member:
             self.chance.shuffle(brokers)
             for broker in brokers:
                 link = _Link()
-                if link.open(broker):
+                if link.open(broker, self.said):
                     self.link = link
                     self.history.write("link", c=self.name)
                     return True
@@ -194,7 +227,7 @@ class _Member:
 
     def paced(self) -> Iterator[float]:
         """Give, until told to stop, how long to wait until the next is due; 0: now."""
-        share = self.settings.share(self.number)
+        share = self.settings.share(self.number) * self.slowness
         due = time.monotonic() + share
         while not self.signals.stop.is_set():
             now = time.monotonic()
@@ -210,9 +243,13 @@ class _Producer(_Member):
 
     kind = "p"
 
+    @property
+    def destination(self) -> str:
+        return self.settings.queues[self.number % len(self.settings.queues)]
+
     def run(self) -> None:
         settings = self.settings
-        self.queue = settings.queues[self.number % len(settings.queues)]
+        self.queue = self.destination
         self.open: OrderedDict[int, bool] = OrderedDict()
         """By sequence: whether it was sent more than once."""
         self.sequence = 0
@@ -237,9 +274,8 @@ class _Producer(_Member):
     def send(self, sequence: int) -> None:
         body = make_body(self.name, sequence).decode()
         try:
-            self.link.connection.send(
-                self.queue, body, receipt=f"m{sequence}", headers={"persistent": "true"}
-            )
+            headers = _headers(self.queue, sequence)
+            self.link.connection.send(self.queue, body, receipt=f"m{sequence}", headers=headers)
         except _LOST:
             self.link.close()
 
@@ -286,6 +322,16 @@ class _Producer(_Member):
             )
 
 
+class _TopicProducer(_Producer):
+    """Sends to the topic that has durable subscriptions."""
+
+    slowness = TOPIC_SLOWNESS
+
+    @property
+    def destination(self) -> str:
+        return TOPIC
+
+
 class _Transactor(_Member):
     """Sends in transactions, one after the other; what it was not told stays unknown."""
 
@@ -307,6 +353,7 @@ class _Transactor(_Member):
 
     def transact(self, unit: str) -> None:
         history, connection, queues = self.history, self.link.connection, self.settings.queues
+        queues = (*queues, TOPIC) if self.settings.topic_producers else queues
         is_asked = False
         try:
             connection.begin(unit)
@@ -315,7 +362,8 @@ class _Transactor(_Member):
                 place = queues[self.sequence % len(queues)]
                 history.write("send", p=self.name, n=self.sequence, q=place, u=unit)
                 body = make_body(self.name, self.sequence).decode()
-                connection.send(place, body, transaction=unit, headers={"persistent": "true"})
+                headers = _headers(place, self.sequence)
+                connection.send(place, body, transaction=unit, headers=headers)
             # What it begins with is rolled back, so that some is, however slow the machine is.
             is_begun = self.sequence > TRANSACTION_COUNT_MAX
             if not is_begun or self.chance.random() < self.settings.abort_share:
@@ -356,9 +404,12 @@ class _Consumer(_Member):
     kind = "c"
     mode = "client-individual"
 
+    @property
+    def queue(self) -> str:
+        """Where its messages come from, as the history has it."""
+        return self.settings.queues[self.number % len(self.settings.queues)]
+
     def run(self) -> None:
-        settings = self.settings
-        self.queue = settings.queues[self.number % len(settings.queues)]
         self.held: list[tuple[float, str, str]] = []
         """When to settle, the delivery's id, the message's."""
         self.asked: dict[str, tuple[str, list[str]]] = {}
@@ -383,9 +434,12 @@ class _Consumer(_Member):
             return
         headers = {"activemq.prefetchSize": str(self.settings.prefetch)}
         try:
-            self.link.connection.subscribe(self.queue, id="0", ack=self.mode, headers=headers)
+            self.ask(headers)
         except _LOST:
             self.link.close()
+
+    def ask(self, headers: dict[str, str]) -> None:
+        self.link.connection.subscribe(self.queue, id="0", ack=self.mode, headers=headers)
 
     def is_over(self, deadline: float | None) -> bool:
         # Only the time to drain ends the search; it begins when the end is asked for.
@@ -452,3 +506,78 @@ class _BatchConsumer(_Consumer):
         if self.held and (is_idle or len(self.held) >= _BATCH_COUNT):
             taken, self.held = self.held, []
             self.settle("acknowledge", taken[-1][1], [each[2] for each in taken])
+
+
+class _Durable(_Consumer):
+    """Consumes from a durable subscription; a visitor goes without a word, and comes back."""
+
+    kind = "d"
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        history: HistoryFile,
+        signals: Signals,
+        durable: DurableSubscription,
+    ) -> None:
+        super().__init__(settings, history, signals, 0)
+        self.durable = durable
+        self.name = f"{settings.name}.{durable.name}"
+        self.said = {} if durable.in_rabbitmq_words else {"client-id": durable.name}
+        self.leaves_at = inf
+        self.pause_seconds = 0.0
+
+    @property
+    def queue(self) -> str:
+        return self.durable.place
+
+    def subscribe(self) -> None:
+        back_at = time.monotonic() + self.pause_seconds
+        while time.monotonic() < back_at and not self.signals.end.is_set():
+            time.sleep(_PAUSE_SECONDS)
+        self.pause_seconds = 0.0
+        super().subscribe()
+        if self.durable.is_visitor:
+            self.leaves_at = time.monotonic() + self.chance.uniform(*_VISIT_SECONDS)
+
+    def ask(self, headers: dict[str, str]) -> None:
+        durable = self.durable
+        part = {} if durable.part is None else {"k": durable.part}
+        said = {"receipt": _SUBSCRIBED, **headers}
+        if durable.selector is not None:
+            said["selector"] = durable.selector
+        if durable.in_rabbitmq_words:
+            said |= {"durable": "true", "auto-delete": "false"}
+        else:
+            said["activemq.subscriptionName"] = durable.name
+        self.history.write("subscribe", c=self.name, s=durable.place, **part)
+        self.link.connection.subscribe(TOPIC, id=durable.name, ack=self.mode, headers=said)
+
+    def take(self, frame: Any) -> None:
+        told = {"c": self.name, "s": self.durable.place}
+        if frame.headers.get("receipt-id") != _SUBSCRIBED:
+            super().take(frame)
+        elif frame.cmd == "RECEIPT":
+            self.history.write("subscribed", **told)
+        else:
+            code, text = frame.headers.get("code", ""), frame.headers.get("message", "")
+            self.history.write("not-subscribed", **told, code=code, text=text)
+            self.pause_seconds = _AGAIN_SECONDS
+            self.link.close()
+
+    def settle_due(self, *, is_idle: bool) -> None:
+        if self.link.is_lost.is_set():
+            return  # Nobody would hear it, and it comes again.
+        super().settle_due(is_idle=is_idle)
+        if time.monotonic() > self.leaves_at and not self.signals.end.is_set():
+            self.leaves_at = inf
+            self.pause_seconds = self.chance.uniform(*_VISIT_SECONDS)
+            self.link.close()
+
+
+class _Subscriber(_Durable):
+    """Acknowledges one by one."""
+
+
+class _BatchSubscriber(_Durable, _BatchConsumer):
+    """Acknowledges cumulatively."""

@@ -10,7 +10,8 @@ What counts as what (a message is a producer and a sequence; it may be stored un
   merely `duplicated`: their own retry.
 * unflagged: a delivery that was certainly not the first of its message id and did not say so.
 * resurrected: a delivery sent after the broker had confirmed the acknowledgement.
-* in two hands, out of group order: see `group_rules`. early: a scheduled message came before its
+* in two hands, out of group order: see `group_rules`; of topics and their durable subscriptions,
+  and uneven: `topic_rules`. early: a scheduled message came before its
   time, while every clock was right. One that never fired is lost, one fired twice is stored twice.
 * reordered: the order of a producer's messages in a queue (message ids count places), and of what
   one link delivered unflagged. Consumers that compete see no common order, so none is asked for.
@@ -28,7 +29,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from trials.chaos.group_rules import GroupBook
-from trials.chaos.history import DEAD_LETTERS, GROUPED, Event, History
+from trials.chaos.history import DEAD_LETTERS, GROUPED, SWEEPER, Event, History
+from trials.chaos.subscriptions import TOPIC, is_of_topic
+from trials.chaos.topic_rules import Published, TopicBook
 
 GAP_SECONDS: Final = 0.05
 """Silences at least so long are listed."""
@@ -99,6 +102,16 @@ class Verdict:
     in_two_hands: int = 0
     out_of_group_order: int = 0
     early: int = 0
+    published: int = 0
+    """Messages that were sent to the topic with durable subscriptions."""
+    subscriptions: int = 0
+    """Durable subscriptions that were made."""
+    owed: int = 0
+    """Confirmed messages that subscriptions had to get, over all of them."""
+    sent_again: int = 0
+    """Stored twice on the topic, where a lost link made its sender say it again."""
+    uneven: int = 0
+    """What one subscription got and another one that it was for did not."""
     undrained: int = 0
     """Queues that nobody saw empty at the end."""
 
@@ -141,6 +154,8 @@ class _Sent:
     worker: str
     group: str = ""
     delay_ms: int = 0
+    told: int | None = None
+    """When the outcome came."""
     outcome: str = "open"
     """stored, refused, unknown (the client said so) or open (it never said anything)."""
 
@@ -197,6 +212,7 @@ class _Books:
         self.silent_since = 0
         self.gaps: list[Gap] = []
         self.groups = GroupBook()
+        self.topics = TopicBook()
         self.are_clocks_true = True
         """Whether no broker's clock was set wrong so far: then nobody can say what is early."""
         self.drained: set[str] = set()
@@ -232,6 +248,7 @@ class _Books:
     def _outcome(self, event: Event) -> None:
         key = (event["p"], event["n"])
         self.sent[key].outcome = event["e"]
+        self.sent[key].told = event["t"]
         self._is_told(event, key, confirmed=event["e"] == "stored")
 
     def _commit(self, event: Event) -> None:
@@ -240,6 +257,7 @@ class _Books:
         self._is_due(event, unit)
         if "x" in event:
             self.unit_settles[unit] = (event["c"], event["x"])
+            self.topics.hands.ask(event["c"], event["x"], event["t"])
             for identity in event["x"]:
                 self.settle_asked[identity].add("acknowledge")
 
@@ -247,7 +265,10 @@ class _Books:
         unit = event["u"]
         outcome = {"committed": "committed", "commit-refused": "refused", "rolled-back": "refused"}
         self.unit_outcomes[unit] = outcome.get(event["e"], "unknown")
+        for key in self.units[unit]:
+            self.sent[key].told = event["t"]
         if event["e"] == "committed" and unit in self.unit_settles:
+            self.topics.hands.confirm(*self.unit_settles[unit])
             for identity in self.unit_settles[unit][1]:
                 self.settled.setdefault(identity, event["t"])
         self._is_told(event, unit, confirmed=event["e"] == "committed")
@@ -287,6 +308,7 @@ class _Books:
     def _link(self, event: Event) -> None:
         self.links[event["c"]] = _Link(event["t"], event["t"])
         self.groups.relink(event["c"])
+        self.topics.hands.relink(event["c"])
 
     def _delivery(self, event: Event) -> None:
         identity, flagged, now = event["id"], event["r"], event["t"]
@@ -304,6 +326,10 @@ class _Books:
         self.identities[key][event["q"]].add(identity)
         self.deliveries[identity].append((now, flagged, event["c"]))
         sent = self.sent.get(key)
+        if is_of_topic(event["q"]):
+            self.topics.deliver(event, place_of(identity) or 0)
+        elif "o" in event and event["q"] == DEAD_LETTERS:
+            self.topics.bury(event)
         if sent is not None and event["q"] != DEAD_LETTERS:
             link.since = max(link.since, sent.at)
             if sent.group:
@@ -357,20 +383,34 @@ class _Books:
         self.findings.add("shown_twice", f"{event['id']} to {event['c']}, which still had it")
 
     def _settle(self, event: Event) -> None:
-        self.groups.ask(event["c"], event["x"], event["t"])
+        for book in (self.groups, self.topics.hands):
+            book.ask(event["c"], event["x"], event["t"])
         for identity in event["x"]:
             self.settle_asked[identity].add(event["v"])
 
     def _settled(self, event: Event) -> None:
-        self.groups.confirm(event["c"], event["x"])
+        for book in (self.groups, self.topics.hands):
+            book.confirm(event["c"], event["x"])
         for identity in event["x"]:
             self.settled.setdefault(identity, event["t"])
             if event["v"] == "reject":
                 self.rejected.add(identity)
 
     def _drained(self, event: Event) -> None:
-        if event["w"] == "sweeper":
+        if event["w"].endswith(SWEEPER):
             self.drained.add(event["q"])
+
+    def _subscribe(self, event: Event) -> None:
+        self.topics.ask(event)
+
+    def _subscribed(self, event: Event) -> None:
+        self.topics.make(event)
+
+    def _interrupted(self, event: Event) -> None:
+        self.topics.lose_link(event)
+
+    def _again(self, event: Event) -> None:
+        self.topics.send_again(event)
 
     def _complaint(self, event: Event) -> None:
         self.complaints[event.get("code") or "(no code)"] += 1
@@ -404,6 +444,11 @@ class _Books:
         "settle": _settle,
         "settled": _settled,
         "drained": _drained,
+        "subscribe": _subscribe,
+        "subscribed": _subscribed,
+        "not-subscribed": _refusal,
+        "interrupted": _interrupted,
+        "again": _again,
         "complaint": _complaint,
         "not-settled": _refusal,
         "gave-up": _gave_up,
@@ -431,21 +476,17 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
     findings = books.findings
     _settle_units(books)
     lost: list[_Message] = []
-    undrained: set[str] = set()
     if is_drained:
         lost = _find_lost(books)
         _find_vanished(books)
-        undrained = {sent.queue for sent in books.sent.values()} | {DEAD_LETTERS}
-        undrained -= books.drained
-        if books.sent and undrained:
-            for queue in sorted(undrained):
-                findings.add("undrained", f"{queue}: the sweeper did not see it empty")
+        _find_undrained(books)
     _find_unexpected(books)
     _find_torn(books, is_drained=is_drained)
     _find_copies(books)
     _find_log_order(books)
     for kind, sentence in books.groups.violations():
         findings.add(kind, sentence)
+    _judge_topic(books, is_drained=is_drained)
     gaps = _closed_gaps(books)
     places = Counter(_place_of_lost(books, lost))
     counts = findings.counts
@@ -459,6 +500,10 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
         delivered=len(arrived),
         grouped=sum(bool(sent.group) for sent in books.sent.values()),
         scheduled=sum(bool(sent.delay_ms) for sent in books.sent.values()),
+        published=sum(sent.queue == TOPIC for sent in books.sent.values()),
+        subscriptions=len(books.topics.places),
+        owed=books.topics.owed,
+        sent_again=books.topics.sent_again,
         recovered=sum(books.sent[key].outcome != "stored" for key in arrived),
         duplicated=_copies(books),
         redelivered=sum(len(each) - 1 for each in books.deliveries.values()),
@@ -477,7 +522,7 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
             for name in (
                 *("lost", "vanished", "unexpected", "stored_twice", "unflagged", "resurrected"),
                 *("reordered", "torn_transactions", "shown_twice", "gave_up", "undrained"),
-                *("in_two_hands", "out_of_group_order", "early"),
+                *("in_two_hands", "out_of_group_order", "early", "uneven"),
             )
         },
     )
@@ -519,11 +564,14 @@ def _settle_units(books: _Books) -> None:
 def _find_lost(books: _Books) -> list[_Message]:
     lost = []
     for key, sent in books.sent.items():
-        if sent.outcome == "stored" and key not in books.identities:
+        is_of_queue = sent.queue != TOPIC
+        if is_of_queue and sent.outcome == "stored" and key not in books.identities:
             lost.append(key)
             books.findings.add("lost", f"{_named(books, key)}, was confirmed and never delivered")
     for identity in sorted(books.rejected):
         key = books.messages[identity]
+        if key in books.sent and books.sent[key].queue == TOPIC:
+            continue  # Each subscription rejects for itself: `topic_rules`.
         verbs = books.settle_asked[identity]
         if "acknowledge" not in verbs and DEAD_LETTERS not in books.identities[key]:
             lost.append(key)
@@ -544,6 +592,15 @@ def _find_vanished(books: _Books) -> None:
             )
 
 
+def _find_undrained(books: _Books) -> None:
+    if not books.sent:
+        return
+    wanted = {sent.queue for sent in books.sent.values()} - {TOPIC}
+    wanted |= {DEAD_LETTERS} | books.topics.places
+    for queue in sorted(wanted - books.drained):
+        books.findings.add("undrained", f"{queue}: the sweeper did not see it empty")
+
+
 def _find_unexpected(books: _Books) -> None:
     add = books.findings.add
     for key, queues in books.identities.items():
@@ -555,6 +612,8 @@ def _find_unexpected(books: _Books) -> None:
             what = "rolled back" if sent.unit else "refused"
             add("unexpected", f"{_named(books, key)}, was {what} and delivered")
         for queue in queues:
+            if sent.queue == TOPIC and (queue == DEAD_LETTERS or is_of_topic(queue)):
+                continue
             if queue == DEAD_LETTERS:
                 ids = queues.get(sent.queue, set())
                 if not any("reject" in books.settle_asked[identity] for identity in ids):
@@ -563,8 +622,35 @@ def _find_unexpected(books: _Books) -> None:
                 add("unexpected", f"{_named(books, key)}, came from {queue}")
 
 
+def _is_for_somebody(books: _Books, key: _Message) -> bool:
+    sent = books.sent[key]
+    return sent.queue != TOPIC or books.topics.is_owed(key, sent.at)
+
+
+def _judge_topic(books: _Books, *, is_drained: bool) -> None:
+    published = {
+        key: Published(
+            sent.at,
+            sent.worker,
+            sent.outcome,
+            sent.told,
+            sent.unit,
+            is_numbered=books.numbered.get(sent.worker, False),
+        )
+        for key, sent in books.sent.items()
+        if sent.queue == TOPIC
+    }
+    asked = {id for id, verbs in books.settle_asked.items() if "reject" in verbs}
+    rejected = [id for id in books.rejected if "acknowledge" not in books.settle_asked[id]]
+    found = books.topics.violations(published, rejected, asked, is_drained=is_drained)
+    for kind, sentence in found:
+        books.findings.add(kind, sentence)
+
+
 def _find_torn(books: _Books, *, is_drained: bool) -> None:
-    for unit, keys in books.units.items():
+    for unit, every in books.units.items():
+        # Before the topic had subscriptions what was sent there was for nobody.
+        keys = [key for key in every if _is_for_somebody(books, key)]
         arrived = [key for key in keys if key in books.identities]
         if arrived and len(arrived) < len(keys) and is_drained:
             missing = [key for key in keys if key not in books.identities]
@@ -579,7 +665,7 @@ def _find_copies(books: _Books) -> None:
     """A message of a numbered producer, or of a transaction, is stored once."""
     for key, queues in books.identities.items():
         sent = books.sent.get(key)
-        if sent is None:
+        if sent is None or sent.queue == TOPIC:
             continue
         ids = queues.get(sent.queue, set())
         dead = queues.get(DEAD_LETTERS, set())
@@ -597,7 +683,7 @@ def _copies(books: _Books) -> int:
         len(ids) - 1
         for key, queues in books.identities.items()
         for queue, ids in queues.items()
-        if queue != DEAD_LETTERS and key in books.sent
+        if queue != DEAD_LETTERS and not is_of_topic(queue) and key in books.sent
     )
 
 

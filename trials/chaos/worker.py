@@ -26,6 +26,8 @@ LIBRARIES = ("holdfast", "stomp.py")
 DELAY_MS_MAX = 2_000
 TRANSACTION_COUNT_MAX = 4
 """Messages of one transaction."""
+TOPIC_SLOWNESS = 3
+"""A producer to the topic waits so many times longer between two messages than others."""
 FAILOVER_OPTIONS = "initialReconnectDelay=10&maxReconnectDelay=200"
 
 
@@ -63,12 +65,19 @@ class WorkerSettings:
 
     schedule_consumers: int = 0
 
+    topic_producers: int = 0
+    """Producers to the topic that has durable subscriptions; who sends in transactions sends there
+    as well then."""
+
+    subscriptions: tuple[str, ...] = ()
+    """Durable subscriptions to consume from, by name."""
+
     failover_options: str = FAILOVER_OPTIONS
     """Of the holdfast library's URI."""
 
     rate: float = 100.0
     """Messages a second of all producers of this worker; those of groups and schedules come on
-    top, each at the same pace."""
+    top, each at the same pace; and those of the topic, at a third of it."""
 
     reject_share: float = 0.01
     abort_share: float = 0.1
@@ -94,12 +103,14 @@ class WorkerSettings:
     @property
     def sender_count(self) -> int:
         """How many producers of any kind there are."""
-        return self.producers + self.transactions + self.group_producers + self.schedulers
+        plain = self.producers + self.transactions
+        return plain + self.group_producers + self.schedulers + self.topic_producers
 
     @property
     def consumes(self) -> bool:
         """Whether it has consumers of any kind."""
-        return bool(self.consumers or self.group_consumers or self.schedule_consumers)
+        counts = (self.consumers, self.group_consumers, self.schedule_consumers)
+        return any(counts) or bool(self.subscriptions)
 
     def share(self, producer: int) -> float:
         """Seconds between two messages of this one of all producers."""
@@ -136,10 +147,12 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> WorkerSettings:
     parser.add_argument("--name", required=True)
     parser.add_argument("--history", type=Path, required=True)
     parser.add_argument("--queues", help="/queue/a,/queue/b,...")
+    parser.add_argument("--subscriptions", help="NAME,NAME,...")
     parser.add_argument("--failover-options", help="option=value&option=value...")
     for name in (
         *("seed", "producers", "transactions", "relays", "consumers", "window", "prefetch"),
         *("group-producers", "group-consumers", "schedulers", "schedule-consumers"),
+        "topic-producers",
     ):
         parser.add_argument(f"--{name}", type=int)
     for name in (
@@ -150,9 +163,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> WorkerSettings:
     parser.add_argument("--dead-letters", action="store_true")
     parsed = vars(parser.parse_args(arguments))
     given = {name: value for name, value in parsed.items() if value is not None}
-    for name in ("brokers", "queues"):
+    for name in ("brokers", "queues", "subscriptions"):
         if name in given:
-            given[name] = tuple(given[name].split(","))
+            given[name] = tuple(filter(None, given[name].split(",")))
     return WorkerSettings(**given)
 
 

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from trials.chaos.history import SECOND, HistoryFile, read_history
+from trials.chaos.history import SECOND, SWEEPER, HistoryFile, read_history
+from trials.chaos.subscriptions import SUBSCRIPTIONS
 from trials.chaos.worker import FAILOVER_OPTIONS, WorkerSettings, command_line
 
 logger = logging.getLogger("trials")
@@ -61,8 +62,8 @@ class WorkloadSettings:
     """What all workers do together."""
 
     rate: float = 400.0
-    """Messages a second sent, over all producers; relays, rejections, groups and schedules come on
-    top."""
+    """Messages a second sent, over all producers; relays, rejections, groups, schedules and the
+    topic come on top."""
 
     queues: tuple[str, ...] = ("/queue/chaos.1", "/queue/chaos.2")
     libraries: tuple[str, ...] = ("holdfast", "stomp.py")
@@ -83,6 +84,10 @@ class WorkloadSettings:
     """In each of two workers."""
 
     schedulers: int = 1
+    topic_producers: int = 1
+    """Of each library, to the topic that has durable subscriptions (`SUBSCRIPTIONS`); 0: there are
+    none of these either."""
+
     reject_share: float = 0.01
     hold_seconds: float = 0.3
     quiet_seconds: float = 1.5
@@ -139,10 +144,13 @@ class Workload:
                     producers=settings.producers,
                     transactions=1,
                     rate=settings.rate / len(settings.libraries),
+                    topic_producers=settings.topic_producers,
                     **self._featured(library, "group_producers", "schedulers"),
                 )
             )
             self._start(self._consumers(library, f"{letter}-consumers"))
+            if settings.topic_producers:
+                self._start(self._subscribers(library, f"{letter}-subscribers"))
         if "holdfast" in settings.libraries and settings.group_consumers:
             again = self._settings_for(
                 "holdfast",
@@ -164,16 +172,23 @@ class Workload:
         Gives the name of the dead.
         """
         names = [name for name, (settings, _) in self._workers.items() if settings.consumes]
-        name = self._chance.choice(sorted(names))
+        # Of those that died least often, so that each kind does.
+        least = min(map(self._deaths_of, names))
+        name = self._chance.choice(sorted(it for it in names if self._deaths_of(it) == least))
         settings, process = self._workers.pop(name)
         self._killed.add(name)
         process.kill()
         process.wait(_END_SECONDS)
-        number = sum(each.startswith(name.split(".")[0]) for each in self._killed)
+        number = self._deaths_of(name)
         following = f"{name.split('.')[0]}.{number}"
         history = self.folder / f"{following}.jsonl"
         self._start(replace(settings, name=following, history=history))
         return name
+
+    def _deaths_of(self, name: str) -> int:
+        """How often this worker, and those in whose place it is, were killed."""
+        first = name.split(".")[0]
+        return sum(each.split(".")[0] == first for each in self._killed)
 
     def stop_producing(self, seconds: float = 40.0) -> None:
         """
@@ -204,17 +219,7 @@ class Workload:
             time.sleep(max(0.0, last + _LATE_SECONDS - time.monotonic()))
             self._signal(signal.SIGTERM)
             self._await_end(deadline)
-            sweeper = self._settings_for(
-                "holdfast",
-                "sweeper",
-                consumers=len(self.settings.queues),
-                group_consumers=1,
-                schedule_consumers=1,
-                dead_letters=True,
-                reject_share=0.0,
-                hold_seconds=0.0,
-            )
-            self._start(sweeper)
+            self._start_sweepers()
             self._signal(signal.SIGTERM)
             self._await_end(deadline)
         finally:
@@ -317,6 +322,39 @@ class Workload:
             reject_share=settings.reject_share,
             hold_seconds=settings.hold_seconds,
         )
+
+    def _subscribers(self, library: str, name: str) -> WorkerSettings:
+        settings = self.settings
+        return self._settings_for(
+            library,
+            name,
+            subscriptions=self._subscriptions_of(library),
+            reject_share=settings.reject_share,
+            hold_seconds=settings.hold_seconds,
+        )
+
+    def _subscriptions_of(self, library: str) -> tuple[str, ...]:
+        if not self.settings.topic_producers or library not in self.settings.libraries:
+            return ()
+        return tuple(each.name for each in SUBSCRIPTIONS.values() if each.library == library)
+
+    def _start_sweepers(self) -> None:
+        """Start who takes what is left; of RabbitMQ's words only stomp.py's clients make use."""
+        last = {"reject_share": 0.0, "hold_seconds": 0.0}
+        sweeper = self._settings_for(
+            "holdfast",
+            SWEEPER,
+            consumers=len(self.settings.queues),
+            group_consumers=1,
+            schedule_consumers=1,
+            subscriptions=self._subscriptions_of("holdfast"),
+            dead_letters=True,
+            **last,
+        )
+        self._start(sweeper)
+        left = self._subscriptions_of("stomp.py")
+        if left:
+            self._start(self._settings_for("stomp.py", f"s-{SWEEPER}", subscriptions=left, **last))
 
     def _start(self, settings: WorkerSettings) -> None:
         assert settings.history not in self._paths, f"{settings.name} was there before"

@@ -19,7 +19,7 @@ from holdfast.journal.ballot import BallotFile
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.entry import KIND_NOOP
 from holdfast.model.records import QueueRecord
-from trials.chaos.replicas import compare_folders, compare_replicas, walk
+from trials.chaos.replicas import ALL, compare_folders, compare_replicas, walk
 from trials.pipeline.written_log import WrittenLog, message
 
 NAMES = ("a", "b", "w")
@@ -206,14 +206,21 @@ class Node:
         self.data = data
         self.is_running = messages is not None
         self.messages = messages
+        self.waiting = 0
+        self.on_topics = 0
         self.role = role
 
     def status(self) -> dict[str, Any] | None:
-        return {"commit_index": 40, "applied_index": 40, "role": self.role}
+        live = (self.messages or 0) + self.on_topics
+        status = {"commit_index": 40, "applied_index": 40, "role": self.role}
+        return {**status, "store": {"live_messages": live}}
 
     def get(self, path: str) -> Any:
-        assert path == "/queues?local=1"
         assert self.role != "witness"
+        if path == "/subscriptions?local=1":
+            ann = {"client_id": "ann", "name": "mine", "messages": self.waiting}
+            return {"subscriptions": [ann]}
+        assert path == "/queues?local=1"
         return {"queues": [{"name": "orders", "messages": self.messages}]}
 
 
@@ -234,10 +241,24 @@ def test_running_nodes_must_hold_the_same_queues(folders):
     verdict = compare_replicas(Nodes(nodes))
     nodes["b"].messages = 5
 
-    assert verdict.diverged == 1
-    assert verdict.left_over == {"orders": 6}
-    assert "orders" in verdict.problems[0]
+    assert verdict.diverged == 2  # of one queue, and of all
+    assert verdict.left_over == {"orders": 6, ALL: 6}
+    assert any("orders" in problem for problem in verdict.problems)
     assert compare_replicas(Nodes(nodes)).is_good
+
+
+def test_subscriptions_and_what_topics_keep_must_be_the_same(folders):
+    """What waits for a durable subscription, and what a topic keeps though nobody waits for it."""
+    nodes = {"a": Node(folders["a"], 0, "leader"), "b": Node(folders["b"], 0)}
+    nodes["b"].waiting = 2
+    waiting = compare_replicas(Nodes(nodes))
+    nodes["b"].waiting = 0
+    nodes["b"].on_topics = 3
+    kept = compare_replicas(Nodes(nodes))
+
+    assert (waiting.diverged, kept.diverged) == (1, 1)
+    assert waiting.left_over == {"subscription ann/mine": 2}
+    assert kept.left_over == {ALL: 3}
 
 
 def test_stopped_nodes_are_read_too(folders):

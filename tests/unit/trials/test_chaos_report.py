@@ -98,3 +98,16 @@ def test_the_tables_tell_what_is_wrong():
     assert "1,800" in text
     assert "Did not happen in this run: crash everywhere" in text
     assert "WRONG: mix on three: a logged a traceback [x]" in text
+
+
+def test_a_table_tells_of_subscriptions_groups_and_schedules():
+    """What the judge counted of each, whatever a scenario's verdict lacks."""
+    out = StringIO()
+    verdict = {"owed": 12_345, "sent_again": 67, "in_two_hands": 8, "scheduled": 910}
+    write_tables(Console(file=out, width=160), run_with(verdict=verdict))
+    rows = [line for line in out.getvalue().splitlines() if "12,345" in line]
+
+    assert len(rows) == 1
+    assert [cell.strip() for cell in rows[0].split("│")[1:-1]] == [
+        *("mix", "three", "0", "0", "12,345", "67", "0", "0", "8", "0", "910", "0"),
+    ]
