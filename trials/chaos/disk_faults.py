@@ -12,6 +12,7 @@ import errno
 import shutil
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from trials.chaos import bit_rot
 from trials.chaos.process_faults import kill_all, start_all
@@ -29,6 +30,10 @@ from trials.chaos.stage import (
 _END_SECONDS_MAX = 20.0
 """A node whose write failed ends itself within this time."""
 
+_SILENT_SECONDS = 2.0
+"""A node that says nothing for so long of a write without room will say nothing: it was of the
+ballot's floor, and an older one does."""
+
 _STRIKES_MAX = 5
 _LOG_LINES = 100_000
 _COST_ONE_FILE = ("checkpoint was not written", "cannot prepare the next segment")
@@ -36,6 +41,9 @@ _COST_ONE_FILE = ("checkpoint was not written", "cannot prepare the next segment
 
 _GOES_ON = ("the disk has room again: writing goes on",)
 """What it says when the log is written again after it found no room."""
+
+_WAITS = ("the disk is full, nothing is stored until there is room",)
+"""What it says when it finds no room for the log."""
 
 _ENDS_AT_START = ("recovery could not write",)
 """What it says when it finds no room while it starts: it ends, and is started again."""
@@ -134,17 +142,10 @@ def _leave_no_room(stage: Stage, step: Step) -> Strike:
     with one sentence, as it does wherever its recovery cannot write.
     """
     node = stage.pick(step.where)
-    has_gone_on, ends = False, _said(node, _ENDS_AT_START)
+    ends = _said(node, _ENDS_AT_START)
     for _ in range(_STRIKES_MAX):
-        spared, went_on = _said(node, _COST_ONE_FILE), _said(node, _GOES_ON)
-        disk_of(node).fail_next_write(errno.ENOSPC)
-        deadline = stage.clock() + _END_SECONDS_MAX
-        while node.is_running and stage.clock() < deadline:
-            has_gone_on = _said(node, _GOES_ON) > went_on
-            if has_gone_on or _said(node, _COST_ONE_FILE) > spared:
-                break
-            stage.sleep(0.02)
-        if has_gone_on or not node.is_running or stage.clock() >= deadline:
+        has_gone_on, is_spared = _strike_once_without_room(stage, node)
+        if not is_spared:
             break
     if node.is_running:
         if not has_gone_on:
@@ -157,6 +158,26 @@ def _leave_no_room(stage: Stage, step: Step) -> Strike:
     return Strike(
         (node.name,), f"a write without room: it ends with {code}", partial(stage.start, node)
     )
+
+
+def _strike_once_without_room(stage: Stage, node: Node) -> tuple[bool, bool]:
+    """Give whether the node has gone on, and whether a file was met that nothing rests on."""
+    disk = disk_of(node)
+    spared, went_on, waited = (_said(node, it) for it in (_COST_ONE_FILE, _GOES_ON, _WAITS))
+    failed, silent_until = disk.counts()["failed"], inf
+    disk.fail_next_write(errno.ENOSPC)
+    deadline = stage.clock() + _END_SECONDS_MAX
+    while node.is_running and (now := stage.clock()) < deadline:
+        if _said(node, _GOES_ON) > went_on:
+            return True, False
+        if _said(node, _COST_ONE_FILE) > spared:
+            return False, True
+        has_struck = disk.counts()["failed"] > failed
+        silent_until = min(silent_until, now + _SILENT_SECONDS) if has_struck else inf
+        if now >= silent_until and _said(node, _WAITS) == waited:
+            return False, True
+        stage.sleep(0.02)
+    return False, False
 
 
 def _said(node: Node, sentences: tuple[str, ...]) -> int:

@@ -50,6 +50,26 @@ class FakeDisk:
         return call
 
 
+class FullDisk:
+    """Its writes without room meet one thing after the other: the ballot's floor, or the log."""
+
+    def __init__(self, node: FakeNode, *met: str) -> None:
+        self.node = node
+        self.left = list(met)
+        self.failed = 0
+
+    def counts(self) -> dict[str, int]:
+        return {"failed": self.failed}
+
+    def fail_next_write(self, number: int) -> None:
+        self.failed += 1
+        met = self.left.pop(0)
+        if met != "floor":
+            self.node.words += "the disk is full, nothing is stored until there is room\n"
+        if met == "log":
+            self.node.words += "the disk has room again: writing goes on\n"
+
+
 class FakeNode:
     def __init__(self, name: str, folder: Path, journal: list) -> None:
         self.name = name
@@ -62,6 +82,7 @@ class FakeNode:
         self.disk = FakeDisk(self)
         self.identity = f"{name}1"
         self.damage: list = []
+        self.words = "its last words"
         self.cluster: FakeCluster
 
     def _log(self, text: str) -> None:
@@ -106,7 +127,7 @@ class FakeNode:
         }
 
     def log_tail(self, lines: int = 30) -> str:
-        return "its last words"
+        return self.words
 
 
 class FakeCluster:
@@ -181,6 +202,27 @@ def test_a_killed_leader_is_started_again(world):
     assert nemesis.happened[0].nodes == ("a",)
     assert 2.0 < nemesis.happened[0].ended - nemesis.happened[0].began < 3.0
     assert not world.stage.problems
+
+
+NO_ROOM = Step(fault="disk full", where="leader", parameters={"how": "at a write"})
+
+
+def test_a_floor_that_finds_no_room_is_no_reason_to_complain(world):
+    """The node says nothing of it, as an older one does; so it strikes until it meets the log."""
+    disk = world.nodes["a"].disk = FullDisk(world.nodes["a"], "floor", "floor", "log")
+    run(world, NO_ROOM)
+
+    assert disk.failed == 3
+    assert not world.stage.problems
+
+
+@pytest.mark.parametrize("met", [["waits for ever"], ["floor"] * 5])
+def test_a_node_that_does_not_go_on_is_told(world, met):
+    """It found no room for the log, said so, and nothing else; or it is never seen to go on."""
+    world.nodes["a"].disk = FullDisk(world.nodes["a"], *met)
+    run(world, NO_ROOM)
+
+    assert world.stage.problems == ["a did not go on after a write without room"]
 
 
 def test_the_leader_is_who_leads_at_that_moment(world):
