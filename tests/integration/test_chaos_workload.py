@@ -83,6 +83,7 @@ def test_the_account_is_clean(run):
     assert verdict.is_good, "\n".join(verdict.problems)
     assert verdict.confirmed >= 3 * CONFIRMS_BETWEEN_KILLS
     assert verdict.transactions > 0
+    assert verdict.repeated > 0
     assert verdict.dead_letters > 0
     assert verdict.redelivered > 0
     assert len(verdict.unavailable_ms) == 1

@@ -28,6 +28,7 @@ from typing import Any, Literal, TypeAlias
 from holdfast.client import Connection, Message, Subscription, connect
 from holdfast.errors import HoldfastError, RefusedError
 from trials.chaos.history import DEAD_LETTERS, GROUPED, SCHEDULED, HistoryFile, make_body
+from trials.chaos.schedule_rules import Plan
 from trials.chaos.subscriptions import (
     PART_HEADER,
     SUBSCRIPTIONS,
@@ -37,6 +38,8 @@ from trials.chaos.subscriptions import (
 )
 from trials.chaos.worker import (
     DELAY_MS_MAX,
+    PERIOD_MS_MAX,
+    REPEATS_MAX,
     TOPIC_SLOWNESS,
     TRANSACTION_COUNT_MAX,
     Signals,
@@ -55,6 +58,7 @@ _AGAIN_SECONDS = 0.2
 _VISIT_SECONDS = (0.5, 3.0)
 """So long a visitor is there, and away."""
 
+_REPEATED_ONE_IN = 8
 _GROUPS_EACH = 7
 """So many groups does each producer of groups send to, in turn."""
 
@@ -70,11 +74,28 @@ def _dressed(name: str, sequence: int, queue: str) -> tuple[dict[str, Any], dict
         group = f"{name}/{sequence % _GROUPS_EACH}"
         return {"g": group}, {"group": group}
     if queue == SCHEDULED:
-        delay_ms = 1 + zlib.crc32(b"%b %d" % (name.encode(), sequence)) % DELAY_MS_MAX
-        return {"d": delay_ms}, {"delay": delay_ms / 1000}
+        plan = _plan(name, sequence)
+        once = {"d": plan.delay_ms}, {"delay": plan.delay_ms / 1000}
+        if not plan.repeats:
+            return once
+        again = {"dp": plan.period_ms, "dr": plan.repeats}
+        return {**once[0], **again}, {
+            **once[1],
+            "period": plan.period_ms / 1000,
+            "repeats": plan.repeats,
+        }
     if queue == TOPIC:
         return {}, {"headers": {PART_HEADER: str(part_of(sequence))}}
     return {}, {}
+
+
+def _plan(name: str, sequence: int) -> Plan:
+    """Tell when a scheduled message is to come; one in a few comes several times."""
+    draw = zlib.crc32(b"%b %d" % (name.encode(), sequence))
+    delay_ms = 1 + draw % DELAY_MS_MAX
+    if sequence % _REPEATED_ONE_IN:
+        return Plan(delay_ms)
+    return Plan(delay_ms, 1 + draw % PERIOD_MS_MAX, 1 + draw % REPEATS_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,20 +477,31 @@ class _Worker:
             self._connection(name) as connection,
             connection.subscribe(queue, prefetch=10) as subscription,
         ):
-            await self._pass_all_on(name, _Taken(subscription, queue), connection)
+            await self._pass_all_on(name, _Taken(subscription, queue), connection, at_once=1)
 
-    async def _pass_all_on(self, name: str, taken: _Taken, connection: Connection) -> None:
-        settings = self.settings
-        chance = random.Random(f"{settings.seed} {name}")  # noqa: S311 - no secret
+    async def _pass_all_on(
+        self, name: str, taken: _Taken, connection: Connection, *, at_once: int = _BATCH_COUNT
+    ) -> None:
+        chance = random.Random(f"{self.settings.seed} {name}")  # noqa: S311 - no secret
         held: set[str] = set()
+        batch: list[Message] = []
         async for message in self._messages(name, taken, connection, held):
-            if message is None:
-                continue
-            for _ in range(_RELAY_TRIES_MAX):
-                rolled_back = chance.random() < settings.abort_share
-                sequences = self._next_sequences(name, chance.randint(1, 2))
-                if await self._pass_on(name, connection, message, sequences, rolled_back):
-                    break
+            if message is not None:
+                batch.append(message)
+                held.add(message.id)
+            if batch and (message is None or len(batch) >= at_once):
+                await self._pass_batch_on(name, connection, batch, chance)
+                batch.clear()
+                held.clear()
+
+    async def _pass_batch_on(
+        self, name: str, connection: Connection, batch: list[Message], chance: random.Random
+    ) -> None:
+        for _ in range(_RELAY_TRIES_MAX):
+            rolled_back = chance.random() < self.settings.abort_share
+            sequences = self._next_sequences(name, chance.randint(1, 2))
+            if await self._pass_on(name, connection, batch, sequences, rolled_back):
+                return
 
     def _next_sequences(self, name: str, count: int) -> range:
         """Give numbers that this relay has not used, also before it was refused and came again."""
@@ -481,21 +513,22 @@ class _Worker:
         self,
         name: str,
         connection: Connection,
-        message: Message,
+        batch: list[Message],
         sequences: range,
         rolled_back: bool,
     ) -> bool:
-        """Acknowledge one message and send others in its place, all at once; whether it is done."""
+        """Acknowledge messages and send others in their place, all at once; whether it is done."""
         history, queue = self.history, self.settings.queues[-1]
         unit = self._unit("r")
         transaction = connection.transaction()
         for sequence in sequences:
             history.write("send", p=name, n=sequence, q=queue, u=unit)
             await transaction.send(queue, make_body(name, sequence))
-        await transaction.acknowledge(message)
+        for message in batch:
+            await transaction.acknowledge(message)
         if rolled_back:
             history.write("rolled-back", u=unit)
             await transaction.roll_back()
             return False
-        history.write("commit", u=unit, c=name, x=[message.id])
+        history.write("commit", u=unit, c=name, x=[message.id for message in batch])
         return await self._outcome(unit, transaction.commit())

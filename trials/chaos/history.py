@@ -45,7 +45,8 @@ One line: `t` (nanoseconds), `e` (what), and by kind:
 
     begin       w worker, library, numbered (retries are recognised by the broker)
     send        p producer, n sequence, q queue, u transaction or absent, g group or absent,
-                d milliseconds that it is not to come before, or absent
+                d milliseconds that it is not to come before, or absent; dr how often it is to come
+                again after that, dp milliseconds apart, or absent
     stored      p, n: the receipt came
     refused     p, n, code: the broker said that it is not stored
     unknown     p, n: nobody will ever know

@@ -247,7 +247,7 @@ def _write_scenarios(console: Console, report: RunReport) -> None:
 _FEATURES = (
     *("subscriptions", "published", "owed", "sent_again", "uneven"),
     *("grouped", "in_two_hands", "out_of_group_order"),
-    *("scheduled", "early"),
+    *("scheduled", "repeated", "early"),
 )
 """What the judge says of topics, of groups, and of what is scheduled."""
 

@@ -11,8 +11,8 @@ What counts as what (a message is a producer and a sequence; it may be stored un
 * unflagged: a delivery that was certainly not the first of its message id and did not say so.
 * resurrected: a delivery sent after the broker had confirmed the acknowledgement.
 * in two hands, out of group order: see `group_rules`; of topics and their durable subscriptions,
-  and uneven: `topic_rules`. early: a scheduled message came before its
-  time, while every clock was right. One that never fired is lost, one fired twice is stored twice.
+  and uneven: `topic_rules`. early: a scheduled message came before its time, while every clock was
+  right. A time that never fired is lost, one that fired twice is stored twice: `schedule_rules`.
 * reordered: the order of a producer's messages in a queue (message ids count places), and of what
   one link delivered unflagged. Consumers that compete see no common order, so none is asked for.
 
@@ -30,6 +30,7 @@ from typing import Any, Final
 
 from trials.chaos.group_rules import GroupBook
 from trials.chaos.history import DEAD_LETTERS, GROUPED, SWEEPER, Event, History
+from trials.chaos.schedule_rules import Plan
 from trials.chaos.subscriptions import TOPIC, is_of_topic
 from trials.chaos.topic_rules import Published, TopicBook
 
@@ -99,6 +100,8 @@ class Verdict:
     """Messages of groups that were sent."""
     scheduled: int = 0
     """Messages that were sent to come later."""
+    repeated: int = 0
+    """Of these, messages that were to come more than once."""
     in_two_hands: int = 0
     out_of_group_order: int = 0
     early: int = 0
@@ -152,8 +155,8 @@ class _Sent:
     queue: str
     unit: str | None
     worker: str
-    group: str = ""
-    delay_ms: int = 0
+    group: str
+    plan: Plan
     told: int | None = None
     """When the outcome came."""
     outcome: str = "open"
@@ -237,8 +240,9 @@ class _Books:
         key = (event["p"], event["n"])
         unit = event.get("u")
         assert key not in self.sent, f"{key} stands for one message only"
-        more = (event.get("g", ""), event.get("d", 0))
-        self.sent[key] = _Sent(event["t"], event["q"], unit, event["w"], *more)
+        plan = Plan(event.get("d", 0), event.get("dp", 0), event.get("dr", 0))
+        group = event.get("g", "")
+        self.sent[key] = _Sent(event["t"], event["q"], unit, event["w"], group, plan)
         if unit is None:
             self._is_due(event, key)
         else:
@@ -334,9 +338,16 @@ class _Books:
             link.since = max(link.since, sent.at)
             if sent.group:
                 self.groups.deliver(event, sent.group, place_of(identity) or 0)
-            if self.are_clocks_true and now - sent.at < sent.delay_ms * _MS:
-                early = sent.delay_ms - (now - sent.at) / _MS
-                self.findings.add("early", f"{_shown(event)}, {early:.0f} ms before its time")
+            if self.are_clocks_true and sent.plan.delay_ms:
+                self._check_early(event, sent)
+
+    def _check_early(self, event: Event, sent: _Sent) -> None:
+        ids = self.identities[event["p"], event["n"]][event["q"]]
+        places = [place_of(identity) or 0 for identity in ids]
+        elapsed_ms = (event["t"] - sent.at) / _MS
+        early_ms = sent.plan.early_ms(place_of(event["id"]) or 0, places, elapsed_ms)
+        if early_ms > 0:
+            self.findings.add("early", f"{_shown(event)}, {early_ms:.0f} ms before its time")
 
     def _check_resurrected(self, event: Event, link: _Link) -> None:
         settled = self.settled.get(event["id"])
@@ -482,7 +493,7 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
         _find_undrained(books)
     _find_unexpected(books)
     _find_torn(books, is_drained=is_drained)
-    _find_copies(books)
+    _find_copies(books, is_drained=is_drained)
     _find_log_order(books)
     for kind, sentence in books.groups.violations():
         findings.add(kind, sentence)
@@ -499,7 +510,8 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
         unknown=outcomes["unknown"] + outcomes["open"],
         delivered=len(arrived),
         grouped=sum(bool(sent.group) for sent in books.sent.values()),
-        scheduled=sum(bool(sent.delay_ms) for sent in books.sent.values()),
+        scheduled=sum(bool(sent.plan.delay_ms) for sent in books.sent.values()),
+        repeated=sum(bool(sent.plan.repeats) for sent in books.sent.values()),
         published=sum(sent.queue == TOPIC for sent in books.sent.values()),
         subscriptions=len(books.topics.places),
         owed=books.topics.owed,
@@ -661,7 +673,7 @@ def _find_torn(books: _Books, *, is_drained: bool) -> None:
             )
 
 
-def _find_copies(books: _Books) -> None:
+def _find_copies(books: _Books, *, is_drained: bool) -> None:
     """A message of a numbered producer, or of a transaction, is stored once."""
     for key, queues in books.identities.items():
         sent = books.sent.get(key)
@@ -670,7 +682,9 @@ def _find_copies(books: _Books) -> None:
         ids = queues.get(sent.queue, set())
         dead = queues.get(DEAD_LETTERS, set())
         is_single = books.numbered.get(sent.worker, False) or sent.unit is not None
-        if len(ids) > 1 and is_single:
+        if sent.plan.delay_ms:
+            _find_times(books, key, len(ids), is_drained=is_drained)
+        elif len(ids) > 1 and is_single:
             books.findings.add("stored_twice", f"{_named(books, key)}, as {', '.join(sorted(ids))}")
         if len(dead) > max(1, len(ids)):
             books.findings.add(
@@ -678,12 +692,21 @@ def _find_copies(books: _Books) -> None:
             )
 
 
+def _find_times(books: _Books, key: _Message, count: int, *, is_drained: bool) -> None:
+    sent = books.sent[key]
+    # What nobody ever got of it is told already, if it was confirmed.
+    kind = sent.plan.wrong_count(count, is_stored=sent.outcome == "stored") if count else ""
+    if kind == "stored_twice" or (kind == "lost" and is_drained):
+        came = f"came {count} times of {sent.plan.times}"
+        books.findings.add(kind, f"{_named(books, key)}, {came}")
+
+
 def _copies(books: _Books) -> int:
     return sum(
-        len(ids) - 1
+        max(0, len(ids) - books.sent[key].plan.times)
         for key, queues in books.identities.items()
         for queue, ids in queues.items()
-        if queue != DEAD_LETTERS and not is_of_topic(queue) and key in books.sent
+        if key in books.sent and queue != DEAD_LETTERS and not is_of_topic(queue)
     )
 
 
@@ -692,7 +715,7 @@ def _find_log_order(books: _Books) -> None:
     highest: dict[tuple[str, str], tuple[int, _Message]] = {}
     for key, sent in sorted(books.sent.items()):
         ids = books.identities.get(key, {}).get(sent.queue)
-        if not ids or sent.outcome == "unknown" or sent.delay_ms:
+        if not ids or sent.outcome == "unknown" or sent.plan.delay_ms:
             continue  # what its client has given up may be done late; and what is scheduled is
         place = min((place_of(identity) or 0) for identity in ids)
         lane = (key[0], sent.queue)

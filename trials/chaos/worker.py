@@ -24,6 +24,8 @@ from trials.chaos.history import HistoryFile
 
 LIBRARIES = ("holdfast", "stomp.py")
 DELAY_MS_MAX = 2_000
+PERIOD_MS_MAX = 400
+REPEATS_MAX = 3
 TRANSACTION_COUNT_MAX = 4
 """Messages of one transaction."""
 TOPIC_SLOWNESS = 3
@@ -61,7 +63,8 @@ class WorkerSettings:
     """Consumers of the grouped queue."""
 
     schedulers: int = 0
-    """Producers of messages that are to come after up to `DELAY_MS_MAX`."""
+    """Producers of messages that are to come after up to `DELAY_MS_MAX`, some of them up to
+    `REPEATS_MAX` times again, up to `PERIOD_MS_MAX` apart."""
 
     schedule_consumers: int = 0
 

@@ -24,9 +24,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from trials.chaos.history import SECOND, SWEEPER, HistoryFile, read_history
+from trials.chaos.history import SECOND, SWEEPER, Event, HistoryFile, read_history
+from trials.chaos.schedule_rules import Plan
 from trials.chaos.subscriptions import SUBSCRIPTIONS
-from trials.chaos.worker import FAILOVER_OPTIONS, WorkerSettings, command_line
+from trials.chaos.worker import (
+    FAILOVER_OPTIONS,
+    PERIOD_MS_MAX,
+    REPEATS_MAX,
+    WorkerSettings,
+    command_line,
+)
 
 logger = logging.getLogger("trials")
 
@@ -215,8 +222,7 @@ class Workload:
         deadline = time.monotonic() + seconds
         try:
             self.stop_producing(seconds)
-            last = max((_last_due(path) for path in self.paths), default=0.0)
-            time.sleep(max(0.0, last + _LATE_SECONDS - time.monotonic()))
+            self._await_schedules()
             self._signal(signal.SIGTERM)
             self._await_end(deadline)
             self._start_sweepers()
@@ -225,6 +231,13 @@ class Workload:
         finally:
             self.close()
         return self.paths
+
+    def _await_schedules(self) -> None:
+        last = max((_last_due(path) for path in self.paths), default=0.0)
+        if last:
+            # What nobody could send in time comes later, and its repetitions behind it.
+            last = max(last, time.monotonic() + 2 * REPEATS_MAX * PERIOD_MS_MAX / 1000)
+        time.sleep(max(0.0, last + _LATE_SECONDS - time.monotonic()))
 
     def close(self) -> None:
         """Kill what still runs."""
@@ -417,7 +430,11 @@ def _last_due(path: Path) -> float:
     if b'"d":' not in path.read_bytes():
         return 0.0
     scheduled = (event for event in read_history(path) if "d" in event)
-    return max((event["t"] / SECOND + 2 * event["d"] / 1000 for event in scheduled), default=0.0)
+    return max((event["t"] / SECOND + 2 * _last_ms(event) / 1000 for event in scheduled), default=0)
+
+
+def _last_ms(event: Event) -> int:
+    return Plan(event["d"], event.get("dp", 0), event.get("dr", 0)).last_ms
 
 
 def _has_line(path: Path, part: bytes, offset: int) -> bool:

@@ -109,5 +109,5 @@ def test_a_table_tells_of_subscriptions_groups_and_schedules():
 
     assert len(rows) == 1
     assert [cell.strip() for cell in rows[0].split("│")[1:-1]] == [
-        *("mix", "three", "0", "0", "12,345", "67", "0", "0", "8", "0", "910", "0"),
+        *("mix", "three", "0", "0", "12,345", "67", "0", "0", "8", "0", "910", "0", "0"),
     ]

@@ -214,6 +214,62 @@ def test_what_is_scheduled_may_come_in_any_order_once(story):
     assert verdict.scheduled == 2
 
 
+def repeated(story: Story, *times: float) -> None:
+    """Something is to come after 50 ms and twice again, 30 ms apart; it comes after these waits."""
+    story.send(11, queue=SCHEDULED, d=50, dp=30, dr=2)
+    for seconds in times:
+        story.wait(seconds)
+        story.deliver(11, queue=SCHEDULED)
+
+
+def test_what_is_to_come_again_comes_so_often(story):
+    """Each time under an id of its own; what could not be sent in time comes later, and counts."""
+    repeated(story, 0.06, 0.2, 0.001)
+    verdict = story.judge()
+
+    assert verdict.is_good, verdict.problems
+    assert (verdict.scheduled, verdict.repeated, verdict.duplicated) == (1, 1, 0)
+
+
+def test_a_time_that_was_never_fired_is_lost(story):
+    """It came twice of three times."""
+    repeated(story, 0.06, 0.03)
+    verdict = story.judge()
+
+    assert_only(verdict, "lost")
+    assert "came 2 times of 3" in verdict.problems[0]
+
+
+def test_what_came_once_comes_each_time_though_nobody_confirmed_it(story):
+    """It was stored, or it would not have come."""
+    story.send(11, None, queue=SCHEDULED, d=50, dp=30, dr=2)
+    story.wait(0.06)
+    story.deliver(11, queue=SCHEDULED)
+
+    assert_only(story.judge(), "lost")
+
+
+def test_a_time_that_was_fired_twice_is_stored_twice(story):
+    """It came four times of three."""
+    repeated(story, 0.06, 0.03, 0.03, 0.03)
+
+    assert_only(story.judge(), "stored_twice")
+
+
+def test_each_time_may_be_early(story):
+    """The second one came before its period was over."""
+    repeated(story, 0.06, 0.01, 0.07)
+
+    assert_only(story.judge(), "early")
+
+
+def test_before_all_is_drained_no_time_is_missed(story):
+    """It may still come, or lie there."""
+    repeated(story, 0.06)
+
+    assert story.judge(is_drained=False).lost == 0
+
+
 # Lost -----------------------------------------------------------------------------------------
 
 
