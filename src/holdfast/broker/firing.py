@@ -78,6 +78,8 @@ class Firing:
         queue and sequence: an operator may delete the queue, and it is another one then."""
         self._look_at = _UNDER_WAY_MIN
         """At so many it is seen which of them are applied."""
+        self.removal_count = 0
+        """So many take back what is due in some time, in steps."""
         self._cut_short: list[int] = []
         """What is due and was given to be sent, and there was no time for it."""
         self._again: deque[int] = deque()

@@ -19,7 +19,6 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import (
     DestinationError,
-    LimitReachedError,
     NotServedError,
     RefusedError,
 )
@@ -27,6 +26,7 @@ from holdfast.model.destination import Destination, Kind, parse_destination, par
 from holdfast.model.map_messages import MAP_JSON, MAP_XML, MapValue, map_body
 from holdfast.protocols.stomp.codec import escape
 from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.question_limits import counted, require_few_questions
 from holdfast.sessions.schedule_management import MANAGEMENT, management_of
 from holdfast.sessions.sending import Sending
 from holdfast.sessions.statistics import (
@@ -36,9 +36,6 @@ from holdfast.sessions.statistics import (
     of_subscriptions,
 )
 from holdfast.sessions.target import Action, Question, Target
-
-QUESTIONS_MAX: Final = 16
-"""So many questions of one client may wait that look through many destinations."""
 
 STATISTICS: Final = "ActiveMQ.Statistics."
 _BROKER: Final = f"{STATISTICS}Broker"
@@ -83,19 +80,16 @@ def _asked(session: ClientSession, headers: Mapping[str, str], written: Destinat
         )
     answers = _answers_to(session, headers, written)
     is_long = written.is_wildcard or written.name == _SUBSCRIPTION
-    if is_long and session.holdings.sending.question_count >= QUESTIONS_MAX:
-        raise LimitReachedError(
-            f"'{written}' looks through many, and {QUESTIONS_MAX} questions of this connection are"
-            f" being answered; ask again when one of them is"
-        )
+    if is_long:
+        require_few_questions(session, f"'{written}'")
     place = session.holdings.target(session, parse_destination(reply_to), Action.SEND)
     sending = session.holdings.sending
     answering = _Answering(sending, place, _lines(headers, form), is_xml=form == MAP_XML)
 
     def answer(_receipt: bytes | None) -> bool:
         if is_long:
-            sending.question_count += 1
-            session.holdings.broker.errands.tell(answering.steps(answers()), session)
+            asked = counted(session, answering.steps(answers()))
+            session.holdings.broker.errands.tell(asked, session)
             return False
         for values in answers():
             if values is not None and not answering.say(values):
@@ -152,18 +146,15 @@ class _Answering:
 
     def steps(self, answers: Iterator[Values | None]) -> Iterator[None]:
         """Send them, one at each step; None among them is a step of a long look."""
-        try:
-            count = 0
-            for values in answers:
-                if values is not None:
-                    if not self.say(values):
-                        return
-                    count += 1
-                if count >= ANSWERS_MAX:
+        count = 0
+        for values in answers:
+            if values is not None:
+                if not self.say(values):
                     return
-                yield
-        finally:
-            self._sending.question_count -= 1
+                count += 1
+            if count >= ANSWERS_MAX:
+                return
+            yield
 
     def say(self, values: Values) -> bool:
         """Send one of them, if there is room; whether there was."""

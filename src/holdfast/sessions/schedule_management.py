@@ -7,6 +7,8 @@ one is removed by its id, or all are, or those that are due in a time. To look a
 Invariants:
     A receipt of what removes something is told once that is stored.
     Who looks gets no more than so many, and none where there is no room.
+    What looks at many jobs is counted among the questions of who asks; what takes back many goes on
+    though that is gone, and only so many of these do at once.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from holdfast.broker.serving.queue import Queue
-from holdfast.errors import NotServedError, RefusedError, StoreError
+from holdfast.errors import LimitReachedError, NotServedError, RefusedError, StoreError
 from holdfast.model.destination import parse_destination
 from holdfast.model.digits import read_digits
 from holdfast.model.schedules import TIME_MS_MAX
 from holdfast.protocols.stomp.codec import escape
 from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.question_limits import counted, require_few_questions
 from holdfast.sessions.stomp_delivery import read_identity
 from holdfast.sessions.target import Action, Question, Target
 
@@ -36,6 +39,8 @@ REMOVE_ALL: Final = "REMOVEALL"
 SHOWN_MAX: Final = 1_000
 """So many jobs one message gets to see."""
 _PER_STEP: Final = 64
+_REMOVALS_MAX: Final = 16
+"""So many may take back what is due in some time, of all clients together."""
 
 
 class _Times(NamedTuple):
@@ -61,6 +66,8 @@ def management_of(session: ClientSession, headers: Mapping[str, str]) -> Target:
     action = headers.get(ACTION, "").strip()
     times = _Times(_time(headers, START, 0), _time(headers, END, TIME_MS_MAX))
     answer: Callable[[bytes | None], bool]
+    if action in (BROWSE, REMOVE_ALL):
+        require_few_questions(session, f"{ACTION} {action}")
     if action == BROWSE:
         answer = _shown(session, headers, times)
     elif action == REMOVE:
@@ -111,8 +118,23 @@ def _all_removed(session: ClientSession, times: _Times) -> Callable[[bytes | Non
         if receipt is not None:
             session.holdings.reply_after_pending(session, receipt)
 
+    firing = session.holdings.broker.firing
+    if firing.removal_count >= _REMOVALS_MAX:
+        raise LimitReachedError(
+            f"{ACTION} {REMOVE_ALL}: {_REMOVALS_MAX} of these are under way; ask again when one of"
+            f" them is done"
+        )
+
+    def counted_steps(receipt: bytes | None) -> Iterator[None]:
+        firing.removal_count += 1
+        try:
+            yield from steps(receipt)
+        finally:
+            firing.removal_count -= 1
+
     def answer(receipt: bytes | None) -> bool:
-        session.holdings.broker.errands.begin(steps(receipt), session)
+        errand = counted(session, counted_steps(receipt))
+        session.holdings.broker.errands.begin(errand, session)
         return True
 
     return answer
@@ -145,7 +167,7 @@ def _shown(
             yield
 
     def answer(_receipt: bytes | None) -> bool:
-        session.holdings.broker.errands.tell(steps(), session)
+        session.holdings.broker.errands.tell(counted(session, steps()), session)
         return False
 
     return answer

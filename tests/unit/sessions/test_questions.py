@@ -12,7 +12,7 @@ import pytest
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.destination import Kind
 from holdfast.model.format_level import NEWEST_LEVEL
-from holdfast.sessions.questions import QUESTIONS_MAX
+from holdfast.sessions.question_limits import QUESTIONS_MAX
 from holdfast.sessions.statistics import ANSWERS_MAX
 
 PREFIX = "ActiveMQ.Statistics."

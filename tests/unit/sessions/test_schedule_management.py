@@ -39,10 +39,14 @@ def schedule(desk, client, *bodies: str, **more: str) -> None:
     desk.turn()
 
 
-def manage(client, action: str, **headers: str) -> list:
+def ask(client, action: str, **headers: str) -> None:
     named = {"AMQ_SCHEDULER_ACTION": action, "destination": TOPIC, "reply-to": "/temp-queue/jobs"}
     lines = "".join(f"{name}:{value}\n" for name, value in (named | headers).items())
     client.raw(f"SEND\n{lines}\n\0".encode())
+
+
+def manage(client, action: str, **headers: str) -> list:
+    ask(client, action, **headers)
     client.desk.turn()
     return client.frames()
 
@@ -240,3 +244,37 @@ def test_where_nothing_was_ever_scheduled_there_is_nothing(client) -> None:
     job = "ID:c0ffee-1-1"
     (receipt,) = manage(client, "REMOVE", scheduledJobId=job, receipt="r")
     assert receipt.command == "RECEIPT"
+
+
+@pytest.mark.parametrize("action", ["BROWSE", "REMOVEALL"])
+def test_of_those_that_look_through_many_only_so_many_wait(desk, client, action) -> None:
+    """
+    What comes beyond is refused, and the connection lives; later it may ask again.
+    """
+    schedule(desk, client, *(f"{number}" for number in range(200)))
+    headers = {"ACTION_START_TIME": "1", "ACTION_END_TIME": "2"}
+    for _ in range(40):
+        ask(client, action, **headers)
+    refused = client.frames()
+    assert len(refused) == 40 - 16
+    assert {frame.headers["code"] for frame in refused} == {"limit-reached"}
+    desk.turn()
+    assert not desk.broker.errands
+    assert manage(client, action, **headers) == []
+    assert left(desk) == 200
+
+
+def test_what_takes_back_many_is_bounded_for_all_and_goes_on_for_who_is_gone(desk, client) -> None:
+    """
+    A client that asks for it and leaves has it done; one that does so again and again has not.
+    """
+    schedule(desk, client, *(f"{number}" for number in range(200)))
+    firing = desk.broker.firing
+    others = [desk.connect() for _ in range(20)]
+    for each in others:
+        ask(each, "REMOVEALL", **{"reply-to": "/queue/replies"})
+        each.leave()
+    assert firing.removal_count == 16
+    desk.turn()
+    assert (left(desk), firing.removal_count) == (0, 0)
+    assert manage(client, "REMOVEALL") == []
