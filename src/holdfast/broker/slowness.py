@@ -54,7 +54,7 @@ class Watched:
     """What a consumer had when it was first seen so."""
 
     __slots__ = (
-        *("attempts", "held", "is_held_up", "is_slow", "resumed_count"),
+        *("attempts", "held", "is_held_up", "is_slow", "taken_bytes"),
         *("since_ms", "slow_count"),
     )
 
@@ -64,7 +64,7 @@ class Watched:
         """Whether it was so at its last look."""
         self.held = [(each, array("q", each.unacknowledged)) for each in _parts(whole)]
         self.attempts = self._attempts()
-        self.resumed_count = whole.receiver.resumed_count
+        self.taken_bytes = whole.receiver.taken_bytes
         self.is_slow = False
         """Whether it was so at two looks, and said nothing between them."""
         self.slow_count = slow_count
@@ -78,9 +78,14 @@ class Watched:
         return 0
 
     def has_said_something(self, whole: Subscription) -> bool:
-        """Whether it has said something of what it had then, or has taken what was on its way."""
-        if whole.mode is AcknowledgeMode.AUTO:
-            return whole.receiver.resumed_count != self.resumed_count
+        """
+        Whether it has said something of what it had then, or its socket has taken some of it: of
+        what is on its way still nobody can say anything.
+        """
+        receiver = whole.receiver
+        is_under_way = receiver.room_bytes <= 0 or whole.mode is AcknowledgeMode.AUTO
+        if is_under_way and receiver.taken_bytes > self.taken_bytes:
+            return True
         if self._attempts() != self.attempts:
             return True
         return any(
@@ -282,17 +287,22 @@ def _is_held_up(consumer: Subscription, whole: Subscription, rule: SlowRule) -> 
 
 
 def _held_count(consumers: list[Consumer]) -> Generator[None, None, int]:
-    """Count what consumers have, and open transactions have of them; of very many in steps."""
+    """Count what consumers have; of very many in steps."""
     count = 0
     for start in range(0, len(consumers), _PER_STEP):
         some = consumers[start : start + _PER_STEP]
-        count += sum(len(each.unacknowledged) + each.reserved_count for each in some)
+        count += sum(len(each.unacknowledged) for each in some)
         if start:
             yield
     return count
 
 
 def _is_more_than(queue: Queue, held_count: int) -> bool:
-    """Whether there is more on a queue than so much, beside what is kept from everybody."""
+    """
+    Whether there is more on a queue than so much, beside what is kept from everybody and what open
+    transactions have, be it of who is gone. (What a transaction took of nobody counts twice: nobody
+    is ended for that.)
+    """
+    custody = queue.custody
     there_are = queue.index.live_count + queue.transient_count
-    return there_are > held_count + len(queue.custody.withheld)
+    return there_are > held_count + len(custody.withheld) + len(custody.reserved)

@@ -194,6 +194,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.keeper.output_drained(self)
 
     @property
+    def taken_bytes(self) -> int:
+        """How much of what it was given its socket has taken; heart-beats that wait count less."""
+        return self.written_bytes - self.transport.get_write_buffer_size()
+
+    @property
     def is_deaf(self) -> bool:
         """Whether the client asks, and does not take the answers."""
         if not self.is_output_full or self.is_lost:

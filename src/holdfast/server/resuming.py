@@ -46,7 +46,6 @@ class Resuming:
 
     def resume(self, session: Session) -> None:
         """Let a session have deliveries again; one that breaks over it costs that client."""
-        session.resumed_count += 1
         try:
             self._broker.resume(session)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client

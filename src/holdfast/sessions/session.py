@@ -49,6 +49,10 @@ class Connection(Protocol):
     def peer(self) -> str:
         """Where the client is, as an operator reads it."""
 
+    @property
+    def taken_bytes(self) -> int:
+        """How much of what it was given its socket has taken so far."""
+
     def flush(self) -> int:
         """Send what the session has written and give how much; close if it is done."""
 
@@ -67,8 +71,6 @@ class Session(ABC):
         """What of that others may have been given, too; see `server.shared_messages`."""
         self.room_bytes = 0
         """What may still be handed to the connection before its socket has taken more."""
-        self.resumed_count = 0
-        """How often its socket had caught up again."""
         self.is_connected = False
         """It has said who it is, as far as its protocol wants that."""
         self.principal: Principal | None = None
@@ -94,6 +96,11 @@ class Session(ABC):
         """The secret by which a client of ours is known again."""
         self.told_kinds = 0
         """Of what the operator was told about this client: see `Refusals`."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """How much its socket has taken so far."""
+        return 0 if self.connection is None else self.connection.taken_bytes
 
     @property
     @abstractmethod

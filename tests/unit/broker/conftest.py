@@ -29,7 +29,7 @@ class Client:
     def __init__(self) -> None:
         self.id = f"client-{id(self)}"
         self.room_bytes = 1 << 30
-        self.resumed_count = 0
+        self.taken_bytes = 0
         self.subscriptions: dict[str, Subscription] = {}
         self.replies: list[bytes] = []
         self.deliveries: list[tuple[int, bool]] = []

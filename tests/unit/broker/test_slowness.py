@@ -149,12 +149,50 @@ def test_who_reads_nothing_is_slow_where_nothing_is_acknowledged(desk) -> None:
     for _ in range(8):
         pass_time(desk, 0.9)
         client.room_bytes = 1
-        client.resumed_count += 1
+        client.taken_bytes += 1
         desk.broker.resume(client)
         desk.turn()
     assert not client.ended
     pass_time(desk, 5.1)
     assert [each[0] for each in client.ended] == [deaf]
+
+
+@pytest.mark.parametrize("strategy", ["abortSlowConsumerStrategy", "abortSlowAckConsumerStrategy"])
+def test_of_what_is_on_its_way_still_nobody_can_say_anything(desk, strategy) -> None:
+    """
+    One large message goes out slowly: who reads it is not silent before it is there.
+    """
+    duration = dict.fromkeys(("maxSlowDuration", "maxTimeSinceLastAck"), 3_000)
+    say(desk, slowConsumerStrategy=strategy, **duration)
+    client = Ended(desk)
+    reading = desk.subscribe(prefetch=1, client=client)
+    sent(desk, 3)
+    for _ in range(8):
+        client.room_bytes = 0  # Its socket has not taken all of it.
+        client.taken_bytes += 1
+        pass_time(desk, 0.9)
+    assert not client.ended
+    for _ in range(8):
+        client.taken_bytes += 1
+        client.room_bytes = 1  # What is written is taken: it has the message.
+        pass_time(desk, 0.9)
+    assert [each[0] for each in client.ended] == [reading]
+
+
+def test_what_a_transaction_of_who_is_gone_holds_waits_for_nobody(desk) -> None:
+    """
+    So nobody else is slow for it.
+    """
+    say(desk, maxSlowDuration=2_000)
+    gone = desk.subscribe(client=Ended(desk), prefetch=2)
+    sent(desk, 2)
+    desk.broker.begin("t").add_settlement(gone, list(gone.unacknowledged))
+    desk.broker.unsubscribe(gone)
+    client = Ended(desk)
+    desk.subscribe(prefetch=1, client=client)
+    sent(desk, 1)
+    pass_time(desk, 10)
+    assert not client.ended
 
 
 def test_who_is_slow_so_often_is_ended(desk) -> None:

@@ -79,8 +79,9 @@ class Receiver(Protocol):
     room_bytes: int
     """What may still be handed to the connection before its socket has taken more."""
 
-    resumed_count: int
-    """How often its socket had caught up again."""
+    @property
+    def taken_bytes(self) -> int:
+        """How much its socket has taken so far; less, if what it has not taken grows."""
 
     def deliver(
         self,

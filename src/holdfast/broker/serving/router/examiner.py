@@ -19,11 +19,11 @@ from holdfast.model.records import MessageRecord
 class _NoRoom:
     """Where nothing is ever delivered to."""
 
-    __slots__ = ("id", "resumed_count", "room_bytes")
+    __slots__ = ("id", "room_bytes", "taken_bytes")
 
     def __init__(self) -> None:
         self.id = ""
-        self.room_bytes = self.resumed_count = 0
+        self.room_bytes = self.taken_bytes = 0
 
     def deliver(
         self,
