@@ -39,7 +39,7 @@ from holdfast.model.policy_options import (
 )
 from holdfast.model.redelivery import KEYS, Redelivery
 from holdfast.model.reserved_names import why_reserved
-from holdfast.model.unobeyed_keys import MOOT, UNBUILT
+from holdfast.model.unobeyed_keys import DECLINED, MOOT, UNBUILT
 from holdfast.model.virtual_topics import (
     DEFAULT_FORM,
     Form,
@@ -140,9 +140,11 @@ def require_option(name: str, kind: Kind, *, is_near_told: bool = True) -> Polic
 def _why_not(name: str, *, is_near_told: bool) -> str:
     if name in UNBUILT:
         return "is not built yet: nothing would obey it"
+    if name in DECLINED:
+        return f"nothing obeys it here; {DECLINED[name]}"
     if not is_near_told:
         return "unknown key"
-    near = difflib.get_close_matches(name[:80], [*OPTIONS, *MOOT, *UNBUILT], n=1)
+    near = difflib.get_close_matches(name[:80], [*OPTIONS, *MOOT, *UNBUILT, *DECLINED], n=1)
     return "unknown key" + (f"; did you mean {near[0]}?" if near else "")
 
 

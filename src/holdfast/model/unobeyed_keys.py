@@ -1,8 +1,8 @@
 """
 Keys of ActiveMQ's policy entries that nothing obeys here, and why.
 
-What would tune something that there is none of is taken with a notice; what is not built yet is
-refused, as to take it would be a lie.
+What would tune something that there is none of is taken with a notice; what is not built is
+refused, as to take it would be a lie: with what to say instead, where it will not be.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ UNBUILT: Final = frozenset(
         "alwaysRetroactive",
         "destinationPerDurableSubscriber",
         "dispatchPolicy",
-        "dropOnResourceLimit",
         "gcWithNetworkConsumers",
         "includeBodyForAdvisory",
         "maxDestinations",
@@ -61,12 +60,17 @@ UNBUILT: Final = frozenset(
         "messageInterceptorStrategy",
         "networkBridgeFilterFactory",
         "paused",
-        "priorityWeights",
         "producerFlowControl",
-        "selectorAware",
         "setOriginalDestination",
         "strictOrderDispatch",
         "subscriptionRecoveryPolicy",
     ]
 )
 """Keys of what is still to be built; each moves up when something obeys it."""
+
+DECLINED: Final = {
+    "dropOnResourceLimit": "overflow=drop-head lets the queue's oldest go, and the others go on",
+    "priorityWeights": "a queue of their own is for those that must not wait for higher ones",
+    "selectorAware": "forwardTo with a selector behind `when` lets a queue have some of a topic",
+}
+"""Keys of what will not be built (decisions 0044, 0045), and what to say instead."""
