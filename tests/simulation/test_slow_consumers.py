@@ -10,7 +10,7 @@ from tests.simulation.worlds import FAILOVERS, assert_kept, broken_without
 from trials.safeguards.ablation import Ablation
 from trials.safeguards.slow_consumers import ABLATIONS
 from trials.simulation.faults import Plan, focused
-from trials.simulation.stalling_clients import ENDED, STALLED, WORKED
+from trials.simulation.stalling_clients import ENDED, ENDED_DURABLE, STALLED, WORKED
 
 
 def plan(seed: int, *kinds: str) -> Plan:
@@ -25,7 +25,10 @@ def plan(seed: int, *kinds: str) -> Plan:
 def test_who_stops_is_ended_and_who_works_is_not(kinds: tuple[str, ...]) -> None:
     """Q60: what one had who is ended comes to the others, flagged, and once."""
     assert_kept(
-        lambda seed: plan(seed, *kinds), first=3, count=2, happened=(STALLED, ENDED, WORKED)
+        lambda seed: plan(seed, *kinds),
+        first=3,
+        count=2,
+        happened=(STALLED, ENDED, ENDED_DURABLE, WORKED),
     )
 
 

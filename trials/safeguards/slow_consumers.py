@@ -7,6 +7,10 @@ it said something in between. And what was taken from who is ended goes back.
 
 from __future__ import annotations
 
+# ruff: noqa: SLF001 - an ablation replaces what is inside; that is what it is for
+from typing import Any
+
+from holdfast.broker.serving.durable import DurableQueue
 from holdfast.broker.slowness import Slowness, Watched
 from trials.safeguards.ablation import Ablation, Patch
 from trials.simulation.faults import Plan
@@ -23,6 +27,15 @@ def _hear_nothing() -> list[Patch]:
     return [(Watched, "has_said_something", lambda _watched, _whole: False)]
 
 
+def _overlook_durables() -> list[Patch]:
+    rule_of = Slowness._rule_of
+
+    def rule(slowness: Any, place: Any) -> Any:
+        return None if isinstance(place, DurableQueue) else rule_of(slowness, place)
+
+    return [(Slowness, "_rule_of", rule)]
+
+
 def _often(plan: Plan) -> None:
     plan.kinds[STALLED] = 6
     plan.operations = max(plan.operations, 1_500)
@@ -31,5 +44,6 @@ def _often(plan: Plan) -> None:
 
 ABLATIONS = [
     Ablation("let those be slow who have stopped", _end_nobody, _TROUBLE, _often),
+    Ablation("let those be slow who stop at a subscription", _overlook_durables, _TROUBLE, _often),
     Ablation("end those who go on working", _hear_nothing, _TROUBLE, _often),
 ]

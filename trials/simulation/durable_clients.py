@@ -96,7 +96,8 @@ class DurableConsumer(Consumer):
             self.is_subscribed = True
             return
         super().frame(command, headers, body, at)
-        if command == b"ERROR":  # The old connection may still be there, or the level is too low.
+        # The old connection may still be there, or the level is too low.
+        if command == b"ERROR" and headers.get(b"code") != b"slow-consumer":
             self.world.timeline.after(_AGAIN_SECONDS, self.drop)
 
     def _check_there(self) -> None:

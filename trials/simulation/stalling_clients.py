@@ -3,7 +3,8 @@ Clients of a simulated world of whom some stop working for a while, and one work
 
 The policy of their queue ends who has no room and says nothing for too long: what it had goes to
 the others, and it subscribes again. Who goes on working is slow, too, with a full window and a long
-line behind it, and is never ended.
+line behind it, and is never ended. One that consumes from a durable subscription is ended likewise,
+by the policy of its topic, and takes it up again.
 
 Invariants (each violation is raised with its name):
     Q60: nobody has a full window and says nothing for much longer than the limit while something
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.serving.queue import Queue
+from trials.simulation.durable_clients import DurableConsumer
 from trials.simulation.history import ViolationError
 from trials.simulation.ruled_clients import RuledConsumer, keep_said
 from trials.simulation.simulated_network import ClientPipe
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
 
 STALLED: Final = "a consumer stops working"
 ENDED: Final = "a slow consumer is ended"
+ENDED_DURABLE: Final = "a slow consumer of a durable subscription is ended"
 WORKED: Final = "a slow consumer goes on working"
 _QUEUE: Final = "stalled"
+STALLED_TOPIC: Final = "stalled.prices"
 _LIMIT_MS: Final = 600
 _LOOK_MS: Final = 100
 _LATE_MS: Final = 1_000
@@ -64,6 +68,9 @@ class StallingConsumer(RuledConsumer):
 
     def __init__(self, world: Simulation, name: str) -> None:
         super().__init__(world, name, queue=_QUEUE, mode="client-individual", prefetch=6)
+        self._begin()
+
+    def _begin(self) -> None:
         self.death_chance = 0.01
         self.reject_chance = 0.0
         self.pause_seconds = _PAUSE_SECONDS
@@ -88,9 +95,13 @@ class StallingConsumer(RuledConsumer):
         if command == b"ERROR" and headers.get(b"code") == b"slow-consumer":
             self._check_silent(at)
             self.world.count(ENDED)
+            self._note_ended()
             self.held = []
             self._is_stalled = False
             self.world.timeline.after(0.1, self._subscribe_again, self.pipe)
+
+    def _note_ended(self) -> None:
+        """Count it, if it is a special one."""
 
     def _subscribe_again(self, pipe: ClientPipe | None) -> None:
         if self.is_connected and pipe is self.pipe:
@@ -169,6 +180,36 @@ class SteadyConsumer(StallingConsumer):
             self._is_settling = True
             pause = _STEP_SECONDS if self.world.nemesis.is_active else 0.01
             self.world.timeline.after(pause, self._settle)
+
+
+class StallingDurable(StallingConsumer, DurableConsumer):
+    """Consumes from a durable subscription, and now and then stops."""
+
+    def __init__(self, world: Simulation, name: str) -> None:
+        DurableConsumer.__init__(self, world, name, topic=STALLED_TOPIC)
+        self._begin()
+        keep_said(world, f"topic://{STALLED_TOPIC}", _POLICY, is_topic_ruled)
+
+    def is_ruled(self) -> bool:
+        """Whether the leader has a limit for those of the topic."""
+        leader = self.world.leader()
+        return leader is not None and is_topic_ruled(leader)
+
+    def _note_ended(self) -> None:
+        self.world.count(ENDED_DURABLE)
+
+    def _queue_of_leader(self) -> Queue | None:
+        leader = self.world.leader()
+        if leader is None or not is_topic_ruled(leader):
+            return None
+        return leader.broker.durables.find(self.key)
+
+
+def is_topic_ruled(node: SimulatedNode) -> bool:
+    """Whether a node has the policy of the topic; lets it look as often."""
+    node.broker.slowness.look_ms = _LOOK_MS
+    topic = node.broker.destinations.topic(STALLED_TOPIC)
+    return node.broker.policies.of(topic).slow_rule is not None
 
 
 def is_ruled(node: SimulatedNode) -> bool:

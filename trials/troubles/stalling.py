@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trials.simulation.durable_clients import TopicProducer
 from trials.simulation.rare_trouble import RareTrouble
 from trials.simulation.stalling_clients import (
     STALLED,
+    STALLED_TOPIC,
     StalledProducer,
     StallingConsumer,
+    StallingDurable,
     SteadyConsumer,
 )
 
@@ -29,6 +32,8 @@ def begin_to_stall(nemesis: Nemesis) -> bool:
             StallingConsumer(world, "st1"),
             StallingConsumer(world, "st2"),
             SteadyConsumer(world, "st3"),
+            StallingDurable(world, "st4"),
+            TopicProducer(world, "st5", STALLED_TOPIC),
         ]
     return False
 

@@ -25,6 +25,7 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.sending import Sending
 from holdfast.broker.serving.advises import Advises
 from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.listeners import AdvisoryTopic, Listeners
 from holdfast.broker.serving.message import TransientMessage
@@ -35,6 +36,7 @@ from holdfast.broker.serving.topic import Topic
 from holdfast.broker.untold import Properties, UntoldMessages
 from holdfast.model import advisories
 from holdfast.model.advisories import PREFIX, Advisory, Structure
+from holdfast.model.destination import Destination, Kind
 from holdfast.model.facts import TOPIC_MARK, Cause
 
 _PER_STEP: Final = 64
@@ -350,12 +352,16 @@ class Advising(Advises):
         for each in list(self.connections):
             yield each.session
 
-    def _all_destinations(self) -> Iterator[Queue | Topic | str]:
+    def _all_destinations(self) -> Iterator[Queue | Topic | str | Destination]:
         """Give all queues and topics; of what the log has and nobody uses the name."""
         destinations = self._destinations
+        leadership = destinations.leadership
         yield from list(self._state.by_name)
-        yield from [it for it in destinations.leadership.plans.values() if type(it) is Queue]
-        yield from list(destinations.topics.values())
+        yield from [it for it in leadership.plans.values() if type(it) is Queue]
+        stored = {*self._state.topics, *leadership.stored_topics}
+        for name in stored:
+            yield Destination(Kind.TOPIC, name)
+        yield from [it for it in destinations.topics.values() if it.name not in stored]
         yield from list(destinations.temporaries.queues.values())
         yield from list(destinations.temporaries.topics.values())
 
@@ -372,24 +378,35 @@ class Advising(Advises):
                 yield from list(place.subscriptions)
                 yield None
 
-    def _of_known(self, known: Queue | Topic | str) -> Advisory | None:
+    def _of_known(self, known: Queue | Topic | str | Destination) -> Advisory | None:
         """Say that there is what was found, if it is there still."""
+        if isinstance(known, Destination):
+            destinations, name = self._destinations, known.name
+            if not (destinations.is_stored(name) or name in destinations.topics):
+                return None
+            return _of_destination(advisories.TOPIC, name, f"topic://{name}", is_gone=False)
         if isinstance(known, str):
             found = self._destinations.find(known)
             if found is None or known.startswith(OWN_MARK):
                 return None
             return _of_destination(advisories.QUEUE, known, f"queue://{known}", is_gone=False)
-        return None if known.is_deleted else _of_place(known, is_gone=False)
+        if known.is_deleted and not (type(known) is Topic and self._is_stored(known)):
+            return None
+        return _of_place(known, is_gone=False)
+
+    def _is_stored(self, topic: Topic) -> bool:
+        """Whether the messages of a topic are stored, so that it is there without subscribers."""
+        return not topic.is_temporary and self._destinations.is_stored(topic.name)
 
     def _count(self) -> int:
         destinations, temporaries = self._destinations, self._destinations.temporaries
-        count = destinations.queue_count + len(destinations.topics)
+        count = destinations.queue_count + len(destinations.topics) + len(self._state.topics)
         return count + len(temporaries.queues) + len(temporaries.topics)
 
 
 def _is_queue(place: Queue | Topic) -> bool:
-    """Whether it is one; a durable subscription, which is served as one, is of its topic."""
-    return isinstance(place, Queue) and not place.topic_number
+    """Whether it is one; a stored topic and a durable subscription, served as such, are none."""
+    return isinstance(place, Queue) and not (place.topic_number or type(place) is StoredTopic)
 
 
 def name_of(place: Queue | Topic) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from holdfast.broker.destinations import Destinations
+from holdfast.broker.durables import stored_beside
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.outputs import Batch, Publications, Publisher
@@ -325,8 +326,9 @@ class Committing:
         receipts = self._receipts
         current = {each: self._routing.current_of(each) for each in transaction.destinations}
         if transaction.publications:
+            stored = stored_beside(self._destinations, current.values())
             held = transaction.publications
-            receipts.batch.publications.append(Publications(current, held, *told))
+            receipts.batch.publications.append(Publications(current, held, *told, stored))
         self._put_now_stored(transaction, runs)
         receipts.uncommitted_bytes += receipts.batch.add_messages(
             transaction.records, transaction.records_bytes
@@ -441,10 +443,12 @@ class Committing:
         effort = 0
         for publications in batch.publications:
             sender_id, client_id = publications.publisher.id, publications.publisher.sent_as
-            for destination, headers, body, facts in publications.sends():
+            for destination, headers, body, facts, is_said in publications.sends():
                 try:
                     if isinstance(destination, Topic):
-                        self._sending.publish_later(destination, headers, body, facts, sender_id)
+                        self._sending.publish_later(
+                            destination, headers, body, facts, sender_id, is_said=is_said
+                        )
                     elif isinstance(destination, StoredTopic):
                         self._sending.send_transient_on(
                             destination, headers, body, facts, client_id

@@ -252,14 +252,21 @@ class Destinations:
 
     def stored_topic(self, name: str) -> StoredTopic | None:
         """Give the topic of this name if it has durable subscriptions, else None."""
+        if not self.is_stored(name):
+            return None
         leadership = self.leadership
-        topic = leadership.stored_topics.get(name)
-        if topic is None:
-            lasting = self._state.topics.get(name)
-            if lasting is None or lasting.number in leadership.leaving:
-                return None
-            topic = leadership.stored_topic(lasting)
-        return topic if topic.subscription_count else None
+        served = leadership.stored_topics.get(name)
+        return served or leadership.stored_topic(self._state.topics[name])
+
+    def is_stored(self, topic: str) -> bool:
+        """Whether the topic of this name has durable subscriptions; asking makes nothing."""
+        served = self.leadership.stored_topics.get(topic)
+        if served is not None:
+            return served.subscription_count > 0
+        lasting = self._state.topics.get(topic)
+        if lasting is None or lasting.number in self.leadership.leaving:
+            return False
+        return lasting.declared_count > 0
 
     def stored_among(self, written: Sequence[Destination]) -> list[StoredTopic]:
         """Give those of some destinations that are topics with durable subscriptions."""
@@ -277,19 +284,23 @@ class Destinations:
             leadership.stored_topics[name] = leadership.plans[number] = topic
         live = self.topics.get(name)
         if live is not None:
-            live.is_deleted = True
+            live.note_stored(True)
+        else:
+            self._say_came(topic)
         return topic
 
     def remove_topic(self, topic: StoredTopic) -> None:
         """Let a topic's messages be stored no more: nobody is left who needs them later."""
         leadership = self.leadership
-        topic.is_deleted = True
+        topic.delete()
         leadership.stored_topics.pop(topic.name, None)
         leadership.leaving[topic.number] = topic
         self._receipts.record(DeleteQueueRecord(topic.number))
         live = self.topics.get(topic.name)
         if live is not None:
-            live.is_deleted = False
+            live.note_stored(False)
+        else:
+            self._say_gone(topic)
 
     def _require_virtual_room(self, names: Sequence[str]) -> None:
         for own in {DEFAULT_FORM.topic_of(name) for name in names}:
@@ -378,7 +389,7 @@ class Destinations:
 
     def remove(self, queue: Queue) -> None:
         """Let a queue's name mean nothing any more: its deletion is on its way to the log."""
-        queue.is_deleted = True
+        queue.delete()
         self.idle.pop(queue.number, None)
         self.idle_ms.pop(queue.number, None)
         del self.leadership.by_name[queue.name]
@@ -450,13 +461,15 @@ class Destinations:
                 forgotten = self.idle_topics.forget_one(self.topics)
                 if forgotten is not None:
                     self.went(forgotten)
-                    self._say_gone(forgotten)
+                    if not forgotten.is_stored:
+                        self._say_gone(forgotten)
             require_room(len(self.topics), self._settings.topic_count_max, "topics")
             topic = self.topics[name] = Topic(name)
-            topic.is_deleted = self.stored_topic(name) is not None
+            topic.note_stored(self.is_stored(name))
             self.idle_topics.add(topic)
             self.came(topic)
-            self._say_came(topic)
+            if not topic.is_stored:
+                self._say_came(topic)
         return topic
 
     def drop_temporary(self, owner: Hashable, *, comes_back: bool = False) -> Iterator[None]:

@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.broker.destinations import Destinations
@@ -27,6 +27,7 @@ from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.consumer import MessageSelector
 from holdfast.broker.serving.durable import DurableQueue, StoredTopic
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, LevelNotReachedError
 from holdfast.model.format_level import DURABLE_LEVEL
 from holdfast.model.records import DeleteQueueRecord, PurgeRecord
@@ -216,7 +217,7 @@ class Durables:
     def _take_away(self, queue: DurableQueue) -> None:
         """Let nothing of a subscription be given to anybody, or be said of it, any more."""
         leadership = self._destinations.leadership
-        queue.is_deleted = True
+        queue.delete()
         queue.purge_through(queue.assigned_sequence - 1)
         leadership.durables.pop(queue.key, None)
         leadership.leaving[queue.number] = queue
@@ -261,6 +262,15 @@ def _is_as_wanted(known: DurableQueue, wanted: Wanted) -> bool:
     lasting = known.lasting
     is_of_it = known.topic.name == wanted.topic and lasting.has_no_local == wanted.has_no_local
     return is_of_it and lasting.selector == wanted.selector_text
+
+
+def stored_beside(
+    destinations: Destinations, places: Iterable[Queue | Topic]
+) -> dict[Queue | Topic, StoredTopic]:
+    """Give, by those of these that are such topics, what is sent to for their subscriptions."""
+    live = [it for it in places if isinstance(it, Topic) and it.is_stored]
+    found = {each: destinations.stored_topic(each.name) for each in live}
+    return {each: stored for each, stored in found.items() if stored is not None}
 
 
 def _borders(index: SequenceIndex, begin: int, through: int) -> Iterator[int]:

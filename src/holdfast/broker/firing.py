@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.broker.destinations import Destinations
+from holdfast.broker.durables import stored_beside
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.moving import Moving
 from holdfast.broker.outputs import Publications
@@ -241,7 +242,7 @@ class Firing:
             self._moving.keep_from_all(queue, [sequence])
         else:
             receipts.record(FiredRecord(queue.number, sequence, *following))
-        self._publish(message, published, now_ms, lifetime_ms)
+        self._publish(message, published, now_ms, lifetime_ms, persistent=persistent)
         self.fired_total += 1
         self._note(queue, sequence, due.due_ms)
 
@@ -288,6 +289,8 @@ class Firing:
         targets: Sequence[Queue | Topic],
         now_ms: int,
         lifetime_ms: int,
+        *,
+        persistent: bool,
     ) -> None:
         """Let it go, once it is in the log that it was sent, to those who do not keep it."""
         if not targets:
@@ -303,8 +306,13 @@ class Firing:
             attributes=None if attributes == Attributes() else attributes,
             origin=Origin(Cause.FIRED, queue.name, identity),
         )
-        held: list[Publication] = [(it, message.headers, message.body, facts) for it in targets]
-        publications = Publications(dict(zip(targets, targets, strict=True)), held, _Nobody(), None)
+        held = [
+            Publication(it, message.headers, message.body, facts, persistent, is_stored_beside=True)
+            for it in targets
+        ]
+        current = dict(zip(targets, targets, strict=True))
+        stored = stored_beside(self._destinations, targets)
+        publications = Publications(current, held, _Nobody(), None, stored)
         self._receipts.batch.publications.append(publications)
         self._receipts.batch.is_urgent = True
 

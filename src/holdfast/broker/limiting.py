@@ -223,9 +223,9 @@ class Limiting:
         for destination in transaction.targets:
             if isinstance(destination, Queue):
                 sizes = [
-                    len(headers) + len(body)
-                    for target, headers, body, _ in transaction.publications
-                    if target is destination
+                    len(each.headers) + len(each.body)
+                    for each in transaction.publications
+                    if each.destination is destination
                 ]
                 refusal = self.refusal(destination, len(sizes), sum(sizes), is_stored=False)
                 if refusal is not None:

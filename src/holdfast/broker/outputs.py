@@ -9,13 +9,15 @@ so they may go out at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
+from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Publication
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
@@ -68,11 +70,20 @@ class Publications(NamedTuple):
     publisher: Publisher
     receipt: bytes | None
     """Who is told, if anybody, when all of it has gone out."""
+    stored: Mapping[Queue | Topic, StoredTopic]
+    """The topics among them whose messages are stored."""
 
-    def sends(self) -> Iterator[Publication]:
-        """Give them as they are to be sent now."""
-        for destination, headers, body, facts in self.held:
-            yield self.current[destination], headers, body, facts
+    def sends(self) -> Iterator[tuple[Queue | Topic, bytes, bytes, MessageFacts | None, bool]]:
+        """Give where each is to be sent now, what, and whether it is said there that it came."""
+        for sent_to, headers, body, facts, persistent, is_stored_beside in self.held:
+            destination = self.current[sent_to]
+            stored = self.stored.get(destination)
+            if stored is None:
+                yield destination, headers, body, facts, True
+                continue
+            yield destination, headers, body, facts, not persistent  # Else it is as it is stored.
+            if not (persistent or is_stored_beside):
+                yield stored, headers, body, facts, False  # It is stored since it was sent to.
 
     @property
     def is_for_topics(self) -> bool:

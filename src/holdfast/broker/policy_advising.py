@@ -98,8 +98,15 @@ class PolicyAdvising(Advising):
     def arrived_in_memory(self, place: Queue | Topic, message: TransientMessage) -> None:
         if self.is_said(place, advisories.DELIVERED):
             self._tell_of(_DELIVERED, place, [message.key])
-        if not place.subscriptions and self.is_said(place, advisories.NO_CONSUMER):
+        if not self._is_consumed(place) and self.is_said(place, advisories.NO_CONSUMER):
             self._pass_on(place, message)
+
+    def _is_consumed(self, place: Queue | Topic) -> bool:
+        """Whether anybody consumes from there now; of a topic also by a durable subscription."""
+        if place.subscriptions or isinstance(place, Queue) or not place.is_stored:
+            return bool(place.subscriptions)
+        stored = self.leadership.stored_topics.get(place.name)
+        return stored is not None and bool(stored.active)
 
     def _pass_on(self, place: Queue | Topic, message: TransientMessage) -> None:
         """Give a message that nobody consumes to who listens for such, as it is."""

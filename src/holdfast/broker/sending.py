@@ -174,7 +174,7 @@ class Sending:
         self._state.enqueued_total += 1
         self._flow.volatile_bytes += message.size + self._flow.overhead
         queue.touch()
-        if self.advising.is_heard:
+        if self.advising.is_heard and not queue.topic_number:  # Of its topic it is said once.
             self.advising.arrived_in_memory(queue, message)
 
     def send_transient_on(
@@ -218,12 +218,18 @@ class Sending:
         body: bytes,
         facts: MessageFacts | None = None,
         sender_id: str = "",
+        *,
+        is_said: bool = True,
     ) -> None:
-        """Begin to hand a message to all subscriptions of a topic, before what comes later."""
+        """
+        Begin to hand a message to all subscriptions of a topic, before what comes later.
+
+        If it is not `said` that it came, that is said of it elsewhere, where it is stored.
+        """
         sender_id = sender_id if topic.no_local_count else ""
         message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish_later(topic, message)
-        if self.advising.is_heard:
+        if is_said and self.advising.is_heard:
             self.advising.arrived_in_memory(topic, message)
 
     def send_transient_to_all(

@@ -35,6 +35,7 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.model import advisories
+from holdfast.model.facts import TOPIC_MARK
 from holdfast.model.policy_options import OPTIONS
 from holdfast.model.slow_consumer_options import NO_STRATEGY
 
@@ -180,7 +181,9 @@ class Slowness:
         """Look at all consumers, in steps."""
         destinations = self._destinations
         places: list[Queue | Topic]
-        places = [*destinations.leadership.by_name.values(), *destinations.topics.values()]
+        leadership = destinations.leadership
+        places = [*leadership.by_name.values(), *leadership.durables.values()]
+        places += destinations.topics.values()
         pause_ms = max(self.look_ms or self._period_ms, len(places) // _PLACES_PER_MS)
         self._look_at_ms = self._passed_ms + pause_ms
         self._watched = {}
@@ -254,7 +257,8 @@ class Slowness:
         watched: Watched,
         waited_ms: int,
     ) -> None:
-        kind = "queue" if isinstance(place, Queue) else "topic"
+        is_of_queue = isinstance(place, Queue) and not place.topic_number
+        kind, name = "queue" if is_of_queue else "topic", place.name.removeprefix(TOPIC_MARK)
         count = sum(len(keys) for _, keys in watched.held)
         what = (
             f"has acknowledged none of the {count:,} messages that it has"
@@ -263,7 +267,7 @@ class Slowness:
             f" it has"
         )
         why = (
-            f"a consumer of {kind} {place.name!r} is slow: for {waited_ms / 1000:,.1f} s it {what}"
+            f"a consumer of {kind} {name!r} is slow: for {waited_ms / 1000:,.1f} s it {what}"
             f" (found to be slow {watched.slow_count:,} times); it is ended"
         )
         self.aborted_total += 1

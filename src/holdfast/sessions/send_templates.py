@@ -112,7 +112,7 @@ class SendTemplates:
         for names, known in self._by_names.items():
             template = known.get(tuple(map(get, names)))
             if template is not None:
-                return None if template.destination.is_deleted else template
+                return None if template.destination.is_outdated else template
         return None
 
     def keep(self, asked: AskedHeaders, template: SendTemplate) -> None:

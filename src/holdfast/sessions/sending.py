@@ -295,7 +295,7 @@ class Sending:
         return (
             stuck is not None
             and stuck.sending is first
-            and not stuck.place.is_deleted
+            and not stuck.place.is_outdated
             and stuck.change_count == self._broker.state.policies.change_count
             and self._full_there(stuck.place, stuck.target, stuck.size) is not None
         )
@@ -367,6 +367,9 @@ class Sending:
             return False
         if isinstance(place, Topic):
             broker.publish(place, lines, body)
+            stored = broker.destinations.stored_topic(place.name) if place.is_stored else None
+            if stored is not None:
+                broker.sending.send_transient_on(stored, lines, body, None, "")
             return True
         size = len(lines) + len(body)
         if broker.limiting.refusal(place, 1, size, is_stored=False) is not None:

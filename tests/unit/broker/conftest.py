@@ -95,6 +95,8 @@ class Desk:
         if not self.broker.receipts.has_batch():
             return
         batch = self.broker.receipts.take_batch()
+        for _ in chain.from_iterable(batch.unnumbered):
+            pass
         body = b"".join(encode_records(batch.records))
         timestamp = 1_000_000 + len(self.log)
         self.log.append((self.next_record, timestamp, body))

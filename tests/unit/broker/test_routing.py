@@ -79,7 +79,7 @@ def test_what_has_the_name_of_a_deleted_queue_is_given(desk) -> None:
     assert routing.current_of(deleted) is deleted
     desk.turn()
     desk.broker.delete("orders", desk.client, b"d")
-    topic.is_deleted = True
+    topic.delete()
     again = routing.current_of(deleted)
     assert (again.name, again.is_deleted) == ("orders", False)
     assert routing.current_of(topic) is desk.broker.destinations.topics["news"]

@@ -156,6 +156,8 @@ class Desk:
         if not self.broker.receipts.has_batch():
             return
         batch = self.broker.receipts.take_batch()
+        for _ in chain.from_iterable(batch.unnumbered):
+            pass
         timestamp = 1_000_000 + len(self.log)
         self.log.append((self.next_record, timestamp, b"".join(encode_records(batch.records))))
         self.in_flight.append((self.next_record, timestamp, batch))

@@ -58,7 +58,7 @@ def test_what_went_to_a_deleted_queue_is_not_known(desk) -> None:
     """
     templates, queue = SendTemplates(), desk.broker.queue("q")
     templates.keep(asked(destination="q"), template(queue))
-    queue.is_deleted = True
+    queue.delete()
 
     assert templates.find({"destination": "q"}) is None
 

@@ -136,7 +136,7 @@ class Listeners:
 
     def remove(self, topic: AdvisoryTopic) -> None:
         """Forget a topic that nobody subscribes to any more."""
-        topic.is_deleted = True
+        topic.delete()
         pattern = topic.pattern
         if self._those_of(pattern).pop(topic.is_xml, None) is None or self._those_of(pattern):
             return

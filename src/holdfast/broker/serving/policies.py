@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.lasting.policies import Policies
 from holdfast.broker.serving.burials import Burials
-from holdfast.broker.serving.durable import DurableQueue
+from holdfast.broker.serving.durable import DurableQueue, StoredTopic
 from holdfast.broker.serving.effective import (
     Effective,
     Keeping,
@@ -139,12 +139,16 @@ class PolicyBook:
         found = self._worked_out_of(kind, records)
         if kind is Kind.TOPIC:
             return found.effective
+        told_of = found
+        if isinstance(destination, StoredTopic):  # All else each of its subscriptions has.
+            told_of = self._worked_out_of(Kind.TOPIC, self._records_of(Kind.TOPIC, name))
         target = self._dead_letter_queue(name, found.values, "queue")
         places = self.burials.places(target)
         return found.effective._replace(
             dead_letter_queue=target,
             dead_letter_places=places,
             keeps_dead_letters=is_meant and (name == target or name in places),
+            advisories=told_of.effective.advisories,
         )
 
     def _of_durable(self, topic: str) -> Effective:

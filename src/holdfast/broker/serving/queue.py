@@ -41,11 +41,11 @@ class Queue:
     __slots__ = (
         *("_choice", "_custody", "acknowledged", "alarm", "asked_mark", "asked_seen"),
         *("assigned_sequence", "bounds", "cache", "expiry", "flag_seen", "flag_through"),
-        *("grouping", "index", "is_deleted", "is_temporary", "is_touched", "lasting"),
-        *("leadership", "mark_step", "name", "newest_before", "number", "owner", "policy"),
-        *("purging_through", "redelivered_total", "sifting", "subscriptions", "suspect_after"),
-        *("time_limits", "transient_bytes", "transients", "volatile_ordering", "wanted"),
-        "wild_count",
+        *("grouping", "index", "is_deleted", "is_outdated", "is_temporary", "is_touched"),
+        *("lasting", "leadership", "mark_step", "name", "newest_before", "number", "owner"),
+        *("policy", "purging_through", "redelivered_total", "sifting", "subscriptions"),
+        *("suspect_after", "time_limits", "transient_bytes", "transients"),
+        *("volatile_ordering", "wanted", "wild_count"),
     )
 
     topic_number = 0
@@ -71,10 +71,10 @@ class Queue:
         """The last one that a former leader may have sent."""
         self.flag_seen = Seen(max(lasting.dispatch_mark, leadership.numbering.floor), lasting.seen)
         """Which of those up to there."""
-        self.purging_through = 0
         self.acknowledged: list[int] = []
         """Stored messages that were settled since the gathering batch began."""
-        self.is_deleted = False
+        self.is_deleted = self.is_outdated = False
+        """It is no more. Who remembers where a name leads asks the second, as of topics."""
         self.is_temporary = False
         self.alarm = NO_ALARM
         """When it is to be woken, and which of the leadership's alarms that is."""
@@ -82,7 +82,7 @@ class Queue:
         """A temporary queue's connection."""
         self.policy: Effective | None = None
         """What holds for it, kept by the policies; None until somebody asks."""
-        self.redelivered_total = 0
+        self.purging_through = self.redelivered_total = 0
         self.is_touched = False
         """Whether it stands in the leadership's `touched`, which alone says so."""
         self.subscriptions: dict[Consumer, None] = {}
@@ -179,9 +179,13 @@ class Queue:
         """Dispatch what may be dispatched now."""
         self.touch()
 
+    def delete(self) -> None:
+        """Let its name mean it no more; who remembers where it leads looks it up anew."""
+        self.is_deleted = self.is_outdated = True
+
     def deleted(self) -> None:
         """Forget the queue: its deletion is in the log."""
-        self.is_deleted = True
+        self.delete()
         self.leadership.deleted(self)
         self.drop_contents()
 

@@ -147,7 +147,7 @@ class Temporaries:
             self._empty(queue)
 
     def _forget(self, place: Queue | Topic) -> Queue | None:
-        place.is_deleted = True
+        place.delete()
         self._went(place)
         if isinstance(place, Queue):
             del self.queues[place.name]

@@ -169,6 +169,8 @@ class Topic:
         "effort",
         "is_deleted",
         "is_mirror",
+        "is_outdated",
+        "is_stored",
         "is_temporary",
         "name",
         "no_local_count",
@@ -202,7 +204,11 @@ class Topic:
         """Who is slow here loses old messages: nobody stops a queue by looking at it."""
         self.is_temporary = False
         self.is_deleted = False
-        """Whoever remembers it looks it up anew: it is no more, or its messages are stored."""
+        """It is no more."""
+        self.is_stored = False
+        """Its messages are stored, too: there are durable subscriptions."""
+        self.is_outdated = False
+        """Whoever remembers where its name leads looks that up anew: it is deleted, or stored."""
         self.owner: Hashable = None
         """A temporary topic's connection."""
         self.policy: Effective | None = None
@@ -214,6 +220,15 @@ class Topic:
     def is_unnamed(self) -> bool:
         """Whether nobody subscribes who has named it."""
         return len(self.subscriptions) == self.wild_count
+
+    def delete(self) -> None:
+        """Let its name mean it no more."""
+        self.is_deleted = self.is_outdated = True
+
+    def note_stored(self, is_stored: bool) -> None:
+        """Note that its messages are stored from now on, or not any more."""
+        self.is_stored = is_stored
+        self.is_outdated = is_stored or self.is_deleted
 
     def audience(self) -> list[Consumer]:
         """Give who subscribes now, as a list that nobody changes."""
@@ -335,7 +350,7 @@ class IdleTopics:
             if topic.blocked_by or any(each.pending for each in topic.subscriptions):
                 self._topics[topic] = None  # What waits for somebody is not given up.
                 continue
-            topic.is_deleted = True
+            topic.delete()
             del topics[topic.name]
             return topic
         return None

@@ -24,8 +24,19 @@ from holdfast.errors import TransactionError
 from holdfast.model.facts import MessageFacts, Place
 from holdfast.model.records import MessageRecord
 
-Publication = tuple[Queue | Topic, bytes, bytes, MessageFacts | None]
-"""A message that is not kept: destination, headers, body, facts."""
+
+class Publication(NamedTuple):
+    """A message that is handed to those who are there when its transaction commits."""
+
+    destination: Queue | Topic
+    headers: bytes
+    body: bytes
+    facts: MessageFacts | None
+    persistent: bool = False
+    """Whether it is stored as well, if its topic is by then."""
+    is_stored_beside: bool = False
+    """Whether its topic was stored when it was sent: those subscriptions get it apart."""
+
 
 NUMBERED_PER_STEP: Final = 512
 """A message takes about 0.1 µs."""
@@ -133,9 +144,10 @@ class Transaction:
         *,
         persistent: bool,
         facts: MessageFacts | None = None,
+        is_stored_beside: bool = False,
     ) -> None:
         """
-        Hold a send until commit.
+        Hold a send until commit; to a topic, perhaps, that it is sent to as a stored one, too.
 
         Raises:
             TransactionError: The transaction grew over its limits.
@@ -145,9 +157,12 @@ class Transaction:
             self._require_place()
         self._grow(1, size)
         if not persistent or not isinstance(destination, Queue) or destination.is_temporary:
-            self.publications.append((destination, headers, body, facts))
+            self.publications.append(
+                Publication(destination, headers, body, facts, persistent, is_stored_beside)
+            )
             self.targets[destination] = None
-            if persistent and isinstance(destination, Topic) and not destination.is_temporary:
+            is_of_topic = isinstance(destination, Topic) and not destination.is_temporary
+            if persistent and is_of_topic and not is_stored_beside:
                 self._add_unstored(destination.name, headers, body, facts)
             return
         record = MessageRecord(destination.number, 0, headers, body, size)
@@ -203,8 +218,14 @@ class Transaction:
         stored = {each.name for each in alone if isinstance(each, StoredTopic)}
         for destination in alone:
             is_stored_beside = isinstance(destination, Topic) and destination.name in stored
-            is_kept = persistent and not is_stored_beside
-            self.add_send(destination, headers, body, persistent=is_kept, facts=facts)
+            self.add_send(
+                destination,
+                headers,
+                body,
+                persistent=persistent,
+                facts=facts,
+                is_stored_beside=is_stored_beside,
+            )
 
     def _add_unstored(
         self, topic: str, headers: bytes, body: bytes, facts: MessageFacts | None
