@@ -343,9 +343,11 @@ class Committing:
         # Many get the numbers that are kept for them only as they are sealed.
         now, client_id = self._sending.now_microseconds, told[0].sent_as
         steps = number_messages(runs, transaction.placed, now, client_id)
-        if sum(len(run.records) for run in runs) > NUMBERED_PER_STEP:
+        asked = sum(run.asked_for(client_id) for run in runs)
+        if sum(len(run.records) for run in runs) + asked > NUMBERED_PER_STEP:
             receipts.batch.unnumbered.append(steps)
             return
+        transaction.asked = asked
         for _ in steps:
             pass
 

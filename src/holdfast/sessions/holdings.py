@@ -389,9 +389,8 @@ class Holdings:
             RefusedError: There is no room for it, or it is not this producer's next.
         """
         if self.sending.waiting.holds_producer(producer_id):
-            raise StoreFullError(
-                f"messages of producer {producer_id} with earlier numbers wait for room"
-            )
+            text = f"messages of producer {producer_id} with earlier numbers wait for room"
+            raise StoreFullError(text)
         has_sends = transaction.records or transaction.targets
         has_taken = self.broker.has_taken(producer_id, sequence)
         if has_sends and not has_taken:
@@ -401,6 +400,7 @@ class Holdings:
         # Many small ones are as much as one that is large.
         session.effort = transaction.numbered_count >> 3
         self.broker.commit(transaction, session, receipt, producer_id, sequence)
+        session.effort += transaction.asked
         self.transactions.committed(transaction, is_new=not has_taken)
         if receipt is not None and transaction.publications and not has_taken:
             session.unconfirmed_count += 1

@@ -141,6 +141,10 @@ class StoredTopic(Queue):
         """Whether there is anybody who may not want a message of a client."""
         return bool(self.selective) or client_id in self.no_local
 
+    def asking_effort(self, client_id: str) -> int:
+        """Give what that takes for one of its messages, in deliveries."""
+        return self.effort + len(self.no_local.get(client_id, ()))
+
     def skips_of(
         self, sequence: int, message: MessageRecord | TransientMessage, client_id: str = ""
     ) -> bytes:

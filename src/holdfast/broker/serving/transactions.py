@@ -87,6 +87,7 @@ class Transaction:
     """One local transaction of one connection."""
 
     __slots__ = (
+        "asked",
         "by_queue",
         "failure",
         "has_limits",
@@ -135,6 +136,9 @@ class Transaction:
         self.operation_count = 0
         self.own_bytes = 0
         """What it is counted for with nothing in it."""
+        self.asked = 0
+        """What its COMMIT took, in deliveries, to ask durable subscriptions what they want; 0 where
+        that is done in steps, later."""
 
     def add_send(
         self,
@@ -395,13 +399,19 @@ class Run(NamedTuple):
     first: int
     records: Sequence[Numbered]
 
+    def asked_for(self, client_id: str) -> int:
+        """What asking who does not want these takes, in deliveries; of queues nobody is asked."""
+        if type(self.queue) is not StoredTopic:
+            return 0
+        return len(self.records) * self.queue.asking_effort(client_id)
+
 
 def _note_who_skips(
     topic: StoredTopic, records: Sequence[Numbered], client_id: str
 ) -> Generator[None, None, int]:
     """Let messages say which subscriptions of their topic do not want them; what is left over."""
     effort = 0
-    asking = topic.effort + len(topic.no_local.get(client_id, ()))
+    asking = topic.asking_effort(client_id)
     for record in records:
         assert isinstance(record, MessageRecord), "a topic is no further place"
         skips = topic.skips_of(record.sequence, record, client_id)
