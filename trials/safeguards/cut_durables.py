@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.broker.lapsing import Lapsing
-from holdfast.broker.lasting.view_index import ViewIndex
+from holdfast.broker.lasting.view_index import Cut, ViewIndex
 from trials.safeguards.ablation import Ablation, Patch
 from trials.simulation.cut_clients import CUT
 from trials.simulation.faults import Plan
@@ -18,12 +18,12 @@ _TROUBLE = (CUT, "crash", "transfer")
 
 
 def _cut_too_much() -> list[Patch]:
-    cut_through = ViewIndex.cut_through
+    cut_some = ViewIndex.cut
 
-    def cut(view: Any, count: int, size: int, chunks_max: int) -> int:
-        return cut_through(view, 2 * count + 24, size, chunks_max)
+    def cut(view: Any, count: int, size: int, chunks_max: int) -> Cut:
+        return cut_some(view, 2 * count + 24, size, chunks_max)
 
-    return [(ViewIndex, "cut_through", cut)]
+    return [(ViewIndex, "cut", cut)]
 
 
 def _cut_what_a_consumer_has() -> list[Patch]:

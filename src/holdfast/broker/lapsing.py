@@ -160,11 +160,10 @@ class Lapsing:
             return False  # It is on its way to the log: then it is seen how much is left.
         if not queue.is_idle and not self._has_let_go(queue):
             return False
-        before = index.live_count
-        through = index.cut_through(count, size, _CHUNKS_PER_RECORD)
+        through, dropped = index.cut(count, size, _CHUNKS_PER_RECORD)
         queue.purge_through(through)
         self._receipts.record(PurgeRecord(queue.number, through, queue.topic_number))
-        self.dropped_total += min(count, before)
+        self.dropped_total += dropped
         return True
 
     def _has_let_go(self, queue: Queue) -> bool:

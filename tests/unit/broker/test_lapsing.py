@@ -108,6 +108,7 @@ def test_one_of_very_many_messages_is_cut_in_steps(desk) -> None:
     pass_time(desk, 5_000)
     assert away.index.live_count == full.index.live_count == 10
     assert desk.state.topics["t"].index.live_count == 10
+    assert desk.broker.lapsing.dropped_total == 2 * (40_000 - 10)
 
 
 def test_time_is_looked_at_after_each_that_is_cut(desk) -> None:
@@ -135,6 +136,7 @@ def test_bytes_count_as_well(desk) -> None:
     pass_time(desk)
     assert away.index.live_bytes == 5 * size
     assert away.index.live_count == 5
+    assert desk.broker.lapsing.dropped_total == 15
 
 
 def test_what_a_consumer_has_is_not_dropped(desk, new_client) -> None:

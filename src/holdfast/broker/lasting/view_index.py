@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, compress, groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.broker.lasting.chunk import CHUNK_SHIFT, Chunk
 from holdfast.broker.lasting.intervals import Intervals
@@ -27,6 +27,14 @@ from holdfast.broker.lasting.topic_index import SLOT_MASK, TopicChunk, TopicInde
 
 UNKNOWN_SLOT: Final = -1
 _NONE: Final = -1
+
+
+class Cut(NamedTuple):
+    """What of the oldest goes, as there is too much."""
+
+    through: int
+    message_count: int
+    """So many messages."""
 
 
 class ViewIndex(SequenceIndex):
@@ -369,9 +377,9 @@ class ViewIndex(SequenceIndex):
         self.begin = begin
         return detached
 
-    def cut_through(self, count: int, size: int, chunks_max: int) -> int:
+    def cut(self, count: int, size: int, chunks_max: int) -> Cut:
         """Give through which the oldest go, so many or more with so many bytes, of some chunks."""
-        through = self.begin - 1
+        through, taken = self.begin - 1, 0
         for number, chunk in self._topic_chunks():
             if (count <= 0 and size <= 0) or chunks_max <= 0:
                 break
@@ -383,15 +391,17 @@ class ViewIndex(SequenceIndex):
             if needed_count <= count or 0 < needed_bytes <= size:
                 count -= needed_count
                 size -= needed_bytes
+                taken += needed_count
                 through = base + chunk.start + len(chunk.live) - 1
                 continue
             for slot in self._slots(number, chunk):
                 if count <= 0 and size <= 0:
                     break
                 count -= 1
+                taken += 1
                 size -= chunk.sizes[slot - chunk.start]
                 through = base + slot
-        return through
+        return Cut(through, taken)
 
     def returned(self, sequence: int) -> Returned:
         """Give what came of a message so far on this subscription."""

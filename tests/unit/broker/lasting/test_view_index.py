@@ -260,9 +260,10 @@ def test_as_many_of_the_oldest_are_cut_as_it_takes(
     views[0].remove([numbers[0] + it for it in sorted(settled) if it < len(numbers)])
     needed = [it for it in numbers if views[0].is_live(it)]
 
-    through = views[0].cut_through(count, size, 10)
+    through, cut_count = views[0].cut(count, size, 10)
 
     gone = [it for it in needed if it <= through]
+    assert cut_count == len(gone)
     kept = [it for it in needed if it > through]
     gone_bytes = sum(index.size(it) for it in gone)
     assert not kept or (len(gone) >= count and gone_bytes >= size)
