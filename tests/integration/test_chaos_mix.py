@@ -20,9 +20,10 @@ import pytest
 
 from holdfast.admin.remote import RemoteNode, queue_path
 from trials.chaos.nemesis import FAULTS
+from trials.chaos.report import ScenarioReport
 from trials.chaos.runner import RunSettings, run_schedule
 from trials.chaos.schedule import Schedule, Step
-from trials.chaos.stage import Stage, Strike
+from trials.chaos.stage import Fault, Stage, Strike
 from trials.chaos.workload import WorkloadSettings
 from trials.promises.evidence import save_scenarios, stamp
 
@@ -115,18 +116,37 @@ def test_the_network_of_proxies_hurts_as_well(tmp_path: Path):
     assert report.links["dropped"] > 0
 
 
+def run_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault) -> ScenarioReport:
+    """Let something be done to a healthy cluster that breaks what was promised."""
+    monkeypatch.setitem(FAULTS, "transfer", fault)
+    step = Step(fault="transfer", where="leader", seconds=0.0)
+    schedule = Schedule(name="test", topology="three", seed=SEED, steps=(step,))
+    return run_schedule(schedule, tmp_path / "run", RunSettings(load=LOAD), lambda text: None)
+
+
 def test_a_promise_that_is_broken_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """
     Queues are purged under load, which the load does not know: the report says what is gone.
     Without this nobody would know whether the account can fail at all.
     """
-    monkeypatch.setitem(FAULTS, "transfer", purge_queues)
-    step = Step(fault="transfer", where="leader", seconds=0.0)
-    schedule = Schedule(name="test", topology="three", seed=SEED, steps=(step,))
-    report = run_schedule(schedule, tmp_path / "run", RunSettings(load=LOAD), lambda text: None)
+    report = run_broken(tmp_path, monkeypatch, purge_queues)
 
     assert not report.is_good
     assert report.lost + report.verdict["vanished"] > 0
+
+
+def test_a_subscription_that_somebody_ends_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    An operator ends one whose consumer is away, which the load does not know: what waited for it
+    is lost, and from queues nothing is.
+    """
+    report = run_broken(tmp_path, monkeypatch, end_subscription)
+    lost = [problem for problem in report.problems if problem.startswith("lost (")]
+
+    assert report.lost > 0
+    assert all("never came to /topic/" in problem for problem in lost)
 
 
 def purge_queues(stage: Stage, step: Step) -> Strike:
@@ -137,6 +157,20 @@ def purge_queues(stage: Stage, step: Step) -> Strike:
             node.change("POST", f"{queue_path(queue['name'])}/purge")
         stage.sleep(0.1)
     return Strike((leader.name,), "its queues are purged")
+
+
+def end_subscription(stage: Stage, step: Step) -> Strike:
+    leader = stage.leader()
+    node = RemoteNode(leader.admin, secret=stage.cluster.secret)
+    deadline = stage.clock() + 20.0
+    while stage.clock() < deadline:
+        for each in node.get("/subscriptions")["subscriptions"]:
+            if each["messages"] and not each["is_active"]:
+                named = {"client_id": each["client_id"], "name": each["name"]}
+                node.change("POST", "/subscriptions/end", named)
+                return Strike((leader.name,), f"{each['name']} is ended", lambda: None)
+        stage.sleep(0.05)
+    raise AssertionError("no subscription had messages waiting and nobody there")
 
 
 def test_what_was_started_is_gone_after_an_interruption(tmp_path: Path):
