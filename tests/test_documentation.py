@@ -30,7 +30,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 # Where a path on a page may begin: a page says `journal/writer.py` and `unit/`.
 PATHS_BEGIN = ("", "src/holdfast", "src/holdfast/spark", "tests")
 # Not in the repository, or made up to show the form of a name.
-NO_PATHS = {"src/holdfast/x/y.py", "tests/unit/x/test_y.py", "var/", "build/covered.json"}
+NO_PATHS = {"src/holdfast/x/y.py", "tests/unit/x/test_y.py", "var/"}
 # What `make setup` makes: that a tool comes with it, constraints.txt says.
 TOOLS = ".venv/bin/"
 # Words of Python, of Unix and of pytest; and names that the tidy test refuses.
