@@ -107,6 +107,8 @@ class Verdict:
     early: int = 0
     published: int = 0
     """Messages that were sent to the topic with durable subscriptions."""
+    for_nobody: int = 0
+    """Of these, confirmed before there was a subscription that must get them; nobody got them."""
     subscriptions: int = 0
     """Durable subscriptions that were made."""
     owed: int = 0
@@ -513,6 +515,7 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
         scheduled=sum(bool(sent.plan.delay_ms) for sent in books.sent.values()),
         repeated=sum(bool(sent.plan.repeats) for sent in books.sent.values()),
         published=sum(sent.queue == TOPIC for sent in books.sent.values()),
+        for_nobody=_for_nobody(books),
         subscriptions=len(books.topics.places),
         owed=books.topics.owed,
         sent_again=books.topics.sent_again,
@@ -637,6 +640,14 @@ def _find_unexpected(books: _Books) -> None:
 def _is_for_somebody(books: _Books, key: _Message) -> bool:
     sent = books.sent[key]
     return sent.queue != TOPIC or books.topics.is_owed(key, sent.at)
+
+
+def _for_nobody(books: _Books) -> int:
+    return sum(
+        sent.outcome == "stored"
+        for key, sent in books.sent.items()
+        if key not in books.identities and not _is_for_somebody(books, key)
+    )
 
 
 def _judge_topic(books: _Books, *, is_drained: bool) -> None:

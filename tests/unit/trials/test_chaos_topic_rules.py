@@ -221,6 +221,19 @@ def test_what_was_sent_before_it_was_made_need_not_come():
     assert verdict.owed == 5
 
 
+def test_what_came_before_all_subscriptions_was_for_nobody():
+    """It is neither lost nor delivered, and counted, so that the account comes out even."""
+    told = Told()
+    told.send(1)
+    told.send(2, None)
+    told.make(READER)
+    told.publish(3)
+    verdict = told.judge()
+
+    assert verdict.is_good, verdict.problems
+    assert (verdict.confirmed, verdict.delivered, verdict.for_nobody) == (2, 1, 1)
+
+
 def test_one_that_nobody_saw_empty_is_undrained(told):
     """Else that nothing is lost would prove nothing."""
     swept = [each for each in NUMBERS if each != BATCHES]
