@@ -88,6 +88,9 @@ NOTICED: dict[Bound, str] = {
     (BrokerSettings, "spread_bytes_max"): (
         f"{_SESSIONS}test_stomp_transactions.py::test_what_commits_publish_has_a_bound"
     ),
+    (BrokerSettings, "recovery_bytes_max"): (
+        "tests/unit/broker/test_recovering.py::test_all_of_it_takes_no_more_than_the_setting"
+    ),
     # What is kept for clients.
     (BrokerSettings, "memory_bytes"): (
         f"{_SESSIONS}test_waiting_sends.py::test_only_who_fills_the_memory_waits"

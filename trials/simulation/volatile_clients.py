@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holdfast.broker.serving.topic import Spread
 from trials.simulation.history import ViolationError
 from trials.simulation.workload import Client, make_frame
 
@@ -161,7 +162,8 @@ def _check_is_out(pipe: ClientPipe, token: str) -> None:
     if pipe.life != pipe.node.life:
         return
     publishing = pipe.node.broker.publishing
-    bodies: set[bytes | None] = {each.message.body for each in publishing.spreads}
+    spreads = [each for each in publishing.spreads if isinstance(each, Spread)]
+    bodies: set[bytes | None] = {each.message.body for each in spreads}
     bodies |= {each.body for _, _, each, _, _ in publishing.deliveries if each is not None}
     if token.encode() in bodies:
         raise ViolationError("V5", f"{token} is confirmed and has not gone out")

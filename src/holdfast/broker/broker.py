@@ -35,6 +35,7 @@ from holdfast.broker.outputs import Batch
 from holdfast.broker.policy_advising import PolicyAdvising
 from holdfast.broker.policy_changes import PolicyChanges
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.recovering import Recovering
 from holdfast.broker.removing import Removing
 from holdfast.broker.returning import Returning
 from holdfast.broker.routing import Routing
@@ -197,6 +198,10 @@ class Broker:
             policies=self.policies,
         )
         self.slowness = Slowness(self.state, destinations=self.destinations, policies=self.policies)
+        self.recovering = Recovering(
+            self.settings, policies=self.policies, publishing=self.publishing, sending=self.sending
+        )
+        self.sending.recovering = self.routing.recovering = self.recovering
         self.limiting = self._made_limiting()
         self.advising = self._made_advising()
         self.queue, self.topic = self.destinations.queue, self.destinations.topic
@@ -269,6 +274,7 @@ class Broker:
         self.errands.clear()
         self.bundling.clear()
         self.advising.clear()
+        self.recovering.clear()
         self.finished.clear()
         self.destinations.begin(self.numbering)
 

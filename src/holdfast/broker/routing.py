@@ -26,6 +26,7 @@ from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.publishing import Broken, Publishing
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.recovers import NOTHING_KEPT, Recovers
 from holdfast.broker.serving.router.router import group, has_groups, has_priorities, join
 from holdfast.broker.serving.subscription import Subscriber, Subscription
 from holdfast.broker.serving.suspects import is_awaited
@@ -59,6 +60,7 @@ class Routing:
         "advising",
         "broken",
         "errands",
+        "recovering",
     )
 
     def __init__(
@@ -83,6 +85,7 @@ class Routing:
         """The last dispatch was left off among topics' deliveries."""
         self.broken: Broken = []
         self.advising: Advises = SILENCE
+        self.recovering: Recovers = NOTHING_KEPT
 
     def current_of(self, destination: Queue | Topic) -> Queue | Topic:
         """Give what has the name of a held destination now: it may have been deleted since."""
@@ -106,6 +109,8 @@ class Routing:
                 policy = self._policies.of(destination)
                 subscription.pending_max = policy.pending_max_for(subscription.width)
             destination.add_subscription(subscription)
+            if self.recovering.is_on:
+                self.recovering.recover(subscription, destination)
             if subscription.is_wild:
                 destination.wild_count += 1
             else:

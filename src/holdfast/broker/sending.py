@@ -26,6 +26,7 @@ from holdfast.broker.serving.message import TransientMessage, with_facts
 from holdfast.broker.serving.numbers_taken import Verdict
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.recovers import NOTHING_KEPT, Recovers
 from holdfast.broker.serving.shelves import SHELF_SHIFT
 from holdfast.broker.serving.topic import Topic
 from holdfast.model.facts import PRIORITY_DEFAULT, MessageFacts
@@ -39,11 +40,14 @@ class Sending:
         "advising",
         "_destinations",
         "_flow",
+        "_is_keeping",
         "_publishing",
         "_receipts",
         "_state",
         "duplicates_total",
         "now_microseconds",
+        "policies_seen",
+        "recovering",
         "serial",
     )
 
@@ -61,6 +65,11 @@ class Sending:
         self._flow = flow
         self._publishing = publishing
         self.advising: Advises = SILENCE
+        self.recovering: Recovers = NOTHING_KEPT
+        self._is_keeping = False
+        """Whether it was on when it was asked last."""
+        self.policies_seen = -1
+        """How often the policies had been changed then: nobody is asked for each message."""
         self.serial = 0
         """Of messages that live in memory only: their keys are below zero."""
         self.now_microseconds = 0
@@ -205,9 +214,14 @@ class Sending:
         sender_id: str = "",
     ) -> None:
         """Hand a message to every live subscription of a topic, if it has not expired by then."""
-        sender_id = sender_id if topic.no_local_count else ""
+        is_kept = self._is_keeping
+        if self._state.policies.change_count != self.policies_seen:
+            is_kept = self._look_whether_kept()
+        sender_id = sender_id if topic.no_local_count or is_kept else ""
         message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish(topic, message)
+        if is_kept:
+            self.recovering.keep(topic, message)
         if self.advising.is_heard:
             self.advising.arrived_in_memory(topic, message)
 
@@ -226,11 +240,21 @@ class Sending:
 
         If it is not `said` that it came, that is said of it elsewhere, where it is stored.
         """
-        sender_id = sender_id if topic.no_local_count else ""
+        is_kept = self._is_keeping
+        if self._state.policies.change_count != self.policies_seen:
+            is_kept = self._look_whether_kept()
+        sender_id = sender_id if topic.no_local_count or is_kept else ""
         message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish_later(topic, message)
+        if is_kept:
+            self.recovering.keep(topic, message)
         if is_said and self.advising.is_heard:
             self.advising.arrived_in_memory(topic, message)
+
+    def _look_whether_kept(self) -> bool:
+        self.policies_seen = self._state.policies.change_count
+        self._is_keeping = self.recovering.is_on
+        return self._is_keeping
 
     def send_transient_to_all(
         self,

@@ -62,6 +62,10 @@ class BrokerSettings:
     """Messages on their way to many subscribers, or from a COMMIT to any; beyond it the producers
     of topics wait, and a COMMIT with messages for topics is refused."""
 
+    recovery_bytes_max: int = 64 * MiB
+    """What all topics together keep for subscribers that come later, where policies say so; beyond
+    it the oldest goes of the topic to which nothing came for longest."""
+
     send_wait_seconds_max: float = 30.0
     """A SEND without room, in memory or on a blocked topic, waits so long; then it is refused,
     and so is each after it until there is room."""

@@ -134,6 +134,7 @@ class Receiving:
         durable: str | None = None,
         client_id: str | None = None,
         no_local: bool = False,
+        retroactive: bool = False,
         headers: dict[str, str],
         is_quiet: bool,
     ) -> None:
@@ -152,6 +153,7 @@ class Receiving:
         self._durable = durable
         self._client_id = client_id
         self._no_local = no_local
+        self._retroactive = retroactive
         self._headers = headers
         self._is_quiet = is_quiet
         self.tally = Tally()
@@ -196,6 +198,7 @@ class Receiving:
                         browse=self._browse,
                         durable=self._durable,
                         no_local=self._no_local,
+                        retroactive=self._retroactive,
                         headers=self._headers,
                     )
                 )

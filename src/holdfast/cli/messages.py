@@ -95,6 +95,12 @@ NoLocal = Annotated[
         "--no-local", help="With --durable: not what is sent under its --client-id itself."
     ),
 ]
+Retroactive = Annotated[
+    bool,
+    typer.Option(
+        "--retroactive", help="Of a topic: first what its policy keeps of what was sent before."
+    ),
+]
 CountAtMost = Annotated[
     int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")
 ]
@@ -131,6 +137,10 @@ class Acknowledge(enum.StrEnum):
     AUTO = "auto"
     NONE = "none"
 
+
+WhenDone = Annotated[
+    Acknowledge, typer.Option("--acknowledge", help="none: look, and leave them there.")
+]
 
 KINDS = frozenset(kind.value for kind in Kind)
 
@@ -213,9 +223,7 @@ def receive(
     count: CountAtMost = None,
     timeout: Silence = None,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on for ever.")] = False,
-    acknowledge: Annotated[
-        Acknowledge, typer.Option("--acknowledge", help="none: look, and leave them there.")
-    ] = Acknowledge.CLIENT,
+    acknowledge: WhenDone = Acknowledge.CLIENT,
     prefetch: Prefetch = None,
     selector: Selector = None,
     exclusive: Exclusive = False,
@@ -224,6 +232,7 @@ def receive(
     durable: Durable = None,
     client_id: ClientId = None,
     no_local: NoLocal = False,
+    retroactive: Retroactive = False,
     header: Header = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR|-", help="A file each, or all on stdout.")
@@ -233,8 +242,7 @@ def receive(
 ) -> None:
     """Receive messages; each is acknowledged when it has been written."""
     check_destination(destination)
-    if follow and (count is not None or timeout is not None):
-        raise ConfigError(["--follow goes on for ever: not together with --count or --timeout"])
+    _check_end(follow=follow, has_end=count is not None or timeout is not None)
     _check_durable(durable, client_id)
     from holdfast.cli.message_receiving import Output, Receiving
 
@@ -255,6 +263,7 @@ def receive(
         durable=durable,
         client_id=client_id,
         no_local=no_local,
+        retroactive=retroactive,
         headers=parse_headers(header),
         is_quiet=quiet,
     )
@@ -275,6 +284,11 @@ def _waits(seconds: float | None, *, has_end: bool) -> tuple[float | None, float
     if seconds is not None:
         return seconds, max(seconds, PATIENCE_SECONDS_MIN)
     return (None, None) if has_end else (SILENCE_SECONDS_DEFAULT, FIRST_SECONDS_DEFAULT)
+
+
+def _check_end(*, follow: bool, has_end: bool) -> None:
+    if follow and has_end:
+        raise ConfigError(["--follow goes on for ever: not together with --count or --timeout"])
 
 
 def _check_durable(name: str | None, client_id: str | None) -> None:

@@ -150,6 +150,7 @@ class BlockingConnection:
         browse: bool = False,
         durable: str | None = None,
         no_local: bool = False,
+        retroactive: bool = False,
         headers: Headers | None = None,
     ) -> BlockingSubscription:
         """A subscription for a `with` block, an iterator; see `Connection.subscribe`."""
@@ -166,6 +167,7 @@ class BlockingConnection:
                 browse=browse,
                 durable=durable,
                 no_local=no_local,
+                retroactive=retroactive,
                 headers=headers,
             )
 

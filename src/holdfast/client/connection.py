@@ -263,6 +263,7 @@ class Connection:
         browse: bool = False,
         durable: str | None = None,
         no_local: bool = False,
+        retroactive: bool = False,
         headers: Headers | None = None,
     ) -> Subscription:
         """
@@ -280,6 +281,7 @@ class Connection:
             durable: Of a topic: the name under which it goes on when this one leaves, and gets what
                 is sent meanwhile. Needs the setting `client_id`; `end_durable` ends it.
             no_local: Of a topic: do not get what this client sends itself.
+            retroactive: Of a topic: get first what its policy keeps of what was sent before.
             headers: More headers of SUBSCRIBE.
 
         Raises:
@@ -299,6 +301,7 @@ class Connection:
             browse=browse,
             durable=durable,
             no_local=no_local,
+            retroactive=retroactive,
             headers=headers,
         )
         self._session.check_open()

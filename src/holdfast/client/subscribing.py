@@ -39,6 +39,7 @@ def subscription_lines(
     browse: bool,
     durable: str | None,
     no_local: bool,
+    retroactive: bool,
     headers: Headers | None,
 ) -> dict[str, str]:
     """
@@ -74,6 +75,7 @@ def subscription_lines(
         priority=priority,
         browse=browse,
         no_local=no_local,
+        retroactive=retroactive,
     )
     if durable is not None:
         _refuse_other_names(lines)

@@ -98,6 +98,7 @@ def subscribe_headers(
     priority: int = 0,
     browse: bool = False,
     no_local: bool = False,
+    retroactive: bool = False,
 ) -> dict[str, str]:
     """
     The headers of a SUBSCRIBE that stay the same on every link: the application's, and ours.
@@ -121,6 +122,8 @@ def subscribe_headers(
         lines["selector"] = selector
     if browse:
         lines["browser"] = "true"
+    if retroactive:
+        lines["activemq.retroactive"] = "true"
     if no_local:
         lines["activemq.noLocal"] = "true"
         if not is_holdfast:

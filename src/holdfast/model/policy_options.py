@@ -23,6 +23,7 @@ from holdfast.model.policy_option import (
     VIRTUAL_TOPIC_PREFIX,
     PolicyOption,
 )
+from holdfast.model.recovery_options import RECOVERY_OPTIONS
 from holdfast.model.redelivery import (
     DELAY_MS_MAX,
     MAXIMUM_MOST,
@@ -424,6 +425,7 @@ OPTIONS: Final = {
             is_decimal=True,
         ),
         *SLOW_CONSUMER_OPTIONS,
+        *RECOVERY_OPTIONS,
         *ADVISORY_OPTIONS,
         PolicyOption(
             name=OFFLINE_TIMEOUT,

@@ -50,7 +50,6 @@ UNBUILT: Final = frozenset(
     [
         "advancedMessageStatisticsEnabled",
         "advancedNetworkStatisticsEnabled",
-        "alwaysRetroactive",
         "destinationPerDurableSubscriber",
         "dispatchPolicy",
         "gcWithNetworkConsumers",
@@ -63,7 +62,6 @@ UNBUILT: Final = frozenset(
         "producerFlowControl",
         "setOriginalDestination",
         "strictOrderDispatch",
-        "subscriptionRecoveryPolicy",
     ]
 )
 """Keys of what is still to be built; each moves up when something obeys it."""

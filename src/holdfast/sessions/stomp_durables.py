@@ -59,6 +59,11 @@ def durable_of(
         raise DestinationError(
             f"a durable subscription is of one topic ('{given}' is several, or a wildcard)"
         )
+    if asked.wishes.is_retroactive:
+        raise DestinationError(
+            f"durable subscription {key[1]!r} cannot be retroactive ('activemq.retroactive'):"
+            " it gets what is sent from its beginning on"
+        )
     if asked.wishes.has_no_local and not key[0]:
         raise DestinationError(
             f"no-local of durable subscription {key[1]!r} needs a client-id, by which it is known"

@@ -35,17 +35,13 @@ from holdfast.sessions.requirements import read_number, read_producer_id
 ZERO: Final = 0x30
 """Which begins no id: a number has one spelling."""
 
-_WISHES_NOT_SERVED: Final = {
-    "retroactive": "retroactive consumers",
-}
-"""The same by ActiveMQ's names: as header `activemq.…`, as option `consumer.…`."""
-
 _WISHES_SERVED: Final = {
     *("prefetchSize", "dispatchAsync", "selector", "exclusive", "priority", "browser"),
-    *("maximumPendingMessageLimit", "noLocal"),
+    *("maximumPendingMessageLimit", "noLocal", "retroactive"),
     *("subscriptionName", "subcriptionName"),
 }
-"""Whatever is said of `dispatchAsync`: nobody here waits for a consumer."""
+"""By ActiveMQ's names, behind `consumer.`. Whatever is said of `dispatchAsync`: nobody here waits
+for a consumer."""
 
 _REDELIVERY: Final = (
     "maximumRedeliveries",
@@ -58,23 +54,18 @@ _REDELIVERY: Final = (
 """What a SUBSCRIBE may say of redelivery, as header `activemq.…`."""
 
 
-def require_served(headers: dict[str, str], options: dict[str, str]) -> list[str]:
+def require_served(options: dict[str, str]) -> list[str]:
     """
     Check what a SUBSCRIBE wants; give the names of options that nobody knows and nothing obeys.
 
     Raises:
-        DestinationError: It wants what is not served, by a header or an option of its destination.
+        DestinationError: It wants what is not known, by an option of its destination.
     """
-    for name, what in _WISHES_NOT_SERVED.items():
-        for key, given in (f"activemq.{name}", headers), (f"consumer.{name}", options):
-            if given.get(key, "false") != "false":
-                where = "header" if given is headers else "option"
-                raise DestinationError(f"{what} are not served ({where} {key!r})")
     unknown = []
     for name in options:
         if not name.startswith("consumer."):
             unknown.append(name)
-        elif name.removeprefix("consumer.") not in _WISHES_SERVED | _WISHES_NOT_SERVED.keys():
+        elif name.removeprefix("consumer.") not in _WISHES_SERVED:
             raise DestinationError(f"option {name!r} of the destination is not known")
     return unknown
 
@@ -91,6 +82,7 @@ def read_selector(headers: dict[str, str], options: dict[str, str]) -> str | Non
 _EXCLUSIVE: Final = ("activemq.exclusive", "x-single-active-consumer")
 _PRIORITIES: Final = ("activemq.priority", "consumer-priority", "x-priority")
 _NO_LOCAL: Final = ("no-local", "activemq.noLocal")
+_RETROACTIVE: Final = ("activemq.retroactive",)
 _SIGNED: Final = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 _SIGNED_32: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 
@@ -133,7 +125,20 @@ def read_no_local(headers: dict[str, str], options: dict[str, str]) -> str:
     Raises:
         RefusedError: The value makes no sense.
     """
-    name, text = wished(headers, _NO_LOCAL, options, "noLocal")
+    return _word(*wished(headers, _NO_LOCAL, options, "noLocal"))
+
+
+def read_retroactive(headers: dict[str, str], options: dict[str, str]) -> str:
+    """
+    Give which word of a SUBSCRIBE says that it wants what was sent before, or nothing.
+
+    Raises:
+        RefusedError: The value makes no sense.
+    """
+    return _word(*wished(headers, _RETROACTIVE, options, "retroactive"))
+
+
+def _word(name: str, text: str | None) -> str:
     return name if is_true(name, text) else ""
 
 

@@ -35,6 +35,7 @@ from holdfast.sessions.stomp_headers import (
     read_mode,
     read_no_local,
     read_redelivery,
+    read_retroactive,
     read_selector,
     require_served,
 )
@@ -57,7 +58,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     sources = parse_sources(headers["destination"])
     written = sources[0]
     options = written.read_options() if written.options else {}
-    context.refusals.note_ignored(session, require_served(headers, options))
+    context.refusals.note_ignored(session, require_served(options))
     for each in sources:
         holdings.require_allowed(each, Action.CONSUME)
     subscription_id = headers.get("id")
@@ -192,10 +193,13 @@ def _wishes(
         DestinationError: It is of a queue, where nobody is told who has sent what.
     """
     no_local = read_no_local(headers, options)
+    retroactive = read_retroactive(headers, options)
+    word = no_local or retroactive
     for each in sources:
-        if no_local and each.kind not in _TOPICS:
-            raise DestinationError(f"{no_local} is of topics only, not of '{each}'")
-    return TopicWishes(_pending_max(sources, headers, options), has_no_local=bool(no_local))
+        if word and each.kind not in _TOPICS:
+            raise DestinationError(f"{word} is of topics only, not of '{each}'")
+    pending_max = _pending_max(sources, headers, options)
+    return TopicWishes(pending_max, bool(no_local), bool(retroactive))
 
 
 def _pending_max(

@@ -62,6 +62,7 @@ SHOWN_ELSEWHERE = {
         "clients/test_durable_subscriptions.py",
     ),
     "activemq.exclusive": "clients/test_whose_turn.py",
+    "activemq.retroactive": "clients/test_retroactive.py",
     "activemq.maximumPendingMessageLimit": "clients/test_slow_subscribers.py",
     "activemq.priority": "clients/test_whose_turn.py",
     "consumer-priority": "clients/test_whose_turn.py",

@@ -231,7 +231,10 @@ def test_subscription_options_reach_the_broker(shell: Shell) -> None:
     assert headers["selector"] == "n > 1"
     assert "activemq.noLocal" not in headers
     shell.run("receive", "/topic/t", "--client-id", "c", "--durable", "d", "--no-local")
+    assert "activemq.retroactive" not in shell.broker.frames("SUBSCRIBE")[-1].headers
     assert shell.broker.frames("SUBSCRIBE")[-1].headers["activemq.noLocal"] == "true"
+    shell.run("receive", "/topic/t", "--retroactive")
+    assert shell.broker.frames("SUBSCRIBE")[-1].headers["activemq.retroactive"] == "true"
 
 
 def test_a_selector_that_is_refused_is_shown_with_a_mark(

@@ -90,6 +90,18 @@ async def test_that_its_own_is_not_wanted_is_said() -> None:
         plain, wanting = (frame.headers for frame in broker.frames("SUBSCRIBE"))
         assert "activemq.noLocal" not in plain
         assert wanting["activemq.noLocal"] == "true"
+        assert "activemq.retroactive" not in wanting
+
+
+async def test_what_was_sent_before_is_asked_for() -> None:
+    """
+    On every link: what the broker keeps then comes first.
+    """
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        async with connection.subscribe(TOPIC, retroactive=True):
+            pass
+        (frame,) = broker.frames("SUBSCRIBE")
+        assert frame.headers["activemq.retroactive"] == "true"
 
 
 def test_so_it_is_by_the_blocking_face() -> None:
@@ -99,9 +111,10 @@ def test_so_it_is_by_the_blocking_face() -> None:
     threaded = Threaded()
     try:
         with blocking.connect(threaded.broker.uri) as connection:
-            with connection.subscribe(TOPIC, no_local=True):
+            with connection.subscribe(TOPIC, no_local=True, retroactive=True):
                 pass
         (frame,) = threaded.broker.frames("SUBSCRIBE")
         assert frame.headers["activemq.noLocal"] == "true"
+        assert frame.headers["activemq.retroactive"] == "true"
     finally:
         threaded.close()

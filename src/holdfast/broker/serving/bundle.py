@@ -129,6 +129,7 @@ class Strand(Subscription):
         self.is_wild = is_wild
         self.claim, self.redelivery = whole.claim, whole.redelivery
         self.pending_max, self.has_no_local = whole.pending_max, whole.has_no_local
+        self.is_retroactive = whole.is_retroactive
 
     @property
     def bundle(self) -> Bundle:

@@ -64,6 +64,8 @@ class TopicWishes(NamedTuple):
     the policies say."""
     has_no_local: bool = False
     """It does not want what comes over its own connection."""
+    is_retroactive: bool = False
+    """It wants what the topic keeps of what was sent before."""
 
 
 NO_WISHES: Final = TopicWishes()
@@ -184,6 +186,7 @@ class Consumer:
         "is_closed",
         "is_on_topic",
         "is_ready",
+        "is_retroactive",
         "mode",
         "narrowed",
         "ordinal",
@@ -238,6 +241,8 @@ class Consumer:
         """So many of them may wait, see `TopicWishes`."""
         self.has_no_local = False
         """Whether it does not want what comes over its own connection."""
+        self.is_retroactive = False
+        """Whether it wants what was sent before it came."""
         self.redelivery: Mapping[str, Value] | None = None
         """What it says itself of the redelivery of what it rejects, by the policies' keys."""
         self.claim = NO_CLAIM
@@ -260,7 +265,7 @@ class Consumer:
 
     def wish(self, wishes: TopicWishes) -> None:
         """Let it be as its client wishes, before it is on a topic."""
-        self.pending_max, self.has_no_local = wishes
+        self.pending_max, self.has_no_local, self.is_retroactive = wishes
 
     @property
     def held_count(self) -> int:

@@ -15,6 +15,15 @@ from holdfast.model.advisory_options import ADVISED_BY
 from holdfast.model.groups import BUCKETS
 from holdfast.model.policy_option import OFFLINE_TIMEOUT, Value
 from holdfast.model.policy_options import DROP_HEAD, REJECT, TRUE
+from holdfast.model.recovery_options import (
+    FIXED_COUNT,
+    FIXED_SIZE,
+    LAST_IMAGE,
+    RECOVERED_BYTES_MAX,
+    RECOVERED_COUNT_MAX,
+    RECOVERY_POLICY,
+    TIMED,
+)
 from holdfast.model.redelivery import Redelivery
 from holdfast.model.slow_consumer_options import ABORT_SLOW_ACK, NO_STRATEGY
 
@@ -155,6 +164,16 @@ class SlowRule(NamedTuple):
     """Whether its connection ends with it."""
 
 
+class Recovery(NamedTuple):
+    """What a topic keeps for who comes later, as far as policies say it."""
+
+    count_max: int = RECOVERED_COUNT_MAX
+    bytes_max: int = RECOVERED_BYTES_MAX
+    """Headers and bodies."""
+    duration_ms: int = 0
+    """And nothing that is older; 0: however old it is."""
+
+
 class Effective(NamedTuple):
     """What holds for one destination, until the policies change."""
 
@@ -188,6 +207,10 @@ class Effective(NamedTuple):
     """The same as a multiple of its prefetch, where that says nothing; 0: without a limit."""
     slow_rule: SlowRule | None = None
     """When one of its consumers is slow for too long; None: never."""
+    recovery: Recovery | None = None
+    """What a topic keeps for who comes later; None: nothing."""
+    is_always_retroactive: bool = False
+    """Whether everybody is given that who comes."""
     advisories: frozenset[str] = frozenset()
     """Which kinds are said of it beside those that are said of all."""
     dead_letter_places: tuple[str, ...] = ()
@@ -205,6 +228,18 @@ class Effective(NamedTuple):
 def advisories_of(values: Mapping[str, Value]) -> frozenset[str]:
     """Give which kinds of advisories policies let be said of a destination."""
     return frozenset(kind for key, kind in ADVISED_BY.items() if values[key] == TRUE)
+
+
+def recovery_of(values: Mapping[str, Value]) -> Recovery | None:
+    """Give what a topic's policies let it keep for who comes later; None: nothing."""
+    kind = values[RECOVERY_POLICY]
+    if kind == LAST_IMAGE:
+        return Recovery(count_max=1)
+    if kind == FIXED_COUNT:
+        return Recovery(count_max=int(values["recoveryMaximumCount"]))
+    if kind == FIXED_SIZE:
+        return Recovery(bytes_max=int(values["recoveryMaximumSize"]))
+    return Recovery(duration_ms=int(values["recoverDuration"])) if kind == TIMED else None
 
 
 def slow_rule_of(values: Mapping[str, Value]) -> SlowRule | None:

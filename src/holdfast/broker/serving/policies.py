@@ -28,6 +28,7 @@ from holdfast.broker.serving.effective import (
     keeping_of,
     lifetimes_of,
     limits_of,
+    recovery_of,
     sharing_of,
     slow_rule_of,
 )
@@ -48,6 +49,7 @@ from holdfast.model.policy_options import (
     TRUE,
 )
 from holdfast.model.records import PolicyRecord
+from holdfast.model.recovery_options import RECOVERY_POLICY
 from holdfast.model.redelivery import Redelivery
 from holdfast.model.virtual_topics import Form, form_of
 from holdfast.model.wildcards import Shape, parse_pattern
@@ -98,8 +100,8 @@ class PolicyBook:
 
     __slots__ = (
         *("_advises_anything", "_by_shape", "_directs_anything", "_forms", "_forwardings"),
-        *("_keeps_less", "_read_at", "_read_of", "_settings", "_state", "_worked_out"),
-        "burials",
+        *("_keeps_less", "_read_at", "_read_of", "_recovers_anything", "_settings", "_state"),
+        *("_worked_out", "burials"),
     )
 
     def __init__(self, settings: BrokerSettings, state: HasPolicies) -> None:
@@ -110,6 +112,7 @@ class PolicyBook:
         self._by_shape: dict[Kind, dict[Shape, dict[tuple[str, ...], _Said]]] = {}
         """By what their parts of their own are, so that a thousand cost no more than a few."""
         self._directs_anything = self._keeps_less = self._advises_anything = False
+        self._recovers_anything = False
         self._forwardings: dict[tuple[Kind, str], Forwarding | None] = {}
         """What was worked out, of some thousand destinations at most."""
         self._forms: dict[str, Form | None] = {}
@@ -210,6 +213,8 @@ class PolicyBook:
             pending_max=int(values["constantPendingMessageLimitStrategy"]),
             pending_rate=float(values["prefetchRatePendingMessageLimitStrategy"]),
             slow_rule=slow_rule_of(values),
+            recovery=recovery_of(values),
+            is_always_retroactive=values["alwaysRetroactive"] == TRUE,
             advisories=advisories_of(values),
         )
         return _WorkedOut(effective, values)
@@ -239,6 +244,12 @@ class PolicyBook:
         """Whether any policy lets anything be said of any destination."""
         self._keep_up()
         return self._advises_anything
+
+    @property
+    def recovers_anything(self) -> bool:
+        """Whether any policy lets any topic keep anything for who comes later."""
+        self._keep_up()
+        return self._recovers_anything
 
     @property
     def directs_anything(self) -> bool:
@@ -351,6 +362,9 @@ class PolicyBook:
         self.burials.clear()
         self._directs_anything = any(
             _says_any_of(record, DIRECTING) for record in policies.by_key.values()
+        )
+        self._recovers_anything = any(
+            _says_any_of(record, (RECOVERY_POLICY,)) for record in policies.by_key.values()
         )
         self._advises_anything = any(
             _says_any_of(record, ADVISED_BY) for record in policies.by_key.values()

@@ -14,7 +14,7 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from holdfast.broker.outputs import Publisher
@@ -22,7 +22,7 @@ from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.topic import Backlogs, Spread, Topic
+from holdfast.broker.serving.topic import Backlogs, Replay, Spread, Topic
 from holdfast.broker.settings import BrokerSettings
 
 _ADVISORIES_SHARE: Final = 4
@@ -58,8 +58,9 @@ class Publishing:
         self._settings = settings
         self.deliveries: deque[Delivery] = deque()
         """Assigned and not yet asked for."""
-        self.spreads: deque[Spread] = deque()
-        """Messages on their way to many subscribers, oldest first."""
+        self.spreads: deque[Spread | Replay] = deque()
+        """Messages on their way to many subscribers, oldest first; and what was sent before
+        somebody came, on its way to him."""
         self.spread_bytes = 0
         """What those messages take, with what one costs beside its content."""
         self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
@@ -110,10 +111,19 @@ class Publishing:
         elif topic.name == NOWHERE:
             self.unmatched_total += 1
 
+    def replay(
+        self, topic: Topic, subscription: Consumer, messages: Sequence[TransientMessage]
+    ) -> None:
+        """Begin to hand messages to one who has just subscribed; what is published goes behind."""
+        self._begin(Replay(topic, subscription, messages))
+
     def _begin_spread(self, topic: Topic, message: TransientMessage) -> None:
-        topic.spread_count += 1
-        self.spreads.append(Spread(topic, message))
-        self.spread_bytes += message.size + self._settings.message_memory_overhead_bytes
+        self._begin(Spread(topic, message))
+
+    def _begin(self, spread: Spread | Replay) -> None:
+        spread.topic.spread_count += 1
+        self.spreads.append(spread)
+        self.spread_bytes += spread.size_bytes + self._settings.message_memory_overhead_bytes
 
     def advise(self, topic: Topic, message: TransientMessage) -> bool:
         """Begin to hand out what the broker itself says, if there is room for that; whether."""
@@ -205,28 +215,27 @@ class Publishing:
     def _spread_some(self, broken: Broken) -> int:
         """Spread the oldest message on, and give what that cost, in subscribers."""
         spread = self.spreads[0]
-        subscribers = spread.next(self._settings.step_count_max)
+        settings = self._settings
+        effort = settings.step_count_max
         try:
-            spread.topic.hand_out(
-                spread.message,
-                subscribers,
+            effort = 1 + spread.step(
+                settings.step_count_max,
                 self.deliveries,
-                self._settings.topic_pending_bytes_max,
+                settings.topic_pending_bytes_max,
                 self.backlogs,
             )
         except Exception as error:  # noqa: BLE001 - its topic's, whose consumers are closed
             broken.append((spread.topic, error))
-        if spread.message.size >> EFFORT_SHIFT:
+        if spread.may_be_large:
             self._note_large()
         if spread.is_done:
             spread.topic.spread_count -= 1
             self.spreads.popleft()
-            overhead_bytes = self._settings.message_memory_overhead_bytes
-            self.spread_bytes -= spread.message.size + overhead_bytes
+            self.spread_bytes -= spread.size_bytes + settings.message_memory_overhead_bytes
             self.spread_count += 1
             while self.unspread and self.unspread[0][0] <= self.spread_count:
                 self.confirm(*self.unspread.popleft()[1:])
-        return spread.topic.effort_of(subscribers) + 1
+        return effort
 
     def clear(self) -> tuple[Collection[object], ...]:
         """Forget all, as nobody is connected any more; gives what was long, to be let go of."""

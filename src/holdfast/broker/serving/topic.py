@@ -13,18 +13,20 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, Receiver
-from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
 from holdfast.broker.serving.effective import Effective
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.forwarding import is_mirror
 
 _LOOKED_AT_MAX: Final = 8
 """So many idle topics are looked at for one to be forgotten."""
+
+_WITHOUT_LIMIT: Final = 1 << 62
 
 _PLACE_BYTES: Final = 16
 """What a message that waits for one subscription takes for waiting for one more."""
@@ -131,6 +133,16 @@ class Spread:
 
     __slots__ = ("message", "place", "subscribers", "topic")
 
+    @property
+    def size_bytes(self) -> int:
+        """What it takes of the memory."""
+        return self.message.size
+
+    @property
+    def may_be_large(self) -> bool:
+        """Whether to write it takes as long as several."""
+        return self.message.size >> EFFORT_SHIFT > 0
+
     def __init__(self, topic: Topic, message: TransientMessage) -> None:
         self.topic = topic
         self.message = message
@@ -154,10 +166,60 @@ class Spread:
             count += 1
         return count
 
+    def step(
+        self, effort_max: int, out: deque[Delivery], pending_bytes: int, backlogs: Backlogs
+    ) -> int:
+        """Hand it to some more of them; gives what that took."""
+        subscribers = self.next(effort_max)
+        self.topic.hand_out(self.message, subscribers, out, pending_bytes, backlogs)
+        return self.topic.effort_of(subscribers)
+
     @property
     def is_done(self) -> bool:
         """Whether everybody was given."""
         return self.place >= len(self.subscribers)
+
+
+class Replay:
+    """Messages that were sent before somebody subscribed, on their way to him."""
+
+    __slots__ = ("_messages", "_place", "_subscription", "topic")
+
+    may_be_large = True
+
+    def __init__(
+        self, topic: Topic, subscription: Consumer, messages: Sequence[TransientMessage]
+    ) -> None:
+        self.topic = topic
+        self._subscription = subscription
+        self._messages = messages
+        self._place = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes of the memory beside the messages, which the topic keeps."""
+        return _PLACE_BYTES * len(self._messages)
+
+    def step(
+        self, effort_max: int, out: deque[Delivery], _pending_bytes: int, backlogs: Backlogs
+    ) -> int:
+        """
+        Hand him some more of them; gives what that took.
+
+        What he has no room for waits, as all that is his own wish: that blocks nobody yet.
+        """
+        effort, subscription = 0, self._subscription
+        while effort < effort_max and not self.is_done:
+            message = self._messages[self._place]
+            self._place += 1
+            effort += subscription.effort + (message.size >> EFFORT_SHIFT)
+            self.topic.hand_out(message, (subscription,), out, _WITHOUT_LIMIT, backlogs)
+        return effort
+
+    @property
+    def is_done(self) -> bool:
+        """Whether he was given all, or is gone."""
+        return self._place >= len(self._messages) or self._subscription.is_closed
 
 
 class Topic:

@@ -130,6 +130,11 @@ def test_without_policies_the_settings_hold_for_topics() -> None:
         "virtualTopic": ("byName", ""),
         "virtualTopicPrefix": ("Consumer.*.", ""),
         "virtualTopicPostfix": ("", ""),
+        "subscriptionRecoveryPolicy": ("noSubscriptionRecoveryPolicy", ""),
+        "recoveryMaximumCount": (100, ""),
+        "recoveryMaximumSize": (65_536, ""),
+        "recoverDuration": (60_000, ""),
+        "alwaysRetroactive": ("false", ""),
     }
     assert broker.policies.of(broker.topic("a"))[1:3] == (65_535, "")
 
