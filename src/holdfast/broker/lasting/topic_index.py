@@ -82,6 +82,9 @@ class Taker(Protocol):
     def remove(self, sequences: Iterable[int]) -> list[int]:
         """Be done with messages; gives those that it needed until now."""
 
+    def pass_over(self, sequence: int, chunk: TopicChunk, size: int) -> None:
+        """Be done with a message, as `remove` is; the topic looks whether it goes."""
+
 
 class TopicIndex(SequenceIndex):
     """The messages of one topic that somebody needs, by sequence."""
@@ -175,12 +178,23 @@ class TopicIndex(SequenceIndex):
 
     def skip(self, sequence: int, slots: bytes) -> None:
         """Note who does not need a message that was just put."""
-        for slot in bits_of(slots):
-            taker = self.by_slot.get(slot)
-            if taker is not None:
-                taker.remove([sequence])
         if not self.is_whole:
             self.skips[sequence] = slots
+        number, place = sequence >> CHUNK_SHIFT, sequence & SLOT_MASK
+        chunk = self.chunk(number)
+        if chunk is None:
+            return
+        takers = [taker for it in bits_of(slots) if (taker := self.by_slot.get(it)) is not None]
+        if chunk.takers == 1:
+            for taker in takers:
+                taker.remove([sequence])
+            return
+        size = chunk.sizes[place - chunk.start]
+        chunk.add_done(place, 0)
+        for taker in takers:
+            taker.pass_over(sequence, chunk, size)
+        if takers:
+            self._bury([sequence])
 
     def settle(self, number: int, slots: Iterable[int]) -> None:
         """Note that one taker more does not need these messages of a chunk, which live."""

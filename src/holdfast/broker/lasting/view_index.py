@@ -266,6 +266,40 @@ class ViewIndex(SequenceIndex):
                 self._drain(number, own)
         return gone
 
+    def pass_over(self, sequence: int, chunk: TopicChunk, size: int) -> None:
+        """
+        Be done with a message, as `remove` is; the topic looks whether it goes.
+
+        A message may say so of a thousand subscriptions: this takes a fraction of what that does.
+        """
+        if self._drained != _NONE:
+            self._tidy()
+        number, slot = sequence >> CHUNK_SHIFT, sequence & SLOT_MASK
+        own = self.chunks.get(number)
+        if own is None:
+            if not self.takes(number):
+                return
+            own = self._begun(number, chunk)
+        live = own.live
+        if len(live) == slot and sequence >= self.begin:
+            live.append(0)
+        else:
+            if len(live) <= slot:
+                self._begun(number, chunk)
+            if not live[slot]:
+                return
+            live[slot] = 0
+            own.count -= 1
+            if own.returns is not None:
+                own.put_returned(slot, NEVER)
+        self._missed_count += 1
+        self._missed_bytes += size
+        done = chunk.done
+        assert done is not None, "the topic has made room"
+        done[slot] += 1
+        if not own.count:
+            self._drain(number, own)
+
     @staticmethod
     def _clear(own: Chunk, sequences: Iterable[int]) -> list[int]:
         """Take back the flags of some messages of a chunk; gives the slots that had one."""
