@@ -227,7 +227,7 @@ def acknowledge() -> None:
     ask = partial(broker.acknowledge, one, last, client, b"r")
     measure("one ACK: the messages", _WINDOW, once(ask))
     records = broker.receipts.take_batch().records
-    steps = record_steps(broker.sending.serial + 1, records, _RECORDS_PER_STEP)
+    steps = record_steps(broker.sending.serial + 1, records, _RECORDS_PER_STEP, broker.state.queues)
 
     def step() -> bool:
         first, some = next(steps, (0, []))

@@ -22,22 +22,34 @@ from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
     DeadLetterRecord,
+    DeleteQueueRecord,
     DispatchMarkRecord,
     FiredRecord,
     HoldRecord,
     MessageRecord,
     MoveRecord,
     PolicyRecord,
+    PurgeRecord,
     QueueRecord,
     Record,
     ReturnedRecord,
     SubscriptionAcknowledgeRecord,
 )
-from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
+from holdfast.model.topic_records import CountedRecord, SubscriptionRecord, TopicRecord
 
 _RUN_BYTES: Final = 12
 """What a message that came back takes at most."""
 _SETTLES = {AcknowledgeRecord, SubscriptionAcknowledgeRecord, DeadLetterRecord}
+_MAY_TAKE_LONG = {
+    MessageRecord,
+    PurgeRecord,
+    DeleteQueueRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    CountedRecord,
+}
+"""Of those that nothing else is noted of; a message that comes alone is a copy, or has several
+places."""
 _WHOLE = (QueueRecord, DispatchMarkRecord, TopicRecord, SubscriptionRecord)
 
 
@@ -121,6 +133,9 @@ class Batch:
     """Rejected messages that it moves to the dead-letter queue."""
     moved_count: int = 0
     """Messages that records in it move: to apply them takes longer than the records tell."""
+    may_take_long: bool = False
+    """Records in it may touch more than their bytes and their number tell: they are weighed before
+    they are applied."""
     leaving: dict[int, list[list[int]]] = field(default_factory=dict)
     """By queue number, what some of those that settle messages take off; see `leaving_from`."""
     leaving_count: int = 0
@@ -153,6 +168,8 @@ class Batch:
             self.returns.append(record)  # type: ignore[arg-type]
         elif kind is FiredRecord:
             self.fired.append(record)  # type: ignore[arg-type]
+        elif kind in _MAY_TAKE_LONG:
+            self.may_take_long = True
 
     def has_room(self, size: int, bytes_max: int) -> bool:
         """Whether `size` bytes more are no too large entry; in an empty one anything has room."""
@@ -164,6 +181,7 @@ class Batch:
         self.records += records
         self.size_bytes += size
         self.is_urgent = self.is_urgent or bool(records)
+        self.may_take_long = True  # Their places, and who does not get them, come with the numbers.
         return size
 
     def leaving_from(self, queue_number: int) -> list[list[int]]:

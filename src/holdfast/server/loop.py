@@ -30,7 +30,7 @@ from itertools import chain
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.lasting.record_steps import record_steps
+from holdfast.broker.lasting.record_steps import is_one_step, record_steps
 from holdfast.broker.outputs import Batch
 from holdfast.broker.serving.consumer import Receiver
 from holdfast.broker.serving.delivery import Delivery
@@ -38,7 +38,7 @@ from holdfast.environment.clock import Clock
 from holdfast.errors import CorruptEntryError, HoldfastError, NotLeaderError, RefusedError
 from holdfast.model.limits import KiB
 from holdfast.model.policies import NO_POLICIES, FilePolicies
-from holdfast.model.records import MoveRecord, Record, ReturnedRecord
+from holdfast.model.records import Record
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.clients import Clients
 from holdfast.server.confirming import Confirming
@@ -69,7 +69,7 @@ _DAMAGED_PAUSE_SECONDS = 0.5
 _APPLIED_AT_ONCE_BYTES = 32 * KiB
 """A longer entry may hold acknowledgements of more than 4,000 messages."""
 _APPLIED_AT_ONCE_UNSEEN = 8
-"""So many records of another node's entry are looked at, whether they name many messages."""
+"""So many records of another node's entry are looked at before any of them is applied."""
 
 
 class Conductor:
@@ -373,14 +373,14 @@ class Conductor:
         records = batch.records if batch is not None else self.store.decode(entry)
         if batch is None and 0 < entry.record_count <= _APPLIED_AT_ONCE_UNSEEN:
             records = list(records)
-        first, count_max = entry.first_record, self.record_step_count
+        first, count_max, queues = entry.first_record, self.record_step_count, broker.state.queues
         self.is_within_entry = True
         if entry.record_count == 0:
             pass  # The members of the cluster, or nothing.
-        elif entry.record_count <= count_max and _is_short(entry, batch, records):
+        elif entry.record_count <= count_max and self._is_short(entry, batch, records):
             broker.apply_entry(first, records, entry.timestamp, entry.term)
         else:
-            for number, some in record_steps(first, records, count_max):
+            for number, some in record_steps(first, records, count_max, queues):
                 broker.apply_entry(number, some, entry.timestamp, entry.term)
                 yield
         self.store.applied(entry, broker.state.cleaned_through)
@@ -391,6 +391,17 @@ class Conductor:
             self.clients.committed()
             if not self.releasing.at_once(batch):
                 yield from self.releasing.steps(batch, self.role)
+
+    def _is_short(
+        self, entry: CommittedEntry, batch: Batch | None, records: Iterable[Record]
+    ) -> bool:
+        """Whether an entry takes no longer than its bytes and records tell: it is one step."""
+        if entry.body_length > _APPLIED_AT_ONCE_BYTES:
+            return False
+        if batch is not None:
+            return not (batch.may_take_long or batch.returns or batch.moved_count)
+        queues, most = self.broker.state.queues, self.record_step_count
+        return entry.record_count <= _APPLIED_AT_ONCE_UNSEEN and is_one_step(records, most, queues)
 
     @property
     def is_serving(self) -> bool:
@@ -486,14 +497,3 @@ class Conductor:
         self.budget.begin()
         self.broker.let_go(self.budget.is_spent)
         self.schedule()
-
-
-def _is_short(entry: CommittedEntry, batch: Batch | None, records: Iterable[Record]) -> bool:
-    """Whether an entry names few messages: what came back or was moved is told by runs."""
-    if entry.body_length > _APPLIED_AT_ONCE_BYTES:
-        return False
-    if batch is not None:
-        return not (batch.returns or batch.moved_count)
-    if entry.record_count > _APPLIED_AT_ONCE_UNSEEN:
-        return False
-    return not any(isinstance(record, (MoveRecord, ReturnedRecord)) for record in records)

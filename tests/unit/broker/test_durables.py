@@ -131,7 +131,7 @@ def test_a_large_one_goes_in_steps(desk) -> None:
     purges = [it for it in batch.records if type(it) is PurgeRecord]
     assert len(purges) == 4
     assert type(batch.records[-1]) is DeleteQueueRecord
-    steps = [some for _, some in record_steps(1, batch.records, 64)]
+    steps = [some for _, some in record_steps(1, batch.records, 64, desk.state.queues)]
     assert all(len(some) == 1 for some in steps)
     desk.turn()
     assert second.index.live_count == 100_000

@@ -119,7 +119,7 @@ def test_in_pieces_it_comes_to_the_same(count_max: int) -> None:
     for each in (whole, pieces):
         each.apply(1, [*queues, *sent], 7)
     whole.apply(1_003, [move], 8)
-    steps = list(record_steps(1_003, [move], count_max))
+    steps = list(record_steps(1_003, [move], count_max, pieces.queues))
     for number, some in steps:
         pieces.apply(number, some, 8)
     assert {number for number, _ in steps} == {1_003}
