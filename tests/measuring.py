@@ -29,7 +29,8 @@ class ProbesBetweenTests:
     def __init__(self, measured_by: Any) -> None:
         self._measured_by = measured_by
         self._take_out = measured_by.deinstrument_seen
-        measured_by.deinstrument_seen = lambda: None  # What probes call that were passed often.
+        # Probes passed often call it: nothing of Python's, where a test's trace may raise.
+        measured_by.deinstrument_seen = int
 
     def pytest_runtest_logfinish(self) -> None:
         """Take them out when they are enough."""
