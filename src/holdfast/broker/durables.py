@@ -151,6 +151,7 @@ class Durables:
         Raises:
             DestinationError: They would take too much, all of them, or those of the topic.
         """
+        self._require_room_to_shut_out(topic, wanted, known)
         selector = wanted.selector
         if selector is None:
             return
@@ -170,6 +171,22 @@ class Durables:
                 f"selectors of durable subscriptions of topic {wanted.topic!r} would take"
                 f" {effort:,} steps a message, at most {self.effort_max:,}"
             )
+
+    def _require_room_to_shut_out(
+        self, topic: StoredTopic | None, wanted: Wanted, known: DurableQueue | None
+    ) -> None:
+        """
+        Refuse one too many that does not want what its own client sends: it takes as long.
+
+        Raises:
+            DestinationError: There are too many of this client.
+        """
+        if topic is not None and wanted.has_no_local:
+            own = [*topic.no_local.get(wanted.client_id, ())]
+            if known is not None and known.topic is topic and known.slot in own:
+                own.remove(known.slot)
+            what = f"of topic {wanted.topic!r} without what client-id {wanted.client_id!r} sends"
+            require_room(len(own), self.effort_max, f"durable subscriptions {what}")
 
     def _declared(self, topic: StoredTopic, wanted: Wanted) -> DurableQueue:
         leadership = self._destinations.leadership

@@ -15,6 +15,7 @@ from holdfast.broker.lasting.snapshot import Snapshot, digest_of, encode_state
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import DestinationError
 from holdfast.model.facts import Attributes, Cause, MessageFacts
 from holdfast.model.format_level import DURABLE_LEVEL
 from holdfast.model.records import (
@@ -348,3 +349,27 @@ def test_a_checkpoint_writes_down_ahead_only_whom_a_message_changes(
     assert b"".join(began.parts) == expected
     counts = [each.lasting.index.live_count for each in queues[:3]]
     assert counts == ([3, 3, 3] if is_late else [3, 4, 3])
+
+
+def test_only_so_many_of_a_client_may_leave_out_what_it_sends_to_a_topic(desk) -> None:
+    """
+    Each of them is told of with each such message: one message is not cut. One that is
+    there already may be another; those of others, of other topics and without it are not counted.
+    """
+    durables = desk.broker.durables
+    durables.effort_max = 2
+    for name in ("a", "b"):
+        durables.open(Wanted("t", "c", name, has_no_local=True))
+    with pytest.raises(DestinationError, match="there are 2 durable subscriptions of topic 't'"):
+        durables.open(Wanted("t", "c", "d", has_no_local=True))
+    assert durables.find(("c", "d")) is None
+    again = durables.open(Wanted("t", "c", "b", "n = 1", has_no_local=True))
+    assert again.lasting.selector == "n = 1"
+    for wanted in (
+        Wanted("t", "c", "d"),
+        Wanted("t", "other", "d", has_no_local=True),
+        Wanted("u", "c", "e", has_no_local=True),
+    ):
+        durables.open(wanted)
+    desk.turn()
+    assert len(desk.state.subscriptions) == 5

@@ -422,7 +422,7 @@ class ViewIndex(SequenceIndex):
             chunks_max -= 1
             base = number << CHUNK_SHIFT
             needed_count, needed_bytes, _ = self.share_of(number, chunk)
-            if needed_count <= count or 0 < needed_bytes <= size:
+            if needed_count <= count or 0 < needed_bytes < size:
                 count -= needed_count
                 size -= needed_bytes
                 taken += needed_count

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.broker.lasting.returns import NEVER, Returned
@@ -235,6 +235,7 @@ def test_what_is_done_with_in_order_costs_no_flags_while_others_keep_it() -> Non
     assert (quick.live_count, away.live_count) == (0, 100 * CHUNK_SIZE - 1)
 
 
+@example([1, 0], set(), 0, 1)
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=30),
     st.sets(st.integers(1, 30)),
