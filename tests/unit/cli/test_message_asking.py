@@ -57,8 +57,10 @@ class Answering:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, raised: BaseException | None, *_: object) -> None:
         within(self._thread.join)
+        if raised is not None and self.error is not None:
+            raised.add_note(f"`holdfast reply` had ended with {self.error!r}")
 
 
 def ask(threaded: Threaded, *arguments: str) -> None:
