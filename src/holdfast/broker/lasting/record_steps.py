@@ -116,7 +116,7 @@ def _pieces(record: Record, weight: int, weight_max: int, queues: Queues) -> Ite
 
 def _pieces_of_many(record: Record, count_max: int) -> Iterator[Record]:
     sequences: list[int] = record.sequences  # type: ignore[union-attr]
-    for start in range(0, len(sequences), count_max):
+    for start in range(0, max(1, len(sequences)), count_max):
         piece = copy(record)
         piece.sequences = sequences[start : start + count_max]  # type: ignore[union-attr, misc]
         yield piece

@@ -140,6 +140,19 @@ def test_a_message_counts_for_each_that_does_not_get_it(monkeypatch) -> None:
     assert len(seen) < 12
 
 
+def test_one_that_is_cut_and_names_no_message_is_applied_all_the_same(monkeypatch) -> None:
+    """To meet the subscription that it is of may take long alone."""
+    where = "holdfast.broker.lasting.record_steps"
+    monkeypatch.setattr(f"{where}.weight_of", lambda _record, _queues: 1 << 30)
+    monkeypatch.setattr(f"{where}.weight_of_all", lambda _records, _queues: 1 << 30)
+    steps = [*record_steps(5, [AcknowledgeRecord(1, []), DeadLetterRecord(2, [])], 2, {})]
+    assert [(number, len(some)) for number, some in steps] == [(5, 1), (6, 1)]
+    ((_, (first,)), (_, (second,))) = steps
+    assert isinstance(first, AcknowledgeRecord)
+    assert isinstance(second, DeadLetterRecord)
+    assert (first.queue_number, second.queue_number) == (1, 2)
+
+
 def test_the_end_of_many_subscriptions_goes_in_steps(monkeypatch) -> None:
     """
     256 UNSUBSCRIBEs read at once were 512 records, and one step of half a second.
