@@ -43,6 +43,8 @@ _PER_STEP: Final = 64
 """So much is told in one step: about 15 µs for each that one topic of listeners wants."""
 _UNTOLD_MAX: Final = 100_000
 """So many messages may wait to be told of."""
+_RUNS_MAX: Final = 10_000
+"""So often they may be of another kind or place: a KiB each."""
 _LOOKED_AT_PER_STEP: Final = 256
 _SPARE: Final = 1024
 """So much may stand in a roll that is gone."""
@@ -134,7 +136,7 @@ class Advising(Advises):
         self._errands = errands
         self._rolls: WeakValueDictionary[str, _Roll] = WeakValueDictionary()
         """The same for all who are told at once what there is: each has only its place."""
-        self._untold = UntoldMessages(_UNTOLD_MAX)
+        self._untold = UntoldMessages(_UNTOLD_MAX, _RUNS_MAX)
         self._is_telling = False
         self.listeners: Listeners = Listeners(self._note_heard)
         """Whether anybody listens is asked of them before anything is done."""

@@ -229,6 +229,8 @@ class Bundling:
     def _went(self, destination: Queue | Topic) -> None:
         """Let all leave a destination that is gone: they came by wildcards."""
         if destination.subscriptions:
+            if isinstance(destination, Topic):
+                self._routing.recovering.leave(destination)
             self._errands.begin(self._let_leave(destination), destination)
 
     def _let_leave(self, destination: Queue | Topic) -> Iterator[None]:

@@ -5,11 +5,14 @@ A message is kept as it is handed to those who are there; who subscribes is give
 in order, before anything that comes later. So each of them is given once, and none is missed: what
 is kept is always the newest, without gaps.
 
-Kept by name: that a topic is forgotten while nobody uses it loses nothing.
+Kept by name: that a topic is forgotten while nobody uses it loses nothing. Where somebody
+subscribes to it by a wildcard he had it all, and would be given it again as it is made anew; so it
+goes then.
 
 Invariants:
     All of it together takes no more than a setting says.
     Where no policy asks for it nothing is kept.
+    Of each name that is here something is kept.
 
 Lives on the leader only and may vanish; nothing here is lasting state.
 """
@@ -89,7 +92,7 @@ class Recovering(Recovers):
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         """By the topic's name, the one to which nothing came for longest first."""
         self.size_bytes = 0
-        """What all of it takes, with what a message costs beside its content."""
+        """What all of it takes, with what a message, and a name, costs beside its content."""
 
     @property
     def is_on(self) -> bool:
@@ -108,15 +111,14 @@ class Recovering(Recovers):
         kept = self._kept.get(name)
         if kept is None:
             kept = self._kept[name] = _Kept()
+            self.size_bytes += self._settings.message_memory_overhead_bytes
         self._kept.move_to_end(name)
         kept.add(message)
         self.size_bytes += message.size + self._settings.message_memory_overhead_bytes
-        self._trim(kept, rule)
+        self._trim(name, kept, rule)
         while self.size_bytes > self._settings.recovery_bytes_max:
             oldest = next(iter(self._kept))
-            self._drop_oldest(self._kept[oldest])
-            if not self._kept[oldest].messages:
-                del self._kept[oldest]
+            self._drop_oldest(oldest, self._kept[oldest])
 
     def recover(self, subscription: Subscription, topic: Topic) -> None:
         policy = self._policies.of(topic)
@@ -124,7 +126,7 @@ class Recovering(Recovers):
         if policy.recovery is None or kept is None:
             return
         if subscription.is_retroactive or policy.is_always_retroactive:
-            self._trim(kept, policy.recovery)
+            self._trim(topic.name, kept, policy.recovery)
             if kept.messages:
                 self._publishing.replay(topic, subscription, kept.together())
 
@@ -139,15 +141,21 @@ class Recovering(Recovers):
         self._kept.clear()
         self.size_bytes = 0
 
-    def _trim(self, kept: _Kept, rule: Recovery) -> None:
+    def leave(self, topic: Topic) -> None:
+        if topic.name in self._kept:
+            self._forget(topic.name)
+
+    def _trim(self, name: str, kept: _Kept, rule: Recovery) -> None:
         now = self._sending.now_microseconds
         while kept.has_too_much(rule, now):
-            self._drop_oldest(kept)
+            self._drop_oldest(name, kept)
 
-    def _drop_oldest(self, kept: _Kept) -> None:
+    def _drop_oldest(self, name: str, kept: _Kept) -> None:
         self.size_bytes -= kept.drop_oldest() + self._settings.message_memory_overhead_bytes
+        if not kept.messages:
+            self._forget(name)
 
     def _forget(self, name: str) -> None:
         kept = self._kept.pop(name)
-        overhead_bytes = self._settings.message_memory_overhead_bytes * len(kept.messages)
+        overhead_bytes = self._settings.message_memory_overhead_bytes * (len(kept.messages) + 1)
         self.size_bytes -= kept.size_bytes + overhead_bytes

@@ -3,10 +3,12 @@ Single messages of which something is to be said, in the order in which it happe
 
 A batch may settle or bring thousands at once, of as many queues; what is said of them is built one
 by one, when there is time. Until then it is known by kind, place and key: some ten bytes each where
-many of one place come together. Those that a batch brought are found in its records only then.
+many of one place come together, about a KiB where each is of another. Those that a batch brought
+are found in its records only then.
 
 Invariants:
-    No more wait than the limit, and the records that are kept for them take no more than theirs.
+    No more wait than the limit, nor do more that are apart from each other, and the records that
+    are kept for them take no more than theirs.
 
 Lives on the leader only and may vanish; nothing here is lasting state.
 """
@@ -50,10 +52,18 @@ class _Source(NamedTuple):
 class UntoldMessages:
     """Those that wait to be told of."""
 
-    __slots__ = ("_batches_bytes", "_count_max", "_last", "_sources", "count")
+    __slots__ = ("_batches_bytes", "_count_max", "_last", "_runs_max", "_sources", "count")
 
-    def __init__(self, count_max: int) -> None:
+    def __init__(self, count_max: int, runs_max: int) -> None:
+        """
+        Begin with none.
+
+        Args:
+            count_max: So many messages may wait.
+            runs_max: So often they may be of another kind or place than those before them.
+        """
         self._count_max = count_max
+        self._runs_max = runs_max
         self._sources: deque[_Source] = deque()
         self._last: tuple[tuple[str, ...], Queue | Topic, Properties, deque[int]] | None = None
         """What the last source is made of, if more may be added to it."""
@@ -79,6 +89,9 @@ class UntoldMessages:
             if last_place is place and last_kinds == kinds and last_more == more:
                 last_keys.extend(some)
                 return missed
+        if len(self._sources) >= self._runs_max:
+            self.count -= len(some)
+            return len(keys)
         self._last = kinds, place, more, deque(some)
         self._sources.append(_Source(_each(*self._last)))
         return missed
@@ -93,7 +106,8 @@ class UntoldMessages:
             size_bytes: What is kept for them.
         """
         is_too_large = self._batches_bytes and self._batches_bytes + size_bytes > BATCHES_BYTES_MAX
-        if is_too_large or self.count + count > self._count_max:
+        is_full = self.count + count > self._count_max or len(self._sources) >= self._runs_max
+        if is_too_large or is_full:
             return count
         self.count += count
         self._batches_bytes += size_bytes

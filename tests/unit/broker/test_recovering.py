@@ -115,10 +115,49 @@ def test_all_of_it_takes_no_more_than_the_setting(new_desk) -> None:
     for topic in ("a", "b", "c"):
         publish(desk, *[b"x" * 600] * 2, topic=topic)
     counts = [desk.broker.recovering.count_of(it) for it in ("a", "b", "c")]
-    assert counts == [1, 2, 2]
-    assert desk.broker.recovering.size_bytes == 5_000
+    assert counts == [0, 2, 2]  # Each name counts as a message without content does.
+    assert desk.broker.recovering.size_bytes == 4_800
     publish(desk, b"x" * 6_000, topic="d")
     assert desk.broker.recovering.size_bytes == 0
+
+
+SIZED = {POLICY: "fixedSizedSubscriptionRecoveryPolicy", "recoveryMaximumSize": 1_000}
+TIMED = {POLICY: "timedSubscriptionRecoveryPolicy", "recoverDuration": 1_000}
+
+
+@pytest.mark.parametrize("values", [SIZED, TIMED])
+def test_a_topic_of_which_nothing_is_left_is_no_more_there(new_desk, values) -> None:
+    """
+    What comes to others goes on being kept, and they have room.
+    """
+    settings = BrokerSettings(recovery_bytes_max=10_000, message_memory_overhead_bytes=400)
+    desk = new_desk(settings)
+    desk.broker.sending.now_microseconds = 1_000_000
+    say(desk, **values)
+    publish(desk, b"x" * 2_000, topic="gone")
+    desk.broker.sending.now_microseconds += 5_000_000
+    come(desk, "gone")
+    assert desk.broker.recovering.size_bytes == 0
+    for number in range(50):
+        publish(desk, b"x" * 900, topic=f"t{number % 5}")
+        assert 0 < desk.broker.recovering.size_bytes <= 10_000
+    assert desk.broker.recovering.count_of("t4") > 0
+
+
+def test_very_many_names_take_no_more_than_the_setting(new_desk) -> None:
+    """
+    However little is kept of each.
+    """
+    settings = BrokerSettings(
+        topic_count_max=10, recovery_bytes_max=100_000, message_memory_overhead_bytes=400
+    )
+    desk = new_desk(settings)
+    say(desk, **COUNT)
+    for number in range(1_000):
+        publish(desk, b"", topic=f"t{number}")
+    kept = [desk.broker.recovering.count_of(f"t{number}") for number in range(1_000)]
+    assert sum(kept) == 100_000 // 800
+    assert all(kept[-125:])
 
 
 def test_what_a_topic_keeps_outlives_that_it_is_forgotten(new_desk) -> None:

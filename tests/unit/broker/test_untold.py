@@ -18,7 +18,7 @@ def test_they_come_in_the_order_in_which_it_happened(desk) -> None:
     Whether those that are alike came one after the other or not.
     """
     orders, stock = desk.broker.queue("orders"), desk.broker.queue("stock")
-    untold = UntoldMessages(100)
+    untold = UntoldMessages(100, 10)
     for kinds, place, keys in (
         *((CONSUMED, orders, [1, 2]), (CONSUMED, orders, [3]), (CONSUMED, stock, [4])),
         *((DEAD, stock, [5]), (CONSUMED, orders, [6])),
@@ -37,7 +37,7 @@ def test_what_is_too_much_is_told_to_who_adds_it(desk) -> None:
     The first of them have room; those behind are missed.
     """
     orders = desk.broker.queue("orders")
-    untold = UntoldMessages(3)
+    untold = UntoldMessages(3, 10)
     assert untold.add(CONSUMED, orders, [1, 2, 3, 4, 5]) == 2
     assert untold.add(CONSUMED, orders, [6]) == 1
     taking = untold.taken()
@@ -54,7 +54,7 @@ def test_those_of_a_batch_are_looked_for_in_their_turn(desk) -> None:
     What the records take that are kept for it has a bound, but for a batch alone.
     """
     orders = desk.broker.queue("orders")
-    untold = UntoldMessages(10)
+    untold = UntoldMessages(10, 10)
     batch = [Untold(CONSUMED, orders, 2, ()), None, Untold(CONSUMED, orders, 3, ())]
     untold.add(CONSUMED, orders, [1])
     assert untold.add_batch(iter(batch), 3, 2 * BATCHES_BYTES_MAX) == 0
@@ -72,10 +72,24 @@ def test_more_of_the_last_may_come_while_it_is_told_of(desk) -> None:
     Nothing is forgotten that is added as the last of them was just taken.
     """
     orders = desk.broker.queue("orders")
-    untold = UntoldMessages(10)
+    untold = UntoldMessages(10, 10)
     untold.add(CONSUMED, orders, [1])
     taking = untold.taken()
     assert next(taking) == (CONSUMED, orders, 1, ())
     untold.add(CONSUMED, orders, [2])
     assert [*taking] == [(CONSUMED, orders, 2, ())]
+    assert untold.count == 0
+
+
+def test_those_that_are_apart_have_a_bound_of_their_own(desk) -> None:
+    """
+    One by one, to two consumers in turns, each takes a hundred times what it does among its like.
+    """
+    orders, stock = desk.broker.queue("orders"), desk.broker.queue("stock")
+    untold = UntoldMessages(100, 3)
+    missed = [untold.add(CONSUMED, place, [1, 2]) for place in (orders, stock) * 3]
+    assert missed == [0, 0, 0, 2, 0, 2]  # The last run goes on: it takes no room for another.
+    assert untold.add_batch(iter(()), 5, 1) == 5
+    assert untold.count == 8
+    assert len(taken(untold)) == 8
     assert untold.count == 0

@@ -262,7 +262,7 @@ def test_what_is_too_much_to_be_told_is_counted(desk) -> None:
     """
     A million that are acknowledged at once are not kept in memory to be told of.
     """
-    desk.broker.advising._untold = UntoldMessages(10)
+    desk.broker.advising._untold = UntoldMessages(10, 10)
     say(desk, "queue://orders", advisoryForConsumed="true")
     listener = listen(desk, "MessageConsumed.>")
     queue = desk.broker.queue("orders")

@@ -18,7 +18,10 @@ NAME = {"activemq__subscriptionName": "mine"}
 
 @pytest.fixture
 def desk(new_desk):
-    desk = new_desk(BrokerSettings(known_format_level=DURABLE_LEVEL))
+    return keeping(new_desk(BrokerSettings(known_format_level=DURABLE_LEVEL)))
+
+
+def keeping(desk):
     desk.broker.receipts.record(FormatRecord(DURABLE_LEVEL))
     values = {
         "subscriptionRecoveryPolicy": "fixedCountSubscriptionRecoveryPolicy",
@@ -78,6 +81,26 @@ def test_a_wildcard_gets_it_of_each_topic(desk) -> None:
     sender.send(b"c1", "/topic/prices.c")
     sender.send(b"c2", "/topic/prices.c")
     assert client.bodies() == ["c1", "c2"]
+
+
+def test_a_wildcard_gets_nothing_twice_as_a_topic_is_forgotten_and_made_again(new_desk) -> None:
+    """
+    What it had is kept for nobody then; where nobody was subscribed it is.
+    """
+    settings = BrokerSettings(known_format_level=DURABLE_LEVEL, topic_count_max=4)
+    desk = keeping(new_desk(settings))
+    wild, sender = desk.connect(), desk.connect()
+    wild.subscribe("/topic/prices.>", **ASKED)
+    publish(sender, b"1", b"2", place=f"{TOPIC}.a", persistent="false")
+    assert wild.bodies() == ["1", "2"]
+    for number in range(8):
+        publish(sender, b"x", place=f"/topic/other.{number}", persistent="false")
+    assert "prices.a" not in desk.broker.destinations.topics
+    publish(sender, b"3", place=f"{TOPIC}.a", persistent="false")
+    assert wild.bodies() == ["3"]
+    late = desk.connect()
+    late.subscribe(f"{TOPIC}.a", **ASKED)
+    assert late.bodies() == ["3"]
 
 
 def test_a_topic_that_is_stored_keeps_as_well(desk) -> None:

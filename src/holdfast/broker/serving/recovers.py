@@ -29,5 +29,8 @@ class Recovers:
     def recover(self, subscription: Subscription, topic: Topic) -> None:
         """Let who has just subscribed be given what is kept, if he asks for it."""
 
+    def leave(self, topic: Topic) -> None:
+        """Keep nothing of a topic that is forgotten though somebody is subscribed by a wildcard."""
+
 
 NOTHING_KEPT: Final = Recovers()
