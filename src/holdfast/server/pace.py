@@ -15,6 +15,8 @@ from holdfast.server.counters import Counters
 
 QUIET_SECONDS: Final = 1.0
 """After so long without a batch a node counts as quiet."""
+QUIET_PAUSE_SECONDS_MAX: Final = 0.1
+"""What is due by the clock is never later than this."""
 _NOTHING_SECONDS: Final = 0.001
 """A look at the clock for which a core works no longer than this had nothing to do."""
 
@@ -31,11 +33,12 @@ class Pace:
         Args:
             counters: What the loop has sealed.
             tick_seconds: How long to wait while something happens.
-            quiet_seconds: How long otherwise; where it is less than that, `tick_seconds` counts.
+            quiet_seconds: How long otherwise, a tenth of a second at most; where it is less than
+                that, `tick_seconds` counts.
         """
         self._counters = counters
         self._tick_seconds = tick_seconds
-        self._quiet_seconds = max(tick_seconds, quiet_seconds)
+        self._quiet_seconds = max(tick_seconds, min(quiet_seconds, QUIET_PAUSE_SECONDS_MAX))
         self._batches = -1
         self._busy_at = 0.0
 

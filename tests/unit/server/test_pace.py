@@ -48,3 +48,10 @@ def test_it_never_looks_more_often_than_while_it_is_busy(quiet: float) -> None:
     pace = Pace(Counters(), 0.05, quiet)
     pause_after(pace, 5.0)
     assert pause_after(pace, 10.0) == 0.05
+
+
+def test_what_is_due_is_never_later_than_a_tenth_of_a_second() -> None:
+    """Whatever the heartbeat is: delays and gates are promised as exactly as that."""
+    pace = Pace(Counters(), TICK, 2.5)
+    pause_after(pace, 5.0)
+    assert pause_after(pace, 10.0) == 0.1
