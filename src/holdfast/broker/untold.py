@@ -83,17 +83,15 @@ class UntoldMessages:
         some = keys[:room] if missed else keys
         if not some:
             return missed
-        self.count += len(some)
-        if self._last is not None:
-            last_kinds, last_place, last_more, last_keys = self._last
-            if last_place is place and last_kinds == kinds and last_more == more:
-                last_keys.extend(some)
-                return missed
-        if len(self._sources) >= self._runs_max:
-            self.count -= len(some)
+        last = self._last
+        if last is not None and last[1] is place and (last[0], last[2]) == (kinds, more):
+            last[3].extend(some)
+        elif len(self._sources) >= self._runs_max:
             return len(keys)
-        self._last = kinds, place, more, deque(some)
-        self._sources.append(_Source(_each(*self._last)))
+        else:
+            self._last = kinds, place, more, deque(some)
+            self._sources.append(_Source(_each(*self._last)))
+        self.count += len(some)
         return missed
 
     def add_batch(self, found: Iterator[Untold | None], count: int, size_bytes: int) -> int:
