@@ -365,6 +365,9 @@ class QueueStatus:
     is_grouped: bool = False
     """Messages of a group go to its owner."""
 
+    is_paused: bool = False
+    """Policies let nobody have any of it."""
+
 
 class QueueDepth(NamedTuple):
     """What is summed over all queues: cheap, as there may be a hundred thousand."""

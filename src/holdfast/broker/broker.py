@@ -32,6 +32,7 @@ from holdfast.broker.limiting import Limiting
 from holdfast.broker.moving import Moving
 from holdfast.broker.operating import Operating
 from holdfast.broker.outputs import Batch
+from holdfast.broker.pausing import Pausing
 from holdfast.broker.policy_advising import PolicyAdvising
 from holdfast.broker.policy_changes import PolicyChanges
 from holdfast.broker.receipts import Receipts
@@ -72,6 +73,7 @@ class Broker:
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
         self.addressing = Addressing(self.destinations, self.policies)
         self.durables = Durables(self.state, self.receipts, self.destinations)
+        self.pausing = Pausing(self.destinations, self.policies)
         self.sending = Sending(
             self.state, self.receipts, self.destinations, self.flow, self.publishing
         )
@@ -130,6 +132,7 @@ class Broker:
             errands=self.errands,
             policies=self.policies,
             durables=self.durables,
+            pausing=self.pausing,
         )
 
     def _made_expiring(self) -> Expiring:
@@ -264,6 +267,7 @@ class Broker:
         self.expiring.follow()
         self.firing.follow()
         self.limiting.follow()
+        self.pausing.follow()
         self.removing.follow()
         self.lapsing.follow()
         self.slowness.follow()
@@ -300,7 +304,7 @@ class Broker:
             return True
         if self.expiring.has_any or self.temporaries.has_orphans:
             return True
-        if self.limiting.has_any or self.removing.has_any:
+        if self.limiting.has_any or self.removing.has_any or self.pausing.has_any:
             return True
         return self.lapsing.has_any or self.slowness.has_any
 
@@ -313,6 +317,8 @@ class Broker:
             is_more_due = self.destinations.drop_orphans(is_spent) or is_more_due
         if self.is_leading and self.limiting.has_any:
             is_more_due = self.limiting.step(is_spent) or is_more_due
+        if self.is_leading and self.pausing.has_any:
+            is_more_due = self.pausing.step(is_spent) or is_more_due
         if self.is_leading and self.removing.has_any:
             is_more_due = self.removing.step(is_spent) or is_more_due
         if self.is_leading and self.lapsing.has_any:

@@ -16,6 +16,7 @@ from holdfast.broker.destinations import Destinations
 from holdfast.broker.durables import Durables
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.pausing import Pausing
 from holdfast.broker.serving.advises import SILENCE, Advises
 from holdfast.broker.serving.browser import Browser, look_on
 from holdfast.broker.serving.bundle import Bundle
@@ -54,6 +55,7 @@ class Routing:
         "_durables",
         "_flow",
         "_is_queues_turn",
+        "_pausing",
         "_policies",
         "_publishing",
         "_settings",
@@ -73,9 +75,11 @@ class Routing:
         errands: Errands,
         policies: PolicyBook,
         durables: Durables,
+        pausing: Pausing,
     ) -> None:
         self._settings = settings
         self._durables = durables
+        self._pausing = pausing
         self._policies = policies
         self._destinations = destinations
         self._flow = flow
@@ -308,11 +312,12 @@ class Routing:
     def _dispatch_queues(self, settle: Settle, sieve: Sifts) -> Iterator[list[Delivery]]:
         touched = self._destinations.leadership.touched
         step_count = self._settings.step_count_max
-        looked_at = 0
+        looked_at, pausing = 0, self._pausing if self._pausing.is_on else None
         while touched:
             queue = touched.popleft()
             queue.is_touched = False
             is_served = queue.subscriptions and not queue.is_deleted and not queue.is_held
+            is_served = is_served and not (pausing is not None and pausing.is_paused(queue))
             if is_served and queue.choice.has_ready:
                 yield from self._dispatch_queue(queue, settle, sieve)
             looked_at += 1

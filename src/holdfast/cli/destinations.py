@@ -108,6 +108,8 @@ def _queue_table(
 
 def _turn(queue: QueueStatus) -> str:
     """What keeps messages from some consumers, or from all; empty: nothing."""
+    if queue.is_paused:
+        return "paused"
     if queue.is_gate_closed:
         return "waits for consumers"
     if queue.sole_consumer:

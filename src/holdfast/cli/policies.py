@@ -1,5 +1,5 @@
 """
-`holdfast queues set | unset | show`: what holds for destinations, said by pattern at run time.
+`holdfast queues set | unset | show | pause | resume`: what holds for destinations, by pattern.
 
 What is said goes into the log: every leader from now on obeys it. What a configuration file says is
 shown here too, and changed there.
@@ -12,9 +12,12 @@ from urllib.parse import quote
 
 import typer
 
+from holdfast.admin.remote import RemoteNode
 from holdfast.cli.admin_port import JsonOption, SecretOption, to_change
 from holdfast.cli.destinations import AdminAfterOption
 from holdfast.cli.output import EXIT_FAILED, write_error, write_json, write_line, write_table
+from holdfast.model.sharing_options import PAUSED
+from holdfast.model.wildcards import parse_pattern
 
 _Pattern = Annotated[
     str,
@@ -29,6 +32,8 @@ def register(queues: typer.Typer) -> None:
     queues.command("set")(set_policy)
     queues.command("unset")(unset_policy)
     queues.command("show")(show)
+    queues.command("pause")(pause)
+    queues.command("resume")(resume)
 
 
 def set_policy(
@@ -65,6 +70,54 @@ def unset_policy(
     """Take back what was set for a pattern; what files say stays."""
     node = to_change(admin or context.obj, secret_file)
     _tell(node.change("POST", "/policies", {"pattern": pattern, "unset": keys or []}), as_json=json)
+
+
+def pause(
+    context: typer.Context,
+    pattern: _Pattern,
+    admin: AdminAfterOption = None,
+    json: JsonOption = False,
+    secret_file: SecretOption = None,
+) -> None:
+    """Let nobody have anything of the queues that match a pattern; what is sent there is stored."""
+    node = to_change(admin or context.obj, secret_file)
+    said = {"pattern": pattern, "set": {PAUSED: "true"}}
+    _tell(node.change("POST", "/policies", said), as_json=json)
+
+
+def resume(
+    context: typer.Context,
+    pattern: _Pattern,
+    admin: AdminAfterOption = None,
+    json: JsonOption = False,
+    secret_file: SecretOption = None,
+) -> None:
+    """
+    Let consumers have messages of the queues that match a pattern again.
+
+    What paused them is taken back; where something else pauses a single queue, too, this says no.
+    """
+    node = to_change(admin or context.obj, secret_file)
+    answer = node.change("POST", "/policies", {"pattern": pattern, "unset": [PAUSED]})
+    meant = parse_pattern(answer["pattern"])
+    pausing = [] if meant.is_exact else _patterns_that_pause(node)
+    if meant.is_exact and _is_paused(node, answer["pattern"]):
+        said = {"pattern": pattern, "set": {PAUSED: "false"}}
+        answer = node.change("POST", "/policies", said)
+    _tell(answer, as_json=json)
+    if pausing:
+        write_error(f"note: there are paused queues still, by {', '.join(pausing)}")
+
+
+def _is_paused(node: RemoteNode, destination: str) -> bool:
+    """Whether a queue is paused, by whatever is said of it."""
+    answer = node.get(f"/policies?destination={quote(destination, safe='')}")
+    return any(it["key"] == PAUSED and it["value"] == "true" for it in answer["keys"])
+
+
+def _patterns_that_pause(node: RemoteNode) -> list[str]:
+    policies = node.get("/policies")["policies"]
+    return [it["pattern"] for it in policies if it["values"].get(PAUSED) == "true"]
 
 
 def _tell(answer: dict[str, Any], *, as_json: bool) -> None:

@@ -12,7 +12,6 @@ from typing import Final
 from holdfast.model.advisory_options import ADVISORY_OPTIONS
 from holdfast.model.allowed import Allowed
 from holdfast.model.destination import Kind
-from holdfast.model.groups import BUCKETS, BUCKETS_MAX
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
 from holdfast.model.policy_option import (
     FORWARD_TO,
@@ -31,12 +30,12 @@ from holdfast.model.redelivery import (
     UNLIMITED,
     Redelivery,
 )
+from holdfast.model.sharing_options import SHARING_OPTIONS
 from holdfast.model.slow_consumer_options import SLOW_CONSUMER_OPTIONS
 from holdfast.model.virtual_topics import DEFAULT_FORM
 
 PREFETCH_MAX: Final = 65_535
 _NAME_PART_BYTES_MAX: Final = 256
-AWAITED_MAX: Final = 10_000
 DELIVERY_SECONDS_MAX: Final = 7 * 24 * 3600
 LIFETIME_MS_MAX: Final = 366 * 24 * 3600 * 1000
 LENGTH_MAX: Final = 1_000_000_000
@@ -289,55 +288,7 @@ OPTIONS: Final = {
             choices=(FALSE, TRUE),
             default=FALSE,
         ),
-        PolicyOption(
-            name="useConsumerPriority",
-            kind=Kind.QUEUE,
-            meaning="whether consumers of a higher priority get messages first",
-            choices=(FALSE, TRUE),
-            default=TRUE,
-        ),
-        PolicyOption(
-            name="allConsumersExclusiveByDefault",
-            kind=Kind.QUEUE,
-            meaning="whether each consumer wants to be the only one that gets messages",
-            choices=(FALSE, TRUE),
-            default=FALSE,
-        ),
-        PolicyOption(
-            name="consumersBeforeDispatchStarts",
-            kind=Kind.QUEUE,
-            meaning="so many consumers are waited for before the first message goes out",
-            allowed=Allowed(0, AWAITED_MAX),
-            default=0,
-        ),
-        PolicyOption(
-            name="timeBeforeDispatchStarts",
-            kind=Kind.QUEUE,
-            meaning="but no longer than so many milliseconds after the first one came",
-            allowed=Allowed(0, DELAY_MS_MAX),
-            default=0,
-        ),
-        PolicyOption(
-            name="messageGroupBuckets",
-            kind=Kind.QUEUE,
-            meaning="message groups are in so many buckets, each of which one consumer has",
-            allowed=Allowed(1, BUCKETS_MAX),
-            default=BUCKETS,
-        ),
-        PolicyOption(
-            name="groupRebalance",
-            kind=Kind.QUEUE,
-            meaning="whether a consumer that comes gets message groups of others",
-            choices=(FALSE, TRUE),
-            default=TRUE,
-        ),
-        PolicyOption(
-            name="redeliveryKeepsOrder",
-            kind=Kind.QUEUE,
-            meaning="whether the rest of a message group waits for one that is to come again later",
-            choices=(FALSE, TRUE),
-            default=TRUE,
-        ),
+        *SHARING_OPTIONS,
         PolicyOption(
             name="maxLength",
             kind=Kind.QUEUE,

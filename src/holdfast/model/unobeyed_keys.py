@@ -58,7 +58,6 @@ UNBUILT: Final = frozenset(
         "messageEvictionStrategy",
         "messageInterceptorStrategy",
         "networkBridgeFilterFactory",
-        "paused",
         "producerFlowControl",
         "setOriginalDestination",
         "strictOrderDispatch",

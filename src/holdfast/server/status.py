@@ -224,10 +224,12 @@ def _messages(node: Parts) -> MessageCounters:
 
 def queue_statuses(node: Parts, names: Iterable[str]) -> Iterator[QueueStatus | None]:
     """The queues of these names that are there, each as it is when it is asked for."""
+    policies = node.broker.policies
     for name in names:
         found = node.broker.destinations.find(name)
         if found is not None:
-            yield from queue_status(*found)
+            is_paused = policies.pauses_anything and policies.is_paused(name)
+            yield from queue_status(*found, is_paused=is_paused)
 
 
 def queue_names(node: Parts) -> list[str]:
@@ -270,7 +272,9 @@ def _unacknowledged(queue: Queue) -> Generator[None, None, int]:
     return count
 
 
-def queue_status(lasting: LastingQueue, queue: Queue | None) -> Iterator[QueueStatus | None]:
+def queue_status(
+    lasting: LastingQueue, queue: Queue | None, *, is_paused: bool = False
+) -> Iterator[QueueStatus | None]:
     """What is known of one queue; consumers only on the leader. None is a step of a long look."""
     index = lasting.index
     sifting = None if queue is None else queue.sifting
@@ -295,6 +299,7 @@ def queue_status(lasting: LastingQueue, queue: Queue | None) -> Iterator[QueueSt
         is_draining=turn.is_draining,
         is_gate_closed=turn.is_gate_closed,
         is_grouped=turn.is_grouped,
+        is_paused=is_paused,
     )
 
 

@@ -152,3 +152,25 @@ def test_the_command_line_claims(broker: LocalNode) -> None:
             output, _ = receiving.communicate(timeout=PATIENCE_SECONDS)
 
     assert output == b"x\n"
+
+
+@pytest.mark.parametrize("version", list(VERSIONS))
+def test_a_paused_queue_takes_and_gives_nothing(broker: LocalNode, version: str) -> None:
+    """
+    Stomp.py gets what was sent meanwhile once it goes on; a browser sees it before.
+    """
+    place = f"/queue/paused-{version}"
+    command = [sys.executable, "-m", "holdfast", "queues"]
+    at = ["--admin", broker.admin]
+    subprocess.run([*command, "pause", place, *at], check=True, capture_output=True)
+    connection, heard = consumer(broker, version, place)
+    publish(broker, place, b"1", b"2")
+    _, seen = consumer(broker, version, place, browser="true")
+    assert [seen.next().body for _ in range(2)] == ["1", "2"]
+    listed = subprocess.run([*command, *at], check=True, capture_output=True, text=True).stdout
+    assert any(f"paused-{version}" in line and "paused" in line for line in listed.splitlines())
+    assert heard.frames.empty()
+
+    subprocess.run([*command, "resume", place, *at], check=True, capture_output=True)
+    assert [heard.next().body for _ in range(2)] == ["1", "2"]
+    connection.disconnect()

@@ -113,11 +113,12 @@ def test_the_table_tells_whose_turn_it_is_if_it_is_anybodys() -> None:
         QueueStatus(name="c", sole_consumer="n1-1-2", is_grouped=True),
         QueueStatus(name="d", is_gate_closed=True),
         QueueStatus(name="e", is_grouped=True),
+        QueueStatus(name="f", is_grouped=True, is_paused=True),
     ]
     table = destinations._queue_table(found, {"b": QueueStatus(name="b")}, 1.0)
     headers = [str(column.header) for column in table.columns]
     turns = [str(cell) for cell in table.columns[headers.index("turn")].cells]
     assert turns[:3] == ["-", "ann, once others let go", "n1-1-2 only"]
-    assert turns[3:] == ["waits for consumers", "by group"]
+    assert turns[3:] == ["waits for consumers", "by group", "paused"]
     without = destinations._queue_table([plain], {}, 1.0)
     assert "turn" not in [str(column.header) for column in without.columns]

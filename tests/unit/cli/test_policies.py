@@ -98,3 +98,34 @@ def test_all_patterns_are_shown(cluster, run) -> None:
     cluster.say("/policies", {"policies": [], "revision": 0})
     assert run("queues", "show") == 0
     assert run.out == "nothing is said of any destination: all have the defaults\n"
+
+
+def test_a_queue_is_paused_and_goes_on(cluster, run) -> None:
+    """What was set is taken back; if a file pauses it, too, this says no."""
+    said = {"pattern": "queue://a", "values": {"paused": "true"}, "notices": []}
+    cluster.say("/policies", said)
+    cluster.say("/policies?destination=queue%3A%2F%2Fa", {"keys": []})
+    assert run("queues", "pause", "a") == 0
+    assert run.out == "queue://a: paused = true\n"
+    assert run("queues", "resume", "a") == 0
+    bodies = [change[3] for change in cluster.changes]
+    assert bodies == [
+        {"pattern": "a", "set": {"paused": "true"}},
+        {"pattern": "a", "unset": ["paused"]},
+    ]
+    answer = {"keys": [{"key": "paused", "value": "true"}]}
+    cluster.say("/policies?destination=queue%3A%2F%2Fa", answer)
+    assert run("queues", "resume", "a") == 0
+    assert [change[3] for change in cluster.changes][3:] == [
+        {"pattern": "a", "set": {"paused": "false"}}
+    ]
+
+
+def test_who_lets_many_go_on_is_told_what_still_pauses_some(cluster, run) -> None:
+    """Those that something else pauses."""
+    policies = [{"pattern": "queue://a.b", "values": {"paused": "true"}, "source": "set"}]
+    said = {"pattern": "queue://a.>", "values": {}, "notices": [], "policies": policies}
+    cluster.say("/policies", said)
+    assert run("queues", "resume", "a.>") == 0
+    assert run.out == "queue://a.>: nothing is set\n"
+    assert run.err == "note: there are paused queues still, by queue://a.b\n"

@@ -8,4 +8,4 @@ from holdfast.cli.commands import commands_of
 def test_all_commands_of_queues_are_there() -> None:
     """What queues hold, and what holds for them."""
     (group,) = commands_of("queues").values()
-    assert set(group.commands) == {"purge", "delete", "set", "unset", "show"}
+    assert set(group.commands) == {"purge", "delete", "set", "unset", "show", "pause", "resume"}

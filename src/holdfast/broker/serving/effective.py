@@ -215,6 +215,8 @@ class Effective(NamedTuple):
     """Which kinds are said of it beside those that are said of all."""
     dead_letter_places: tuple[str, ...] = ()
     """The names of the queues where they stand then, each has all of them; none: nowhere."""
+    is_paused: bool = False
+    """Whether nobody is given any of a queue's messages."""
     keeps_dead_letters: bool = False
     """It is one of these, or that queue: what is dead stays there, or is nowhere any more."""
 

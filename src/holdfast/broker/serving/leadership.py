@@ -76,6 +76,7 @@ class Leadership:
         "now_ms",
         "numbers",
         "overdue",
+        "paused",
         "plans",
         "selector_bytes",
         "settings",
@@ -101,8 +102,7 @@ class Leadership:
         self.flow = flow
         self._make_choice = make_choice
         self._say = say
-        self.is_over = False
-        self.known_count = 0
+        self.is_over, self.known_count = False, 0
         """Words of messages by which those of all queues are found that have selectors."""
         self._alarm_count = 0
         self.alarms: Deadlines[tuple[int, int, Queue]] = Deadlines()
@@ -139,6 +139,7 @@ class Leadership:
         """Queues with consumers that may have something new to dispatch."""
         self.filling: dict[Queue, None] = {}
         """Queues that may have come to hold more than they may, in the order that they did."""
+        self.paused: dict[Queue, None] = {}  # They have something for somebody.
         self.browsing: deque[Subscription] = deque()
         """Who looks through a queue and has room, in turns."""
         self.touched_in_vain = 0
@@ -215,6 +216,7 @@ class Leadership:
             self.names_to_come += 1
         self._forget_name(queue)
         self.filling.pop(queue, None)
+        self.paused.pop(queue, None)
         if queue.is_touched:
             self.touched_in_vain += 1
             if 2 * self.touched_in_vain > len(self.touched):
@@ -335,6 +337,7 @@ class Leadership:
             yield queues
         yield self.touched
         yield self.filling
+        yield self.paused
         yield from self.alarms.empty()
         yield from self.expiries.empty()
         yield self.numbers.under_way

@@ -51,6 +51,7 @@ from holdfast.model.policy_options import (
 from holdfast.model.records import PolicyRecord
 from holdfast.model.recovery_options import RECOVERY_POLICY
 from holdfast.model.redelivery import Redelivery
+from holdfast.model.sharing_options import PAUSED
 from holdfast.model.virtual_topics import Form, form_of
 from holdfast.model.wildcards import Shape, parse_pattern
 
@@ -100,8 +101,8 @@ class PolicyBook:
 
     __slots__ = (
         *("_advises_anything", "_by_shape", "_directs_anything", "_forms", "_forwardings"),
-        *("_keeps_less", "_read_at", "_read_of", "_recovers_anything", "_settings", "_state"),
-        *("_worked_out", "burials"),
+        *("_keeps_less", "_pauses_anything", "_read_at", "_read_of", "_recovers_anything"),
+        *("_settings", "_state", "_worked_out", "burials"),
     )
 
     def __init__(self, settings: BrokerSettings, state: HasPolicies) -> None:
@@ -112,7 +113,7 @@ class PolicyBook:
         self._by_shape: dict[Kind, dict[Shape, dict[tuple[str, ...], _Said]]] = {}
         """By what their parts of their own are, so that a thousand cost no more than a few."""
         self._directs_anything = self._keeps_less = self._advises_anything = False
-        self._recovers_anything = False
+        self._recovers_anything = self._pauses_anything = False
         self._forwardings: dict[tuple[Kind, str], Forwarding | None] = {}
         """What was worked out, of some thousand destinations at most."""
         self._forms: dict[str, Form | None] = {}
@@ -237,6 +238,7 @@ class PolicyBook:
             limits=limits_of(values),
             slow_rule=slow_rule_of(values),
             advisories=advisories_of(values),
+            is_paused=values[PAUSED] == TRUE,
         )
 
     @property
@@ -244,6 +246,22 @@ class PolicyBook:
         """Whether any policy lets anything be said of any destination."""
         self._keep_up()
         return self._advises_anything
+
+    @property
+    def change_count(self) -> int:
+        """How often the policies were changed."""
+        return self._state.policies.change_count
+
+    @property
+    def pauses_anything(self) -> bool:
+        """Whether any policy may pause any queue."""
+        self._keep_up()
+        return self._pauses_anything
+
+    def is_paused(self, queue: str) -> bool:
+        """Say whether nobody is given anything of a queue of this name."""
+        records = self._records_of(Kind.QUEUE, queue)
+        return self._worked_out_of(Kind.QUEUE, records).effective.is_paused
 
     @property
     def recovers_anything(self) -> bool:
@@ -365,6 +383,9 @@ class PolicyBook:
         )
         self._recovers_anything = any(
             _says_any_of(record, (RECOVERY_POLICY,)) for record in policies.by_key.values()
+        )
+        self._pauses_anything = any(
+            _says_any_of(record, (PAUSED,)) for record in policies.by_key.values()
         )
         self._advises_anything = any(
             _says_any_of(record, ADVISED_BY) for record in policies.by_key.values()

@@ -78,6 +78,7 @@ def test_without_policies_the_settings_hold() -> None:
         "queuePrefix": ("ActiveMQ.DLQ.Queue.", ""),
         "queueSuffix": ("", ""),
         "expiration": (0, ""),
+        "paused": ("false", ""),
         "zeroExpirationOverride": (0, ""),
         "ttlCeiling": (0, ""),
         "futureOnly": ("false", ""),
