@@ -384,7 +384,7 @@ class Advising(Advises):
         """Say that there is what was found, if it is there still."""
         if isinstance(known, Destination):
             destinations, name = self._destinations, known.name
-            if not (destinations.is_stored(name) or name in destinations.topics):
+            if not (destinations.stored.is_stored(name) or name in destinations.topics):
                 return None
             return _of_destination(advisories.TOPIC, name, f"topic://{name}", is_gone=False)
         if isinstance(known, str):
@@ -398,7 +398,7 @@ class Advising(Advises):
 
     def _is_stored(self, topic: Topic) -> bool:
         """Whether the messages of a topic are stored, so that it is there without subscribers."""
-        return not topic.is_temporary and self._destinations.is_stored(topic.name)
+        return not topic.is_temporary and self._destinations.stored.is_stored(topic.name)
 
     def _count(self) -> int:
         destinations, temporaries = self._destinations, self._destinations.temporaries

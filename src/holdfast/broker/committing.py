@@ -339,7 +339,7 @@ class Committing:
             runs.append(_run_on(queue, records))
         for each in current.values():
             if isinstance(each, StoredTopic) and not each.subscription_count:
-                self._destinations.remove_topic(each)
+                self._destinations.stored.remove(each)
         # Many get the numbers that are kept for them only as they are sealed.
         now, client_id = self._sending.now_microseconds, told[0].sent_as
         steps = number_messages(runs, transaction.placed, now, client_id)
@@ -355,7 +355,7 @@ class Committing:
         """Put what was sent to topics before they were stored, first: it was sent before."""
         receipts = self._receipts
         for name, sends in transaction.unstored.items():
-            topic = self._destinations.stored_topic(name)
+            topic = self._destinations.stored.topic(name)
             if topic is not None:
                 runs.append(_run_on(topic, sends.records))
                 receipts.uncommitted_bytes += receipts.batch.add_messages(

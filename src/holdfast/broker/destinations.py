@@ -19,12 +19,10 @@ from holdfast.broker.flow_control import FlowControl, require_room
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.seen_ranges import gathered, united
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.lasting.topics import LastingTopic
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.advises import SILENCE, Advises
 from holdfast.broker.serving.choice import Choice
 from holdfast.broker.serving.dispatch import next_mark
-from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.leadership import Leadership, ReadSelector, no_selectors
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.publishing import NOWHERE
@@ -34,8 +32,9 @@ from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.serving.topic import IdleTopics, Topic
 from holdfast.broker.serving.virtual_consumers import VirtualConsumers
 from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.stored_topics import StoredTopics
 from holdfast.errors import DestinationError
-from holdfast.model.destination import Destination, Kind
+from holdfast.model.destination import Kind
 from holdfast.model.format_level import RETURNS_LEVEL
 from holdfast.model.limits import VIRTUAL_CONSUMERS_MAX
 from holdfast.model.numbering import Numbering
@@ -45,7 +44,6 @@ from holdfast.model.records import (
     QueueRecord,
     ReturnedRecord,
 )
-from holdfast.model.topic_records import TopicRecord
 from holdfast.model.virtual_topics import DEFAULT_FORM, Form, form_of
 
 
@@ -77,6 +75,7 @@ class Destinations:
         "next_queue_number",
         "nowhere",
         "read_selector",
+        "stored",
         "temporaries",
         "topics",
         "went",
@@ -115,6 +114,8 @@ class Destinations:
         self.topics: dict[str, Topic] = {}
         self.idle_topics = IdleTopics()
         self.begin(Numbering())
+        self.stored = StoredTopics(self, state, receipts)
+        """The topics of which messages are stored, as they are sent to."""
 
     def begin(self, numbering: Numbering) -> None:
         """Begin anew, for a leadership that gives these numbers: nothing of the last is here."""
@@ -136,8 +137,8 @@ class Destinations:
             orphan_ms=round(self._settings.temporary_orphan_seconds * 1000),
             elapsed_ms=lambda: leadership.passed_ms,
             empty=self.empty,
-            came=self._say_came,
-            went=self._say_gone,
+            came=self.say_came,
+            went=self.say_gone,
         )
         self.topics = {}
         self.idle_topics.clear()
@@ -242,65 +243,13 @@ class Destinations:
         leadership.names_to_come += 1
         self._virtual.add(name)
         self.came(queue)
-        self._say_came(queue)
+        self.say_came(queue)
         return queue
 
     def take_number(self) -> int:
         """Take a number that nothing else has: queues, stored topics and subscriptions share it."""
         self.next_queue_number += 1
         return self.next_queue_number - 1
-
-    def stored_topic(self, name: str) -> StoredTopic | None:
-        """Give the topic of this name if it has durable subscriptions, else None."""
-        if not self.is_stored(name):
-            return None
-        leadership = self.leadership
-        served = leadership.stored_topics.get(name)
-        return served or leadership.stored_topic(self._state.topics[name])
-
-    def is_stored(self, topic: str) -> bool:
-        """Whether the topic of this name has durable subscriptions; asking makes nothing."""
-        served = self.leadership.stored_topics.get(topic)
-        if served is not None:
-            return served.subscription_count > 0
-        lasting = self._state.topics.get(topic)
-        if lasting is None or lasting.number in self.leadership.leaving:
-            return False
-        return lasting.declared_count > 0
-
-    def stored_among(self, written: Sequence[Destination]) -> list[StoredTopic]:
-        """Give those of some destinations that are topics with durable subscriptions."""
-        found = [self.stored_topic(each.name) for each in written if each.kind is Kind.TOPIC]
-        return [each for each in found if each is not None]
-
-    def declare_topic(self, name: str) -> StoredTopic:
-        """Let the messages of a topic be stored from now on."""
-        leadership = self.leadership
-        topic = leadership.stored_topics.get(name)
-        if topic is None:
-            number = self.take_number()
-            topic = StoredTopic(LastingTopic(number, name), leadership)
-            self._receipts.record(TopicRecord(number, name, topic.assigned_sequence))
-            leadership.stored_topics[name] = leadership.plans[number] = topic
-        live = self.topics.get(name)
-        if live is not None:
-            live.note_stored(True)
-        else:
-            self._say_came(topic)
-        return topic
-
-    def remove_topic(self, topic: StoredTopic) -> None:
-        """Let a topic's messages be stored no more: nobody is left who needs them later."""
-        leadership = self.leadership
-        topic.delete()
-        leadership.stored_topics.pop(topic.name, None)
-        leadership.leaving[topic.number] = topic
-        self._receipts.record(DeleteQueueRecord(topic.number))
-        live = self.topics.get(topic.name)
-        if live is not None:
-            live.note_stored(False)
-        else:
-            self._say_gone(topic)
 
     def _require_virtual_room(self, names: Sequence[str]) -> None:
         for own in {DEFAULT_FORM.topic_of(name) for name in names}:
@@ -326,7 +275,7 @@ class Destinations:
     def is_heard(self, topic: str) -> bool:
         """Whether anybody gets what is sent to a topic now."""
         found = self.topics.get(topic)
-        if (found is not None and found.subscriptions) or self.stored_topic(topic) is not None:
+        if (found is not None and found.subscriptions) or self.stored.is_stored(topic):
             return True
         wildcards = self.leadership.wildcards
         return bool(self.consumers_of(topic)) or wildcards.concern(Kind.TOPIC, topic)
@@ -397,13 +346,15 @@ class Destinations:
         self.leadership.names_to_come -= 1
         self._virtual.remove(queue.name)
         self.went(queue)
-        self._say_gone(queue)
+        self.say_gone(queue)
 
-    def _say_came(self, place: Queue | Topic) -> None:
+    def say_came(self, place: Queue | Topic) -> None:
+        """Let who listens know of a destination that is new."""
         if self.advising.listeners:
             self.advising.came(place)
 
-    def _say_gone(self, place: Queue | Topic) -> None:
+    def say_gone(self, place: Queue | Topic) -> None:
+        """Let who listens know of one that is gone."""
         if self.advising.listeners:
             self.advising.went(place)
 
@@ -462,14 +413,14 @@ class Destinations:
                 if forgotten is not None:
                     self.went(forgotten)
                     if not forgotten.is_stored:
-                        self._say_gone(forgotten)
+                        self.say_gone(forgotten)
             require_room(len(self.topics), self._settings.topic_count_max, "topics")
             topic = self.topics[name] = Topic(name)
-            topic.note_stored(self.is_stored(name))
+            topic.note_stored(self.stored.is_stored(name))
             self.idle_topics.add(topic)
             self.came(topic)
             if not topic.is_stored:
-                self._say_came(topic)
+                self.say_came(topic)
         return topic
 
     def drop_temporary(self, owner: Hashable, *, comes_back: bool = False) -> Iterator[None]:

@@ -133,14 +133,14 @@ class Durables:
             assert not known.subscriptions, "whoever asks has looked"
         else:
             require_room(self.count, self.count_max, "durable subscriptions")
-        topic = self._destinations.stored_topic(wanted.topic)
+        topic = self._destinations.stored.topic(wanted.topic)
         if topic is not None:
             require_room(topic.subscription_count, TAKERS_MAX, f"of topic {wanted.topic!r}")
         self._require_room_to_select(topic, wanted, known)
         if known is not None:
             self.remove(known)
-            topic = self._destinations.stored_topic(wanted.topic)  # It may have been the last.
-        return self._declared(topic or self._destinations.declare_topic(wanted.topic), wanted)
+            topic = self._destinations.stored.topic(wanted.topic)  # It may have been the last.
+        return self._declared(topic or self._destinations.stored.declare(wanted.topic), wanted)
 
     def _require_room_to_select(
         self, topic: StoredTopic | None, wanted: Wanted, known: DurableQueue | None
@@ -222,7 +222,7 @@ class Durables:
         topic = queue.topic
         self._take_away(queue)
         if topic.subscription_count == 1:
-            self._destinations.remove_topic(topic)
+            self._destinations.stored.remove(topic)
         else:
             self._say_purged(queue, queue.assigned_sequence - 1)
             self._receipts.record(DeleteQueueRecord(queue.number, topic.number))
@@ -286,7 +286,7 @@ def stored_beside(
 ) -> dict[Queue | Topic, StoredTopic]:
     """Give, by those of these that are such topics, what is sent to for their subscriptions."""
     live = [it for it in places if isinstance(it, Topic) and it.is_stored]
-    found = {each: destinations.stored_topic(each.name) for each in live}
+    found = {each: destinations.stored.topic(each.name) for each in live}
     return {each: stored for each, stored in found.items() if stored is not None}
 
 

@@ -97,7 +97,7 @@ class Routing:
             return destination
         if isinstance(destination, StoredTopic):
             # Declared anew it may have no subscription; who commits lets it go again then.
-            return self._destinations.declare_topic(destination.name)
+            return self._destinations.stored.declare(destination.name)
         if isinstance(destination, Queue):
             # A record for the deleted one would be lost.
             return self._destinations.queue(destination.name)

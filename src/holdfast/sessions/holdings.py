@@ -153,7 +153,7 @@ class Holdings:
             known[each] if each in known else self.target(session, each, action) for each in written
         )
         if action is Action.SEND:
-            found |= dict.fromkeys(self.broker.destinations.stored_among(written))
+            found |= dict.fromkeys(self.broker.destinations.stored.among(written))
         return tuple(found)
 
     def require_place(

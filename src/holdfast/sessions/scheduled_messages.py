@@ -103,7 +103,7 @@ def targets_now(
     for each in written:
         find = destinations.topic if each.kind is Kind.TOPIC else destinations.queue
         found[find(each.name)] = None
-    found |= dict.fromkeys(destinations.stored_among(written))
+    found |= dict.fromkeys(destinations.stored.among(written))
     for target in found:
         is_kept = kept.persistent and isinstance(target, Queue)
         if not (is_kept or broker.sending.has_room(target)):

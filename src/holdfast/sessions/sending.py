@@ -367,7 +367,7 @@ class Sending:
             return False
         if isinstance(place, Topic):
             broker.publish(place, lines, body)
-            stored = broker.destinations.stored_topic(place.name) if place.is_stored else None
+            stored = broker.destinations.stored.topic(place.name) if place.is_stored else None
             if stored is not None:
                 broker.sending.send_transient_on(stored, lines, body, None, "")
             return True

@@ -52,7 +52,7 @@ def opened(desk, name, topic="t"):
 def store(desk, count, topic="t"):
     """Send so many messages to a stored topic."""
     transaction = desk.broker.begin("t")
-    stored = desk.broker.destinations.stored_topic(topic)
+    stored = desk.broker.destinations.stored.topic(topic)
     for _ in range(count):
         desk.broker.hold(transaction, stored, b"", b"", persistent=True)
     desk.broker.commit(transaction, desk.client, None)
@@ -185,7 +185,7 @@ def leader_after_what_expires(desk):
     """Two subscriptions of a topic with three messages that expire, as a new leader has them."""
     opened(desk, "a")
     opened(desk, "b")
-    topic = desk.broker.destinations.stored_topic("t")
+    topic = desk.broker.destinations.stored.topic("t")
     expiring = MessageFacts(attributes=Attributes(expires_ms=EXPIRES_MS))
     for _ in range(3):
         desk.broker.sending.send(topic, b"", b"x", desk.client, None, facts=expiring)
@@ -305,7 +305,7 @@ def test_a_commit_that_fails_gives_back_the_numbers_of_such_a_topic(desk, monkey
     transaction = desk.broker.begin("t")
     desk.broker.hold(transaction, desk.broker.topic("t"), b"", b"1", persistent=True)
     queue = opened(desk, "a")
-    topic = desk.broker.destinations.stored_topic("t")
+    topic = desk.broker.destinations.stored.topic("t")
     desk.broker.hold(transaction, topic, b"", b"2", persistent=True)
     with monkeypatch.context() as patch:
         patch.setattr(committing, "number_messages", lambda *_args: 1 / 0)

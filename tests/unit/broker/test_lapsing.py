@@ -53,7 +53,7 @@ def consumed(desk, name, client, *, prefetch=100):
 
 def store(desk, count, topic="t", body=b""):
     transaction = desk.broker.begin("t")
-    stored = desk.broker.destinations.stored_topic(topic)
+    stored = desk.broker.destinations.stored.topic(topic)
     for _ in range(count):
         desk.broker.hold(transaction, stored, b"", body, persistent=True)
     desk.broker.commit(transaction, desk.client, None)

@@ -670,7 +670,7 @@ def test_what_they_want_is_read_before_a_leader_begins_in_steps(desk) -> None:
         steps += 1
     assert sorted(read) == [f"a = {number}" for number in range(5)]
     broker.lead(broker.numbering)
-    topic = broker.destinations.stored_topic("prices")
+    topic = broker.destinations.stored.topic("prices")
     assert len(topic.selective) == len(read) == 5
 
 

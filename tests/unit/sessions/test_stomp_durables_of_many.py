@@ -53,7 +53,7 @@ def test_who_takes_a_message_for_many_lets_others_have_their_turn(
         named = {"activemq__subscriptionName": str(number)}
         client.subscribe(TOPIC, str(number), **headers, **named)
     desk.turn()
-    topic = desk.broker.destinations.stored_topic("prices")
+    topic = desk.broker.destinations.stored.topic("prices")
     effort_max = desk.settings.step_count_max
     assert topic.effort_of(is_stored=persistent == "true") >= effort_max
     sender, said = desk.connect(), {"destination": TOPIC, "persistent": persistent}
@@ -81,7 +81,7 @@ def subscribe_many(desk, count: int) -> int:
         client.subscribe(TOPIC, str(number), selector=SELECTOR, **named)
     desk.turn()
     client.leave()
-    return desk.broker.destinations.stored_topic("prices").effort
+    return desk.broker.destinations.stored.topic("prices").effort
 
 
 def commit(desk, count: int, is_stored_since: bool) -> int:
@@ -122,7 +122,7 @@ def test_a_commit_asks_selectors_in_steps_later_however_few_its_messages_are(
     seen = [len(asked)]
     for steps in batch.unnumbered:
         seen += [len(asked) for _ in steps]
-    per_step = NUMBERED_PER_STEP // desk.broker.destinations.stored_topic("prices").effort + 1
+    per_step = NUMBERED_PER_STEP // desk.broker.destinations.stored.topic("prices").effort + 1
     assert max(after - before for before, after in pairwise(seen)) <= per_step
     desk.turn()
     assert len(asked) == count
@@ -151,7 +151,7 @@ def test_many_small_commits_let_others_have_their_turn(desk) -> None:
         + encode_frame("COMMIT", [("transaction", str(number))], b"", "1.2")
         for number in range(100)
     )
-    topic = desk.broker.destinations.stored_topic("prices")
+    topic = desk.broker.destinations.stored.topic("prices")
     before = topic.assigned_sequence
     assert not sender.session.receive(data, lambda: True)
     assert 0 < topic.assigned_sequence - before <= effort_max // effort + 1
@@ -162,7 +162,7 @@ def test_what_asking_selectors_takes_ends_with_them(desk) -> None:
     Else who comes later would be refused for the sake of those that are gone.
     """
     client = take_up(desk, 1, selector="n = 1")
-    topic = desk.broker.destinations.stored_topic("prices")
+    topic = desk.broker.destinations.stored.topic("prices")
     before = topic.effort
     assert before > 0
     other = take_up(desk, 2, selector="n = 1 and m = 2")
@@ -181,7 +181,7 @@ def test_a_commit_for_many_lets_others_have_their_turn(desk) -> None:
         client.subscribe(TOPIC, str(number), activemq__subscriptionName=str(number))
     desk.turn()
     transaction = desk.broker.begin("t")
-    topic = desk.broker.destinations.stored_topic("prices")
+    topic = desk.broker.destinations.stored.topic("prices")
     for _ in range(3):
         desk.broker.hold(transaction, topic, b"", b"x", persistent=False)
     desk.broker.commit(transaction, client.session, None)

@@ -372,7 +372,7 @@ def test_that_a_stored_message_of_a_topic_has_come_is_said_once_of_what_is_store
     if not is_there:
         client.leave()
         plain.leave()
-    topic = desk.broker.destinations.stored_topic("prices")
+    topic = desk.broker.destinations.stored.topic("prices")
     sender = desk.connect()
     if in_transaction:
         sender.say("BEGIN", transaction="t")
@@ -441,4 +441,4 @@ def test_what_a_transaction_sends_is_for_nobody_who_has_ended_by_its_commit(desk
     end(client)
     sender.say("COMMIT", transaction="t")
     assert plain.bodies() == ["true", "false"]
-    assert desk.broker.destinations.stored_topic("prices") is None
+    assert desk.broker.destinations.stored.topic("prices") is None

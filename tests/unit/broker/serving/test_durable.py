@@ -132,7 +132,7 @@ def test_what_expires_is_looked_after_for_each(opened, desk) -> None:
     """
     desk.broker.destinations.read_selector = lambda text, _topic: Wants(text.encode())
     desk.fail_over()
-    topic = desk.broker.destinations.stored_topic("t")
+    topic = desk.broker.destinations.stored.topic("t")
     assert not desk.broker.destinations.leadership.durables
     topic.mortal([])
     assert len(desk.broker.destinations.leadership.durables) == 3

@@ -1,0 +1,104 @@
+"""
+Topics of which messages are stored, by name: those that have durable subscriptions.
+
+Invariants:
+    A name means the topic that the leader has planned, or its end, else the log's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topics import LastingTopic
+from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.durable import StoredTopic
+from holdfast.broker.serving.leadership import Leadership
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
+from holdfast.model.destination import Destination, Kind
+from holdfast.model.records import DeleteQueueRecord
+from holdfast.model.topic_records import TopicRecord
+
+
+class Names(Protocol):
+    """All destinations by name, as far as stored topics need them."""
+
+    leadership: Leadership
+    topics: dict[str, Topic]
+
+    def take_number(self) -> int:
+        """Take a number that nothing else has."""
+
+    def say_came(self, place: Queue | Topic) -> None:
+        """Let who listens know of a destination that is new."""
+
+    def say_gone(self, place: Queue | Topic) -> None:
+        """Let who listens know of one that is gone."""
+
+
+class StoredTopics:
+    """What is sent to for durable subscriptions."""
+
+    __slots__ = ("_destinations", "_receipts", "_state")
+
+    def __init__(self, destinations: Names, state: BrokerState, receipts: Receipts) -> None:
+        self._destinations = destinations
+        self._state = state
+        self._receipts = receipts
+
+    def topic(self, name: str) -> StoredTopic | None:
+        """Give the topic of this name if it has durable subscriptions, else None."""
+        if not self.is_stored(name):
+            return None
+        leadership = self._destinations.leadership
+        served = leadership.stored_topics.get(name)
+        return served or leadership.stored_topic(self._state.topics[name])
+
+    def is_stored(self, name: str) -> bool:
+        """Whether the topic of this name has durable subscriptions; asking makes nothing."""
+        leadership = self._destinations.leadership
+        served = leadership.stored_topics.get(name)
+        if served is not None:
+            return served.subscription_count > 0
+        lasting = self._state.topics.get(name)
+        if lasting is None or lasting.number in leadership.leaving:
+            return False
+        return lasting.declared_count > 0
+
+    def among(self, written: Sequence[Destination]) -> list[StoredTopic]:
+        """Give those of some destinations that are topics with durable subscriptions."""
+        found = [self.topic(each.name) for each in written if each.kind is Kind.TOPIC]
+        return [each for each in found if each is not None]
+
+    def declare(self, name: str) -> StoredTopic:
+        """Let the messages of a topic be stored from now on."""
+        destinations = self._destinations
+        leadership = destinations.leadership
+        topic = leadership.stored_topics.get(name)
+        if topic is None:
+            number = destinations.take_number()
+            topic = StoredTopic(LastingTopic(number, name), leadership)
+            self._receipts.record(TopicRecord(number, name, topic.assigned_sequence))
+            leadership.stored_topics[name] = leadership.plans[number] = topic
+        live = destinations.topics.get(name)
+        if live is not None:
+            live.note_stored(True)
+        else:
+            destinations.say_came(topic)
+        return topic
+
+    def remove(self, topic: StoredTopic) -> None:
+        """Let a topic's messages be stored no more: nobody is left who needs them later."""
+        destinations = self._destinations
+        leadership = destinations.leadership
+        topic.delete()
+        leadership.stored_topics.pop(topic.name, None)
+        leadership.leaving[topic.number] = topic
+        self._receipts.record(DeleteQueueRecord(topic.number))
+        live = destinations.topics.get(topic.name)
+        if live is not None:
+            live.note_stored(False)
+        else:
+            destinations.say_gone(topic)
