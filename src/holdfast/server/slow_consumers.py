@@ -6,6 +6,9 @@ have thousands of subscriptions and read none of them, so all that waits for one
 limit, and all that waits on this node. Past them the connection with the most is closed with an
 ERROR: those that read get on, and it may come back and start anew, as topics have it.
 
+What a connection asked for that topics had kept for it counts for the limit of one connection only
+where it is more than all of them may keep: it cannot be read as fast as it is given.
+
 Memory for what waits is counted with what a message costs beside its content.
 """
 
@@ -39,19 +42,22 @@ class SlowConsumers:
         """Give the connections to close, each with the sentence that says why."""
         backlogs = self._broker.publishing.backlogs
         backlogs.growth_bytes = 0
-        waiting = backlogs.sizes
+        waiting, recovered = backlogs.sizes, backlogs.recovered_sizes
         self.pending_bytes = backlogs.total_bytes
         connection_max = self._settings.connection_backlog_bytes_max
         node_max = self._settings.backlog_bytes_max
         chosen: list[tuple[Receiver, str]] = []
         if self.pending_bytes <= node_max and max(waiting.values(), default=0) <= connection_max:
             return chosen
+        recovered_max = self._broker.settings.recovery_bytes_max
         for receiver in sorted(waiting, key=waiting.__getitem__, reverse=True):
             size = waiting[receiver]
-            if size > connection_max:
+            if size - min(recovered.get(receiver, 0), recovered_max) > connection_max:
                 limit = f"at most {connection_max:,} for one connection"
             elif self.pending_bytes > node_max:
                 limit = f"and {self.pending_bytes:,} for all, at most {node_max:,}"
+            elif size > connection_max:
+                continue
             else:
                 break
             self.pending_bytes -= size

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.durable import StoredTopic
+from holdfast.broker.serving.publishing import Replaying
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, QueueFullError, RefusedError, StoreFullError
@@ -62,8 +63,9 @@ class Sending:
         """Why the first of what waits did not go the last time it was looked at."""
         self._refusing_since = 0.0
         """Since when there was no room on the disk as one had waited too long."""
-        self.spreading: Topic | None = None
-        """Where the last message published is on its way to many; what comes behind it waits."""
+        self.spreading: Topic | Replaying | None = None
+        """Where the last message published is on its way to many, or what was sent before this
+        connection subscribed is on its way to it; what comes behind that waits."""
         self.spreading_receipt: bytes | None = None
         self.question_count = 0
         """Questions that look through many and are not answered yet."""
@@ -384,8 +386,17 @@ class Sending:
             session.unconfirmed_count += 1
             self._broker.publishing.confirm(session, receipt)
 
+    def wait_for_replay(self, session: Holder) -> None:
+        """Let what comes wait while this connection is given what topics kept; see `spreading`."""
+        under_way = self._broker.publishing.replaying.get(session)
+        if under_way is not None:
+            self.spreading, self.spreading_receipt = under_way, None
+            session.effort = MUCH
+
     def is_on_its_way(self, session: Holder) -> bool:
-        """Whether a message published is still on its way; else more would come in than leaves."""
+        """Whether a message published, or what topics kept, is still on its way; else more would
+        come in than leaves.
+        """
         if self.spreading is not None and not self.spreading.spread_count:
             self.spreading = None
             self._confirm(session, self.spreading_receipt)

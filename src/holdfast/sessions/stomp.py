@@ -306,6 +306,8 @@ class StompSession(ClientSession):
 
     def _subscribe(self, frame: Frame) -> None:
         subscribe(self, frame, self.protocol.version)
+        if self.holdings.broker.publishing.replaying:
+            self.holdings.sending.wait_for_replay(self)
 
     def _disconnect(self, frame: Frame) -> None:
         self.holdings.has_said_goodbye = True

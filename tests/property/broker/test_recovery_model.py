@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.broker.serving.backlogs import Backlogs
+from holdfast.broker.serving.bundle import Strand
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.policies import as_text
@@ -52,6 +54,7 @@ STEPS = st.one_of(
         st.booleans(),
     ),
     st.tuples(st.just("leave"), who),
+    st.tuples(st.just("room"), who, st.booleans()),
     *3 * (st.tuples(st.just("send"), who, topics, st.integers(0, 9), st.booleans()),),
     st.tuples(st.just("together"), who, topics, st.lists(st.integers(0, 9), max_size=5)),
     st.tuples(st.just("dispatch"), st.integers(1, 4)),
@@ -84,6 +87,8 @@ class World:
         """By subscription: by topic, the bodies."""
         self.wants: dict[str, tuple[int, str, str, bool]] = {}
         self.got: dict[str, dict[str, list[str]]] = {}
+        self.recovered: dict[str, set[str]] = {}
+        """By subscription: what was sent before it came."""
 
     @property
     def now_ms(self) -> int:
@@ -91,6 +96,7 @@ class World:
 
     def do(self, step: tuple) -> None:
         getattr(self, step[0])(*step[1:])
+        self.look_at_backlogs()
 
     def follow(self, name: str) -> None:
         self.rule = name
@@ -119,6 +125,8 @@ class World:
     def subscribe(
         self, who: int, topic: str, selector: str, retroactive: bool, no_local: bool
     ) -> None:
+        if self.clients[who].session.is_spreading:
+            return  # Whoever is given what was kept, or publishes to many, is not read before.
         self.serial += 1
         name = f"s{self.serial}"
         headers = {"selector": selector} if selector else {}
@@ -134,6 +142,34 @@ class World:
                 if topic in (each, "a.>"):
                     for sent in self.trimmed(each):
                         self.expect(name, each, sent)
+        self.recovered[name] = {it for bodies in self.expected[name].values() for it in bodies}
+
+    def room(self, who: int, is_there: bool) -> None:
+        """Let a client's connection have room, or none."""
+        session = self.clients[who].session
+        session.room_bytes = (1 << 30) if is_there else 0
+        if is_there:
+            self.desk.broker.resume(session)
+
+    def look_at_backlogs(self) -> None:
+        """What waits is counted, and by itself what was sent before its subscription came."""
+        backlogs = self.desk.broker.publishing.backlogs
+        overhead = self.desk.settings.message_memory_overhead_bytes
+        for client in self.clients:
+            recovered = waiting = 0
+            for topic in self.desk.broker.destinations.topics.values():
+                for each in topic.subscriptions:
+                    if each.receiver is not client.session:
+                        continue
+                    name = each.whole.id if isinstance(each, Strand) else each.id
+                    pending = list(each.pending or ())
+                    before = [it for it in pending if it.body.decode() in self.recovered[name]]
+                    size = sum(it.size for it in before)
+                    assert backlogs.since_bytes(each) == sum(it.size for it in pending) - size
+                    recovered += size + overhead * len(before)
+                    waiting += sum(it.size + overhead for it in pending)
+            assert backlogs.recovered_sizes.get(client.session, 0) == recovered
+            assert backlogs.sizes.get(client.session, 0) == waiting
 
     def expect(self, name: str, topic: str, sent: Sent) -> None:
         who, wanted, selector, no_local = self.wants[name]
@@ -142,6 +178,8 @@ class World:
             self.expected[name][topic].append(sent.body)
 
     def leave(self, who: int) -> None:
+        if self.clients[who].session.is_spreading:
+            return
         for name in [each for each, wants in self.wants.items() if wants[0] == who]:
             self.clients[who].say("UNSUBSCRIBE", id=name)
             self.take()
@@ -166,7 +204,6 @@ class World:
         if together:
             self.together(who, topic, [value])
         elif not self.clients[who].session.is_spreading:
-            # Who publishes to many is not read before all have it.
             self.clients[who].send(self.sent(who, topic, value), f"/topic/{topic}", n=str(value))
 
     def together(self, who: int, topic: str, values: list[int]) -> None:
@@ -200,8 +237,11 @@ class World:
                     self.got[frame.headers["subscription"]][topic].append(frame.body.decode())
 
     def finish(self) -> None:
+        for who in range(len(self.clients)):
+            self.room(who, True)
         self.desk.turn()
         self.take()
+        self.look_at_backlogs()
         assert self.got == self.expected
         assert self.desk.broker.publishing.spread_bytes == 0
 
@@ -251,3 +291,16 @@ def test_a_seam_that_is_open_is_found_out(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(Publishing, "replay", broken)
         with pytest.raises(AssertionError):
             tell(STORY)
+
+
+def test_what_was_kept_and_counts_as_sent_since_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    The ablation: it would stop who sends.
+    """
+    story = [STORY[0], ("room", 1, False), *STORY[1:], ("dispatch", 4)]
+    tell(story)
+    monkeypatch.setattr(Backlogs, "note_recovered", lambda *_: None)
+    with pytest.raises(AssertionError):
+        tell(story)

@@ -232,3 +232,51 @@ def test_who_has_no_room_gets_the_rest_later_in_order(desk) -> None:
         desk.broker.acknowledge(subscription, key, None, None)
         desk.turn()
     assert serials(client) == [1, 2, 3, 4]
+
+
+def test_what_was_kept_for_somebody_stops_nobody_who_sends(new_desk) -> None:
+    """
+    However much of it waits; what was sent since does, as with everybody, until he is through.
+    """
+    desk = new_desk(BrokerSettings(topic_pending_bytes_max=250))
+    say(desk, **{**COUNT, "recoveryMaximumCount": 100})
+    publish(desk, *[b"x" * 100] * 5)
+    client = come(desk)
+    (subscription,) = client.subscriptions.values()
+    subscription.prefetch = 0
+    topic, backlogs = desk.broker.topic("t"), desk.broker.publishing.backlogs
+    publish(desk, *[b"y" * 100] * 2)
+    assert not topic.blocked_by
+    assert backlogs.since_bytes(subscription) == 200
+    overhead = desk.broker.settings.message_memory_overhead_bytes
+    assert backlogs.recovered_sizes == {client: 5 * (100 + overhead)}
+    publish(desk, b"y" * 100)
+    assert topic.blocked_by == {subscription}
+    subscription.prefetch = 4
+    desk.broker.refill(subscription)
+    assert backlogs.recovered_sizes == {client: 100 + overhead}
+    subscription.prefetch = 6
+    desk.broker.refill(subscription)
+    assert backlogs.recovered_sizes == {}
+    assert backlogs.since_bytes(subscription) == 200
+    subscription.prefetch = 100
+    desk.broker.refill(subscription)
+    desk.turn()
+    assert not topic.blocked_by
+    assert serials(client) == list(range(1, 9))
+
+
+def test_what_waits_for_somebody_who_leaves_is_counted_no_more(desk) -> None:
+    """
+    What was kept for him as what came since.
+    """
+    say(desk, **COUNT)
+    publish(desk, b"1", b"2", b"3")
+    client = come(desk)
+    (subscription,) = client.subscriptions.values()
+    subscription.prefetch = 0
+    publish(desk, b"4")
+    backlogs = desk.broker.publishing.backlogs
+    assert backlogs.total_bytes > 0
+    desk.broker.unsubscribe(subscription)
+    assert (backlogs.total_bytes, backlogs.sizes, backlogs.recovered_sizes) == (0, {}, {})

@@ -7,6 +7,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.policies import as_text
+from holdfast.model.records import PolicyRecord
 from holdfast.server.settings import ServerSettings
 
 TOPICS = 20
@@ -136,3 +138,39 @@ def test_a_new_leadership_counts_from_nothing(stage) -> None:
     stage.turn()
     assert not stage.broker.publishing.backlogs.sizes
     assert stage.broker.publishing.backlogs.growth_bytes == 0
+
+
+ASKING = b"activemq.retroactive:true\nactivemq.prefetchSize:1\n\n\0"
+KEEPING = {
+    "subscriptionRecoveryPolicy": "fixedCountSubscriptionRecoveryPolicy",
+    "recoveryMaximumCount": 100,
+}
+
+
+def test_what_topics_had_kept_is_no_sign_of_who_does_not_read(new_node) -> None:
+    """
+    It comes faster than anybody reads; but no more than all topics may keep is passed over.
+    """
+    size = 1_000 + OVERHEAD
+    settings = ServerSettings(
+        connection_backlog_bytes_max=10 * size, backlog_bytes_max=200 * size, backlog_look_bytes=1
+    )
+    node = new_node(settings=settings, broker=BrokerSettings(recovery_bytes_max=31 * size))
+    node.serve()
+    node.conductor.broker.state.policies.apply(PolicyRecord("topic://>", as_text(KEEPING)), 1)
+    node.turn()
+    node.producer = node.connect()
+    publish(node, [0] * 30)
+    consumer = node.connect()
+    consumer.pause_writing()
+    asked = b"SUBSCRIBE\nid:%d\ndestination:/topic/0\nack:client\n" + ASKING
+    consumer.data_received(asked % 1)
+    node.turn()
+    backlogs = node.conductor.broker.publishing.backlogs
+    assert backlogs.sizes == {consumer.session: backlogs.recovered_sizes[consumer.session]}
+    assert backlogs.sizes[consumer.session] > 20 * size
+    publish(node, [0] * 5)
+    assert not consumer.transport.is_closed
+    consumer.data_received(asked % 2)
+    node.turn()
+    assert consumer.transport.is_closed

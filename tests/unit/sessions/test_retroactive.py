@@ -164,3 +164,29 @@ def test_what_makes_no_sense_is_refused(desk, headers, code, why) -> None:
     assert why in frame.headers["message"]
     assert not client.session.subscriptions
     assert not desk.broker.state.subscriptions
+
+
+def test_who_asks_again_and_again_waits_for_what_he_asked_for(new_desk) -> None:
+    """
+    A topic's line is for all: one connection has one answer in it, however many it asks for.
+    """
+    desk = keeping(new_desk(BrokerSettings(known_format_level=DURABLE_LEVEL, step_count_max=2)))
+    sender, client = desk.connect(), desk.connect()
+    publish(sender, b"1", b"2", b"3", b"4")
+    asked = b"SUBSCRIBE\nid:%d\ndestination:/topic/prices\nack:auto\n%b\n\0"
+    many = [asked % (number, b"activemq.retroactive:true\n") for number in range(5)]
+    client.raw(b"".join(many))
+    assert client.session.is_left_off
+    assert len(client.session.subscriptions) == 1
+    publish(sender, b"5", place="/topic/prices.other")
+    for count in range(2, 6):
+        assert not desk.broker.publishing.spreads
+        client.session.proceed(lambda: False)
+        assert len(client.session.subscriptions) == count
+        desk.turn()
+    client.session.proceed(lambda: False)
+    assert not client.session.is_left_off
+    assert not desk.broker.publishing.replaying
+    assert client.bodies() == ["1", "2", "3", "4"] * 5
+    client.raw(asked % (9, b""))
+    assert not client.session.is_left_off

@@ -19,9 +19,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.broker.serving.backlogs import Backlogs
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.delivery import Delivery
-from holdfast.broker.serving.topic import Backlogs, Topic
+from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Kind
 from holdfast.model.limits import WILDCARD_SHAPES_MAX

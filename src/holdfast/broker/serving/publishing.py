@@ -18,11 +18,12 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from holdfast.broker.outputs import Publisher
-from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.backlogs import Backlogs
+from holdfast.broker.serving.consumer import Consumer, Receiver
 from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.topic import Backlogs, Replay, Spread, Topic
+from holdfast.broker.serving.topic import Replay, Spread, Topic
 from holdfast.broker.settings import BrokerSettings
 
 _ADVISORIES_SHARE: Final = 4
@@ -33,6 +34,16 @@ NOWHERE: Final = "$nowhere"
 
 Broken = list[tuple[Queue | Topic, Exception]]
 """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
+
+
+class Replaying:
+    """What of topics is on its way to one connection that was sent before it subscribed."""
+
+    __slots__ = ("spread_count",)
+
+    def __init__(self) -> None:
+        self.spread_count = 0
+        """So many topics' messages."""
 
 
 class Publishing:
@@ -46,6 +57,7 @@ class Publishing:
         "mortal_count",
         "published_total",
         "receipts",
+        "replaying",
         "spread_bytes",
         "spread_count",
         "spreads",
@@ -61,6 +73,8 @@ class Publishing:
         self.spreads: deque[Spread | Replay] = deque()
         """Messages on their way to many subscribers, oldest first; and what was sent before
         somebody came, on its way to him."""
+        self.replaying: dict[Receiver, Replaying] = {}
+        """Who is given what was sent before he came."""
         self.spread_bytes = 0
         """What those messages take, with what one costs beside its content."""
         self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
@@ -115,6 +129,11 @@ class Publishing:
         self, topic: Topic, subscription: Consumer, messages: Sequence[TransientMessage]
     ) -> None:
         """Begin to hand messages to one who has just subscribed; what is published goes behind."""
+        receiver = subscription.receiver
+        under_way = self.replaying.get(receiver)
+        if under_way is None:
+            under_way = self.replaying[receiver] = Replaying()
+        under_way.spread_count += 1
         self._begin(Replay(topic, subscription, messages))
 
     def _begin_spread(self, topic: Topic, message: TransientMessage) -> None:
@@ -233,15 +252,24 @@ class Publishing:
             self.spreads.popleft()
             self.spread_bytes -= spread.size_bytes + settings.message_memory_overhead_bytes
             self.spread_count += 1
+            if isinstance(spread, Replay):
+                self._end_replay(spread.receiver)
             while self.unspread and self.unspread[0][0] <= self.spread_count:
                 self.confirm(*self.unspread.popleft()[1:])
         return effort
+
+    def _end_replay(self, receiver: Receiver) -> None:
+        under_way = self.replaying[receiver]
+        under_way.spread_count -= 1
+        if not under_way.spread_count:
+            del self.replaying[receiver]
 
     def clear(self) -> tuple[Collection[object], ...]:
         """Forget all, as nobody is connected any more; gives what was long, to be let go of."""
         gone = (self.deliveries, self.receipts, self.unspread)
         self.deliveries, self.receipts, self.unspread = deque(), deque(), deque()
         self.spreads.clear()
+        self.replaying.clear()
         self.spread_bytes = self.mortal_count = 0
         self.backlogs.clear()
         return gone

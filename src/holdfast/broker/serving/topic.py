@@ -13,10 +13,11 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from holdfast.broker.serving.backlogs import PLACE_BYTES, Backlogs
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, Receiver
 from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
 from holdfast.broker.serving.effective import Effective
@@ -27,105 +28,6 @@ _LOOKED_AT_MAX: Final = 8
 """So many idle topics are looked at for one to be forgotten."""
 
 _WITHOUT_LIMIT: Final = 1 << 62
-
-_PLACE_BYTES: Final = 16
-"""What a message that waits for one subscription takes for waiting for one more."""
-
-
-class Backlogs:
-    """
-    What waits for topic subscribers without room, over all topics, by connection.
-
-    A message that waits for many is there once: each connection counts it, all together once.
-    """
-
-    __slots__ = (
-        *("_overhead_bytes", "evicted_total", "growth_bytes", "sizes", "tell_evicted"),
-        "total_bytes",
-    )
-
-    def __init__(self, overhead_bytes: int) -> None:
-        self._overhead_bytes = overhead_bytes
-        self.sizes: dict[Receiver, int] = {}
-        """How many bytes wait for each connection, if any."""
-        self.total_bytes = 0
-        self.growth_bytes = 0
-        """What was added since somebody looked."""
-        self.evicted_total = 0
-        """Messages that were dropped as too many waited for a subscription, of all leaderships of
-        this process."""
-        self.tell_evicted: Callable[[Consumer, int], None] = lambda _consumer, _key: None
-        """Is told of each of them."""
-
-    def add(self, subscription: Consumer, message: TransientMessage) -> None:
-        """Let a message wait for a subscription."""
-        if subscription.pending is None:
-            subscription.pending = deque()
-        subscription.pending.append(message)
-        subscription.pending_bytes += message.size
-        size = message.size + self._overhead_bytes
-        receiver = subscription.receiver
-        self.sizes[receiver] = self.sizes.get(receiver, 0) + size
-        self.total_bytes += _PLACE_BYTES if message.waiting_count else size
-        message.waiting_count += 1
-        self.growth_bytes += size
-
-    def take(self, subscription: Consumer) -> TransientMessage:
-        """Take the oldest message that waits for a subscription."""
-        assert subscription.pending is not None, "only called where something waits"
-        message = subscription.pending.popleft()
-        subscription.pending_bytes -= message.size
-        self._shrink(subscription.receiver, message.size + self._overhead_bytes)
-        self._let_go(message)
-        return message
-
-    def drop_oldest(self, subscription: Consumer) -> None:
-        """Drop the oldest messages that wait for a subscription, if they are more than may."""
-        most = subscription.pending_max
-        if most is None or most < 0 or subscription.pending is None:
-            return
-        while len(subscription.pending) > most:
-            message = self.take(subscription)
-            self.evicted_total += 1
-            self.tell_evicted(subscription, message.key)
-
-    def shorten(self, subscription: Consumer, bytes_max: int) -> None:
-        """Drop the oldest messages that wait for a subscription until they are no more than that;
-        the newest stays.
-        """
-        pending = subscription.pending
-        while pending and len(pending) > 1 and subscription.pending_bytes > bytes_max:
-            self.take(subscription)
-            self.evicted_total += 1
-
-    def drop(self, subscription: Consumer) -> None:
-        """Forget what waits for a subscription that is closed."""
-        if subscription.pending:
-            size = subscription.pending_bytes + len(subscription.pending) * self._overhead_bytes
-            self._shrink(subscription.receiver, size)
-            for message in subscription.pending:
-                self._let_go(message)
-            subscription.pending.clear()
-            subscription.pending_bytes = 0
-
-    def _let_go(self, message: TransientMessage) -> None:
-        message.waiting_count -= 1
-        if message.waiting_count:
-            self.total_bytes -= _PLACE_BYTES
-        else:
-            self.total_bytes -= message.size + self._overhead_bytes
-
-    def _shrink(self, receiver: Receiver, size: int) -> None:
-        left = self.sizes[receiver] - size
-        if left:
-            self.sizes[receiver] = left
-        else:
-            del self.sizes[receiver]
-
-    def clear(self) -> None:
-        """Forget everybody: nobody is connected any more."""
-        self.sizes.clear()
-        self.total_bytes = self.growth_bytes = 0
 
 
 class Spread:
@@ -198,7 +100,7 @@ class Replay:
     @property
     def size_bytes(self) -> int:
         """What it takes of the memory beside the messages, which the topic keeps."""
-        return _PLACE_BYTES * len(self._messages)
+        return PLACE_BYTES * len(self._messages)
 
     def step(
         self, effort_max: int, out: deque[Delivery], _pending_bytes: int, backlogs: Backlogs
@@ -206,7 +108,7 @@ class Replay:
         """
         Hand him some more of them; gives what that took.
 
-        What he has no room for waits, as all that is his own wish: that blocks nobody yet.
+        What he has no room for waits, and blocks nobody.
         """
         effort, subscription = 0, self._subscription
         while effort < effort_max and not self.is_done:
@@ -214,7 +116,13 @@ class Replay:
             self._place += 1
             effort += subscription.effort + (message.size >> EFFORT_SHIFT)
             self.topic.hand_out(message, (subscription,), out, _WITHOUT_LIMIT, backlogs)
+            backlogs.note_recovered(subscription, message)
         return effort
+
+    @property
+    def receiver(self) -> Receiver:
+        """His connection."""
+        return self._subscription.receiver
 
     @property
     def is_done(self) -> bool:
@@ -324,8 +232,8 @@ class Topic:
         """
         Hand a message to those of some subscribers who want it.
 
-        Who has more than `pending_bytes` waiting then blocks the topic, or loses the oldest of it
-        where it mirrors a queue.
+        Who has more than `pending_bytes` waiting then blocks the topic, beside what was sent before
+        it came, or loses the oldest of it where it mirrors a queue.
         """
         if self.no_local_count:
             sender_id = message.sender_id
@@ -348,15 +256,19 @@ class Topic:
                 backlogs.add(subscription, message)
                 backlogs.drop_oldest(subscription)
                 if subscription.pending_bytes > pending_bytes:
-                    if self.is_mirror:
-                        backlogs.shorten(subscription, pending_bytes)
-                    else:
-                        self.blocked_by.add(subscription)
+                    self._has_much(subscription, pending_bytes, backlogs)
                 continue
             receiver.room_bytes -= size
             if subscription.mode is not AcknowledgeMode.AUTO:
                 subscription.unacknowledged[key] = None
             out.append((subscription, key, message, 0, False))
+
+    def _has_much(self, subscription: Consumer, pending_bytes: int, backlogs: Backlogs) -> None:
+        """Let somebody for whom more waits block the topic, or lose the oldest of it."""
+        if self.is_mirror:
+            backlogs.shorten(subscription, pending_bytes)
+        elif backlogs.since_bytes(subscription) > pending_bytes:
+            self.blocked_by.add(subscription)
 
     def drain(self, subscription: Consumer, out: deque[Delivery], backlogs: Backlogs) -> bool:
         """Deliver a subscription's backlog as far as there is room; True if that unblocks."""

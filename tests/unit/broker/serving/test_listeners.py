@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.serving.backlogs import Backlogs
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.listeners import ADVISORIES_WAITING_MAX, Listeners
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.broker.serving.topic import Backlogs
 from holdfast.errors import DestinationError
 from holdfast.model.limits import WILDCARD_SHAPES_MAX
 from holdfast.model.wildcards import parse_pattern

@@ -9,11 +9,12 @@ from collections import deque
 import pytest
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.serving.backlogs import Backlogs
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.broker.serving.topic import Backlogs, IdleTopics, Topic
+from holdfast.broker.serving.topic import IdleTopics, Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
 
