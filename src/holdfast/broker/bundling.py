@@ -25,7 +25,7 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
-from holdfast.model.destination import Kind
+from holdfast.model.destination import Kind, has_wildcards
 from holdfast.model.records import ReturnCause
 
 _MATCHED_PER_STEP: Final = 512
@@ -103,8 +103,11 @@ class Bundling:
         Add a subscription to what is named, and to what its patterns mean, now and later.
 
         Raises:
-            DestinationError: There are too many kinds of patterns.
+            DestinationError: There are too many kinds of patterns, or of queues.
         """
+        for pattern in bundle.patterns:
+            if pattern.kind is Kind.QUEUE:
+                self._destinations.bind(pattern.text)
         self._destinations.leadership.wildcards.add(bundle)
         self._outlets[bundle] = outlet
         bundle.gone = outlet.gone
@@ -177,7 +180,7 @@ class Bundling:
         """Let a subscription have a part on a destination, if it has none; whether it had none."""
         if bundle.is_closed or destination.is_deleted or destination in bundle.strands:
             return False
-        if is_wild and destination.name.startswith(_OWN_MARK):
+        if is_wild and (destination.name.startswith(_OWN_MARK) or has_wildcards(destination.name)):
             return False
         outlet = self._outlets[bundle]
         strand = outlet.strand(bundle, destination, is_wild=is_wild)

@@ -30,13 +30,14 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.shelves import LOOKED_AT, NO_SHELF, SHELF_SHIFT
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.serving.topic import IdleTopics, Topic
+from holdfast.broker.serving.virtual_bindings import topics_of
 from holdfast.broker.serving.virtual_consumers import VirtualConsumers
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.stored_topics import StoredTopics
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Kind
 from holdfast.model.format_level import RETURNS_LEVEL
-from holdfast.model.limits import VIRTUAL_CONSUMERS_MAX
+from holdfast.model.limits import BINDINGS_MAX, VIRTUAL_CONSUMERS_MAX
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import (
     DeleteQueueRecord,
@@ -68,6 +69,7 @@ class Destinations:
         "advising",
         "came",
         "form_of",
+        "forms",
         "idle",
         "idle_ms",
         "idle_topics",
@@ -101,6 +103,8 @@ class Destinations:
         """Is told of one that is gone, while others than those it named may subscribe to it."""
         self.form_of: Callable[[str], Form | None] = form_of
         """Says how the queues of a topic are called that consume it; None: there are none."""
+        self.forms: Callable[[], Sequence[Form]] = lambda: (DEFAULT_FORM,)
+        """Gives all forms in which they may be called, if these are not many."""
         self.nowhere = Topic(NOWHERE)
         """A topic that nobody can name: what is sent there is gone."""
         self.advising: Advises = SILENCE
@@ -268,9 +272,31 @@ class Destinations:
         """
         form = self.form_of(topic)
         found = [] if form is None else self._virtual.of(topic, form)
-        if len(found) > VIRTUAL_CONSUMERS_MAX:
+        if len(found) > VIRTUAL_CONSUMERS_MAX + BINDINGS_MAX:
             raise _too_many_consumers(topic)
         return found
+
+    def bind(self, name: str) -> None:
+        """
+        Let a name with wildcards be that of queues that consume virtual topics, if it can be.
+
+        They come into being with the first message for them. What the name means is in the log, as
+        a queue on which nothing ever is.
+
+        Raises:
+            DestinationError: There are too many such names, or queues.
+        """
+        if self.has_queue(name):
+            return
+        bound_in = [form for form in self.forms() if topics_of(name, form) is not None]
+        for form in bound_in:
+            if len(self._virtual.bindings_of(form)) >= BINDINGS_MAX:
+                raise DestinationError(
+                    f"at most {BINDINGS_MAX} names with wildcards may consume virtual topics, as"
+                    f" '{name}' would; one that nobody needs goes by `holdfast queues delete`"
+                )
+        if bound_in:
+            self.queue(name)
 
     def is_heard(self, topic: str) -> bool:
         """Whether anybody gets what is sent to a topic now."""

@@ -31,6 +31,9 @@ WILDCARD_SHAPES_MAX: Final = 256
 VIRTUAL_CONSUMERS_MAX: Final = 1000
 """So many queues may consume one virtual topic."""
 
+BINDINGS_MAX: Final = 64
+"""And so many more by wildcards in their names."""
+
 CLIENT_NAME_BYTES_MAX: Final = 1024
 """The longest id of a subscription and name of a transaction, in UTF-8 bytes."""
 

@@ -38,17 +38,23 @@ def taken(broker: LocalNode, place: str, count: int) -> list[bytes]:
     return found
 
 
-async def send_over_failovers(cluster: LocalCluster, to: str, bodies: list[bytes]) -> None:
-    """Send all of them, and twice in the middle kill the leader; then all nodes are level."""
+async def send_over_failovers(
+    cluster: LocalCluster, to: str, bodies: list[bytes], *more: str
+) -> None:
+    """
+    Send all of them, each to the next of some places, and twice in the middle kill the leader; then
+    all nodes are level.
+    """
     async with connect(cluster.uri) as connection:
-        producer = connection.producer(to, window=50)
+        producers = [connection.producer(place, window=50) for place in (to, *more)]
         for number, body in enumerate(bodies):
             if number in {len(bodies) // 3, 2 * len(bodies) // 3}:
                 leader = await asyncio.to_thread(cluster.leader)
                 await asyncio.to_thread(leader.kill)
                 await asyncio.to_thread(leader.start)
-            await producer.send(body)
-        await producer.flush()
+            await producers[number % len(producers)].send(body)
+        for producer in producers:
+            await producer.flush()
     await asyncio.to_thread(cluster.wait_level)
 
 

@@ -14,6 +14,7 @@ from holdfast.client import connect
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from tests.conformance.clients.stomp_py import VERSIONS, Listener
 from tests.conformance.clients.test_several_destinations import send_over_failovers, taken
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -70,3 +71,55 @@ def test_both_have_each_once_when_leaders_die(tmp_path: Path) -> None:
         asyncio.run(send_over_failovers(cluster, "/topic/VirtualTopic.orders", bodies))
         for place in places:
             assert taken(cluster.leader(), place, len(bodies)) == bodies
+
+
+@pytest.mark.parametrize("version", list(VERSIONS))
+def test_an_application_gets_topics_that_nobody_named_before(
+    broker: LocalNode, version: str
+) -> None:
+    """
+    Stomp.py by a wildcard: what comes while it is away, and what comes while it is there.
+    """
+    name = f"VirtualTopic.wild-{version}"
+    place = f"/queue/Consumer.A.{name}.>"
+    away, _ = consumer(broker, version, place)
+    away.disconnect()
+    with StompSocket(broker.stomp_port, timeout_seconds=PATIENCE_SECONDS) as sender:
+        sender.connect()
+        for topic, body in ((f"/topic/{name}", b"0"), (f"/topic/{name}.eu.fr", b"1")):
+            assert sender.publish(topic, body).command == "RECEIPT"
+    back, heard = consumer(broker, version, place)
+    assert sorted(heard.next().body for _ in range(2)) == ["0", "1"]
+    back.send(f"/topic/{name}.us", "2", headers={"persistent": "true"})
+    frame = heard.next()
+    assert (frame.body, frame.headers["destination"]) == ("2", f"/queue/Consumer.A.{name}.us")
+    back.disconnect()
+
+
+def test_topics_named_while_leaders_die_are_not_missed(tmp_path: Path) -> None:
+    """
+    kill -9 of the leader, twice, under a stream to ever new topics for an application that is away.
+    """
+    bodies = [b"%d" % number for number in range(300)]
+
+    async def come_once(cluster: LocalCluster) -> None:
+        async with connect(cluster.uri) as connection:
+            async with connection.subscribe("/queue/Consumer.A.VirtualTopic.>"):
+                pass
+
+    async def take_all(cluster: LocalCluster) -> list[bytes]:
+        async with connect(cluster.uri) as connection:
+            async with connection.subscribe("/queue/Consumer.A.VirtualTopic.>") as subscription:
+                found = []
+                for _ in bodies:
+                    message = await asyncio.wait_for(anext(subscription), PATIENCE_SECONDS)
+                    found.append(message.body)
+                    await message.acknowledge()
+                return found
+
+    with LocalCluster(tmp_path / "c", "three") as cluster:
+        cluster.start()
+        asyncio.run(come_once(cluster))
+        first, *more = (f"/topic/VirtualTopic.t{number}" for number in range(20))
+        asyncio.run(send_over_failovers(cluster, first, bodies, *more))
+        assert sorted(asyncio.run(take_all(cluster))) == sorted(bodies)

@@ -137,6 +137,7 @@ def test_as_many_queues_of_another_form_may_consume_a_topic(desk, monkeypatch) -
     for number in range(3):
         desk.queue(f"all.{number}.late")
     monkeypatch.setattr(destinations, "VIRTUAL_CONSUMERS_MAX", 2)
+    monkeypatch.setattr(destinations, "BINDINGS_MAX", 0)
     say(desk, "topic://late", virtualTopic="true", virtualTopicPrefix="all.*.")
     with pytest.raises(DestinationError, match="may consume topic 'late'"):
         route(desk, "/topic/late")

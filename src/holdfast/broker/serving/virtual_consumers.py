@@ -8,10 +8,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
+from holdfast.broker.serving.virtual_bindings import Bindings, topics_of
+from holdfast.model.destination import has_wildcards
 from holdfast.model.limits import VIRTUAL_CONSUMERS_MAX
 from holdfast.model.virtual_topics import Form
 
@@ -19,6 +20,47 @@ _FORMS_MAX: Final = 64
 """Of so many forms it is kept which queues have which topic; of one more it is looked up anew."""
 _LOOKED_AT_PER_STEP: Final = 256
 """So many names are held against one form in a step: each takes up to 2 µs."""
+
+
+class _OfForm:
+    """Names of queues of one form, by the virtual topic that they consume."""
+
+    __slots__ = ("_form", "bindings", "by_topic")
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self.by_topic: dict[str, dict[str, None]] = {}
+        self.bindings = Bindings(form)
+
+    def add(self, queue: str) -> None:
+        """Note that there is a queue of this name."""
+        if (topics := topics_of(queue, self._form)) is not None:
+            self.bindings.add(queue, topics)
+        elif (topic := self._form.topic_of(queue)) is not None:
+            self.by_topic.setdefault(topic, {})[queue] = None
+
+    def remove(self, queue: str) -> None:
+        """Note that there is none any more."""
+        if (topics := topics_of(queue, self._form)) is not None:
+            self.bindings.remove(queue, topics)
+        elif (topic := self._form.topic_of(queue)) is not None:
+            of_topic = self.by_topic.get(topic, {})
+            of_topic.pop(queue, None)
+            if not of_topic:
+                self.by_topic.pop(topic, None)
+
+    def of(self, topic: str) -> list[str]:
+        """Give all that consume a topic."""
+        found = self.by_topic.get(topic, {})
+        if not self.bindings.names:
+            return list(found)
+        return [*found, *(name for name in self.bindings.of(topic) if name not in found)]
+
+    def is_full(self, topic: str, queues: set[str]) -> bool:
+        """Whether new queues of these names may not all consume a topic; what is bound may."""
+        there = self.of(topic)
+        new = queues.difference(there)
+        return bool(new) and len(there) + len(new) > VIRTUAL_CONSUMERS_MAX
 
 
 class VirtualConsumers:
@@ -29,42 +71,43 @@ class VirtualConsumers:
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         """Take where to get the names of all queues: they are looked through once for each form."""
         self._names = names
-        self._by_form: dict[Form, dict[str, dict[str, None]]] = {}
+        self._by_form: dict[Form, _OfForm] = {}
 
     def add(self, queue: str) -> None:
         """Note that there is a queue of this name."""
-        for form, by_topic in self._by_form.items():
-            topic = form.topic_of(queue)
-            if topic is not None:
-                by_topic.setdefault(topic, {})[queue] = None
+        for of_form in self._by_form.values():
+            of_form.add(queue)
 
     def remove(self, queue: str) -> None:
         """Note that there is none any more."""
-        for form, by_topic in self._by_form.items():
-            topic = form.topic_of(queue)
-            if topic is not None:
-                of_topic = by_topic.get(topic, {})
-                of_topic.pop(queue, None)
-                if not of_topic:
-                    by_topic.pop(topic, None)
+        for of_form in self._by_form.values():
+            of_form.remove(queue)
 
     def of(self, topic: str, form: Form) -> list[str]:
-        """Give the queues that consume a topic of this form, in the order in which they came."""
-        by_topic = self._by_form.get(form)
-        if by_topic is None:
-            by_topic = self._look_through(form)
-        return list(by_topic.get(topic, ()))
+        """
+        Give the queues that consume a topic of this form, in the order in which they came.
 
-    def _look_through(self, form: Form) -> dict[str, dict[str, None]]:
+        Behind them those that are not there yet, and come into being with a message for them.
+        """
+        return self._of_form(form).of(topic)
+
+    def bindings_of(self, form: Form) -> Collection[str]:
+        """Give the queues of this form that have wildcards in their names."""
+        return self._of_form(form).bindings.names
+
+    def _of_form(self, form: Form) -> _OfForm:
+        found = self._by_form.get(form)
+        return self._look_through(form) if found is None else found
+
+    def _look_through(self, form: Form) -> _OfForm:
         if len(self._by_form) >= _FORMS_MAX:
             del self._by_form[next(iter(self._by_form))]
-        by_topic = self._by_form[form] = {}
+        of_form = self._by_form[form] = _OfForm(form)
         head = form.head
         for name in self._names():
-            topic = form.topic_of(name) if name.startswith(head) else None
-            if topic is not None:
-                by_topic.setdefault(topic, {})[name] = None
-        return by_topic
+            if name.startswith(head):
+                of_form.add(name)
+        return of_form
 
     def look_ahead(self, forms: Sequence[Form], names: Sequence[str]) -> Iterator[None]:
         """
@@ -72,28 +115,30 @@ class VirtualConsumers:
 
         For who prepares to lead: no queue comes or goes meanwhile.
         """
-        found: dict[Form, dict[str, dict[str, None]]] = {form: {} for form in forms}
-        heads = [(form, form.head) for form in forms]
+        found = {form: _OfForm(form) for form in forms}
+        heads = [(form.head, of_form) for form, of_form in found.items()]
         per_step = max(1, _LOOKED_AT_PER_STEP // max(1, len(forms)))
         for count, name in enumerate(names, 1):
-            for form, head in heads:
-                topic = form.topic_of(name) if name.startswith(head) else None
-                if topic is not None:
-                    found[form].setdefault(topic, {})[name] = None
+            for head, of_form in heads:
+                if name.startswith(head):
+                    of_form.add(name)
             if not count % per_step:
                 yield
-        for form, by_topic in found.items():
-            self._by_form.setdefault(form, by_topic)
+        for form, of_form in found.items():
+            self._by_form.setdefault(form, of_form)
 
     def full_topic(
         self, queues: Sequence[str], form_of: Callable[[str], Form | None]
     ) -> str | None:
         """Give a topic that new queues of these names may not all consume; None: they may."""
-        for form, by_topic in self._by_form.items():
-            more = Counter(topic for name in queues if (topic := form.topic_of(name)) is not None)
-            for topic, count in more.items():
-                if len(by_topic.get(topic, ())) + count <= VIRTUAL_CONSUMERS_MAX:
-                    continue
-                if form_of(topic) == form:  # Each message goes to all of a topic.
+        for form, of_form in self._by_form.items():
+            more: dict[str, set[str]] = {}
+            for name in queues:
+                topic = form.topic_of(name)
+                if topic is not None and not has_wildcards(topic):
+                    more.setdefault(topic, set()).add(name)
+            for topic, names in more.items():
+                # Each message goes to all of a topic.
+                if of_form.is_full(topic, names) and form_of(topic) == form:
                     return topic
         return None

@@ -1,0 +1,173 @@
+"""
+Queues with wildcards that consume virtual topics: what is sent to a topic that nobody named before
+is for them, from its first message on.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker import destinations
+from holdfast.model.format_level import NEWEST_LEVEL
+from tests.unit.sessions.test_forwarding import say
+from tests.unit.sessions.test_several_destinations import bodies_of, stored
+
+ALL = "Consumer.A.VirtualTopic.>"
+FIRST, SECOND = "Consumer.A.VirtualTopic.orders", "Consumer.A.VirtualTopic.orders.eu"
+
+
+@pytest.fixture
+def desk(desk):
+    desk.broker.state.format_level = NEWEST_LEVEL
+    return desk
+
+
+def come_once(desk, name: str = ALL) -> None:
+    client = desk.connect()
+    client.subscribe(f"/queue/{name}", receipt="yes")
+    desk.turn()
+    assert [frame.command for frame in client.frames()] == ["RECEIPT"]
+    client.leave()
+    desk.turn()
+
+
+def send(desk, *topics: str) -> None:
+    client = desk.connect()
+    for topic in topics:
+        client.send(topic.encode(), f"/topic/{topic}", receipt=topic)
+    desk.turn()
+    found = [frame.command for frame in client.frames()]
+    assert found == ["RECEIPT"] * len(topics)
+
+
+def names(desk) -> set[str]:
+    return set(desk.broker.destinations.queue_names())
+
+
+def test_what_comes_while_it_is_away_waits_for_it(desk) -> None:
+    """
+    Of each topic on a queue of its own, over a failover; other topics mean nothing to it.
+    """
+    come_once(desk)
+    assert names(desk) == {ALL}
+    send(desk, "VirtualTopic.orders", "VirtualTopic.orders.eu", "orders")
+    desk.fail_over()
+    assert names(desk) == {ALL, FIRST, SECOND}
+    send(desk, "VirtualTopic.orders")
+    client = desk.connect()
+    client.subscribe(f"/queue/{ALL}", ack="auto")
+    desk.turn()
+    expected = ["VirtualTopic.orders", "VirtualTopic.orders", "VirtualTopic.orders.eu"]
+    assert sorted(client.bodies()) == expected
+
+
+def test_who_is_there_gets_it_at_once(desk) -> None:
+    """
+    The queue and its first message are of one batch; whoever is there joins.
+    """
+    client = desk.connect()
+    client.subscribe(f"/queue/{ALL}", ack="auto")
+    desk.turn()
+    send(desk, "VirtualTopic.orders")
+    desk.turn()
+    assert client.bodies() == ["VirtualTopic.orders"]
+    (record,) = stored(desk)
+    assert record.queue_number == desk.broker.queue(FIRST).number
+
+
+def test_it_comes_once_though_several_names_mean_it(desk) -> None:
+    """
+    A queue of its own, two patterns: they are one queue.
+    """
+    for name in (FIRST, ALL, "Consumer.A.VirtualTopic.*", "Consumer.B.VirtualTopic.>"):
+        come_once(desk, name)
+    send(desk, "VirtualTopic.orders")
+    other = "Consumer.B.VirtualTopic.orders"
+    one = ["VirtualTopic.orders"]
+    assert bodies_of(desk, FIRST, other) == {FIRST: one, other: one}
+    assert len(stored(desk)) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["Consumer.*.VirtualTopic.orders", "Consumer.>", ">", "orders.*", "*.A.VirtualTopic.>"]
+)
+def test_other_wildcards_are_no_consumers_of_topics(desk, name: str) -> None:
+    """
+    Which application it is must be said.
+    """
+    client = desk.connect()
+    client.subscribe(f"/queue/{name}")
+    send(desk, "VirtualTopic.orders")
+    assert names(desk) == set()
+
+
+def test_what_an_operator_deletes_comes_again_and_its_name_no_more(desk) -> None:
+    """
+    The queue of one topic comes into being again; without the name with wildcards it does not.
+    """
+    come_once(desk)
+    send(desk, "VirtualTopic.orders")
+    operator = desk.connect()
+    desk.broker.delete(FIRST, operator.session, b"1")
+    desk.turn()
+    send(desk, "VirtualTopic.orders")
+    assert names(desk) == {ALL, FIRST}
+    for name in (ALL, FIRST):
+        desk.broker.delete(name, operator.session, b"2")
+    desk.turn()
+    send(desk, "VirtualTopic.orders")
+    assert names(desk) == set()
+
+
+def test_other_forms_have_theirs(desk) -> None:
+    """
+    By policies, with something behind the topic's name, too.
+    """
+    said = {"virtualTopic": "true", "virtualTopicPrefix": "VTC.*.", "virtualTopicPostfix": ".q"}
+    say(desk, "topic://prices.>", **said)
+    come_once(desk, "VTC.billing.prices.*.q")
+    send(desk, "prices.eu", "prices", "prices.eu.fr")
+    assert names(desk) == {"VTC.billing.prices.*.q", "VTC.billing.prices.eu.q"}
+
+
+def test_there_are_never_more_than_may_be(desk, monkeypatch) -> None:
+    """
+    A name more is refused, and those that are there go on; senders are never refused for them.
+    """
+    monkeypatch.setattr(destinations, "BINDINGS_MAX", 2)
+    come_once(desk)
+    come_once(desk, "Consumer.B.VirtualTopic.>")
+    come_once(desk)
+    client = desk.connect()
+    client.subscribe("/queue/Consumer.C.VirtualTopic.>", receipt="no")
+    desk.turn()
+    (error,) = client.frames()
+    assert error.command == "ERROR"
+    assert "at most 2 names with wildcards may consume virtual topics" in error.headers["message"]
+    send(desk, "VirtualTopic.orders")
+    assert names(desk) == {
+        *(ALL, "Consumer.B.VirtualTopic.>", FIRST, "Consumer.B.VirtualTopic.orders")
+    }
+
+
+def test_what_could_not_be_called_so_is_left_out(desk) -> None:
+    """
+    A topic's name may be as long as a queue's; its sender is not refused for who consumes it.
+    """
+    come_once(desk)
+    send(desk, "VirtualTopic." + "x" * 1011)
+    assert names(desk) == {ALL}
+
+
+def test_a_transaction_has_it_with_its_commit(desk) -> None:
+    """
+    Where it is aborted, nothing is there.
+    """
+    come_once(desk)
+    client = desk.connect()
+    for verb, body in (("ABORT", b"1"), ("COMMIT", b"2")):
+        client.say("BEGIN", transaction="t")
+        client.send(body, "/topic/VirtualTopic.orders", transaction="t")
+        client.say(verb, transaction="t")
+        desk.turn()
+    assert bodies_of(desk, FIRST) == {FIRST: ["2"]}
