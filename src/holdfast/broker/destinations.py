@@ -37,6 +37,7 @@ from holdfast.broker.stored_topics import StoredTopics
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Kind
 from holdfast.model.format_level import RETURNS_LEVEL
+from holdfast.model.forwarding import is_mirror
 from holdfast.model.limits import BINDINGS_MAX, VIRTUAL_CONSUMERS_MAX
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import (
@@ -262,6 +263,15 @@ class Destinations:
         topic = self._virtual.full_topic(names, self.form_of)
         if topic is not None:
             raise _too_many_consumers(topic)
+
+    def consumes_mirror(self, queue: str) -> bool:
+        """Whether what comes to a queue of this name is what comes to another one."""
+        return any(map(is_mirror, self._virtual.consumed_by(queue, self.form_of)))
+
+    @property
+    def form_serial(self) -> int:
+        """Changes as queues are found to consume virtual topics of one form more."""
+        return self._virtual.form_serial
 
     def consumers_of(self, topic: str) -> list[str]:
         """

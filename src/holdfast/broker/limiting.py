@@ -5,7 +5,7 @@ Policies say how many messages, and how many bytes of them, a queue may hold, th
 those on their way to the log among them. Of what is over that either the new is refused, or its
 sender waits (`sessions.sending`), or the oldest that nobody has is dropped: taken off by the batch
 that brings the new, so that at no place of the log there is more. What is moved to a queue is never
-refused.
+refused, nor is what a mirror shows it: there the oldest go, whatever is said.
 
 Invariants:
     What somebody has, or an open transaction holds, is never dropped, nor is the newest message.
@@ -122,9 +122,20 @@ class Limiting:
         if not self._state.policies.by_key or queue.name == SCHEDULE_QUEUE:
             return None  # What is scheduled is meant for other queues, and for their limits.
         limits = self._policies.of(queue).limits
-        if limits is not None and queue.bounds is None:
+        if limits is None:
+            return None
+        if queue.bounds is None:
             queue.bounds = Bounds(queue)
-        return limits
+        return limits.of_mirror() if self._is_of_mirror(queue, queue.bounds) else limits
+
+    def _is_of_mirror(self, queue: Queue, bounds: Bounds) -> bool:
+        """Whether a queue consumes the topic that mirrors another one."""
+        now = self._state.policies.change_count, self._destinations.form_serial
+        if bounds.judged_at != now:
+            bounds.judged_at = now
+            is_named = type(queue) is Queue and not queue.is_temporary
+            bounds.is_of_mirror = is_named and self._destinations.consumes_mirror(queue.name)
+        return bounds.is_of_mirror
 
     def are_limited(self, destinations: Sequence[Queue | Topic]) -> bool:
         """Whether something is said of how much may be on one of them."""
@@ -163,22 +174,20 @@ class Limiting:
     ) -> QueueFullError | None:
         """Say why so many messages more, with so many bytes, are not taken now; None: they are."""
         limits = self.limits_of(queue)
-        if limits is None:
+        if limits is None or limits.is_of_mirror:
             return None
+        bounds = queue.bounds
+        assert bounds is not None, "it has limits"
         never = _never(queue, limits, count, size)
         if never is not None:
             return never
         if not is_stored and limits.memory_bytes:
-            taken = queue.transient_bytes + self._settings.message_memory_overhead_bytes * (
-                queue.transient_count
-            )
+            taken = bounds.memory_bytes(self._settings.message_memory_overhead_bytes)
             if taken > limits.memory_bytes:
                 what = f"{taken:,} bytes of memory, at most {limits.memory_bytes:,} (memoryLimit)"
                 return _refusal(queue, limits, what, can_wait=True)
         if self._drops(queue, limits):
             return None
-        bounds = queue.bounds
-        assert bounds is not None, "it has limits"
         can_wait = limits.overflow == BLOCK
         if limits.length:
             there = _count(queue, bounds)
@@ -309,7 +318,9 @@ class Limiting:
         assert bounds is not None, "it has limits"
         came, bounds.unlooked_count = min(bounds.unlooked_count, _UNLOOKED_MAX), 0
         over, is_leaving = self._over(queue, bounds, limits)
-        if not over.is_any:
+        if limits.is_of_mirror and limits.memory_bytes:
+            self._find_volatile(queue, bounds, over, limits.memory_bytes)
+        if not (over.is_any or over.volatile):
             return is_leaving
         room = MOVE_COUNT_MAX - self._receipts.batch.moved_count
         if room <= 0:
@@ -377,6 +388,18 @@ class Limiting:
         while waiting and over.is_any and not over.is_left_off:
             self._take_volatile(queue, bounds, over, waiting, newest)
             waiting = next(volatile, 0)
+
+    def _find_volatile(self, queue: Queue, bounds: Bounds, over: _Over, bytes_max: int) -> None:
+        """Find the oldest non-persistent ones that take more memory than they may."""
+        overhead_bytes = self._settings.message_memory_overhead_bytes
+        left, newest = bounds.memory_bytes(overhead_bytes), bounds.newest
+        for key in bounds.volatile_keys():
+            if left <= bytes_max:
+                return
+            before, message = len(over.volatile), queue.transients.find(key)
+            self._take_volatile(queue, bounds, over, key, newest)
+            if message is not None and len(over.volatile) > before:
+                left -= message.size + overhead_bytes
 
     @staticmethod
     def _order_of(queue: Queue, key: int) -> int:

@@ -451,3 +451,50 @@ def test_what_the_cleaner_is_about_to_write_again_goes_later(filled) -> None:
     filled.send(b"4")
     filled.turn()
     assert filled.live() == [3, 4]
+
+
+MIRRORING = "Consumer.a.VirtualTopic.Mirror.orders"
+
+
+def test_who_consumes_a_mirror_refuses_nothing_and_loses_the_oldest(filled) -> None:
+    """
+    Whatever is said of it: what comes to the queue that it mirrors would be refused, too.
+    """
+    filled.policy("queue://Consumer.>", maxLength=2, overflow="reject", sendFailIfNoSpace="true")
+    assert filled.send(*[b"x"] * 4, queue=MIRRORING) == []
+    filled.turn()
+    assert filled.live(MIRRORING) == [3, 4]
+    queue = filled.desk.queue(MIRRORING)
+    assert filled.limiting.refusal(queue, 3, 1) is None, "nor what is too much for ever"
+    limits = filled.limiting.limits_of(queue)
+    assert limits is not None
+    assert not limits.fails_at_once
+    assert len(filled.send(*[b"x"] * 4, queue="Consumer.a.VirtualTopic.orders")) == 2
+
+
+def test_of_a_mirror_in_memory_the_oldest_go_as_well(filled) -> None:
+    """
+    But the newest, and what somebody has.
+    """
+    filled.policy("queue://Consumer.>", memoryLimit=1_000)
+    queue = filled.desk.queue(MIRRORING)
+    filled.desk.subscribe(MIRRORING, prefetch=1)
+    for body in (b"a", b"b", b"c", b"d" * 400):
+        assert filled.limiting.refusal(queue, 1, 1, is_stored=False) is None
+        filled.broker.send_transient(queue, b"", body)
+        filled.limiting.sent(queue, queue.assigned_sequence, 0)
+        filled.turn()
+    assert filled.volatile(MIRRORING) == [b"a", b"d" * 400]
+    assert filled.limiting.dropped_total == 2
+
+
+def test_a_policy_that_changes_says_anew_who_consumes_a_mirror(filled) -> None:
+    """
+    Its queues may be called otherwise.
+    """
+    filled.policy("queue://>", maxLength=1)
+    assert len(filled.send(b"1", b"2", queue="VTC.a.VirtualTopic.Mirror.orders")) == 1
+    filled.policy("topic://VirtualTopic.>", virtualTopicPrefix="VTC.*.")
+    filled.broker.destinations.consumers_of("VirtualTopic.Mirror.orders")
+    assert filled.send(b"1", b"2", queue="VTC.a.VirtualTopic.Mirror.orders") == []
+    assert len(filled.send(b"1", b"2", queue=MIRRORING)) == 1

@@ -33,6 +33,11 @@ class Numbered(Protocol):
     assigned_sequence: int
     newest_before: int
     transients: Shelves[TransientMessage]
+    transient_bytes: int
+
+    @property
+    def transient_count(self) -> int:
+        """Non-persistent messages."""
 
 
 class Bounds:
@@ -40,7 +45,7 @@ class Bounds:
 
     __slots__ = (
         *("_bytes", "_on_its_way", "_queue", "dropped_total", "first", "first_on_its_way"),
-        *("unlooked_count", "volatile"),
+        *("is_of_mirror", "judged_at", "unlooked_count", "volatile"),
     )
 
     def __init__(self, queue: Numbered) -> None:
@@ -57,6 +62,9 @@ class Bounds:
         """And the oldest non-persistent one, by its key."""
         self.unlooked_count = 0
         """Messages that were sent since it was looked whether the queue is too full."""
+        self.judged_at = (-1, -1)
+        """What there was when it was found out whether the queue consumes a mirror."""
+        self.is_of_mirror = False
         self.dropped_total = 0
         """Messages that went as newer ones came, under this leader."""
 
@@ -117,6 +125,10 @@ class Bounds:
             if message.order >= newest_stored:
                 return key
         return newest_stored
+
+    def memory_bytes(self, overhead_bytes: int) -> int:
+        """Give what the non-persistent messages take, with so much for each beside its content."""
+        return self._queue.transient_bytes + overhead_bytes * self._queue.transient_count
 
     def came_back(self, keys: list[int]) -> None:
         """Note that nobody has these any more."""

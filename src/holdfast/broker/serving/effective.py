@@ -125,11 +125,18 @@ class Limits(NamedTuple):
     """Whether nobody waits for room."""
     wait_ms: int = 0
     """Nor for longer than this; 0: as the settings say."""
+    is_of_mirror: bool = False
+    """The queue shows what comes to another one, and never refuses that anything."""
 
     @property
     def drops(self) -> bool:
         """Whether there is room for all, as old ones go."""
-        return self.overflow == DROP_HEAD and bool(self.length or self.bytes)
+        is_limited = self.length or self.bytes or (self.is_of_mirror and self.memory_bytes)
+        return self.overflow == DROP_HEAD and bool(is_limited)
+
+    def of_mirror(self) -> Limits:
+        """Give the same of a queue that consumes a mirror: old ones go, whatever is said."""
+        return self._replace(overflow=DROP_HEAD, fails_at_once=False, wait_ms=0, is_of_mirror=True)
 
 
 class Keeping(NamedTuple):

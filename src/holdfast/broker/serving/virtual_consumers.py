@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.broker.serving.virtual_bindings import Bindings, topics_of
 from holdfast.model.destination import has_wildcards
 from holdfast.model.limits import VIRTUAL_CONSUMERS_MAX
-from holdfast.model.virtual_topics import Form
+from holdfast.model.virtual_topics import DEFAULT_FORM, Form
 
 _FORMS_MAX: Final = 64
 """Of so many forms it is kept which queues have which topic; of one more it is looked up anew."""
@@ -66,12 +66,14 @@ class _OfForm:
 class VirtualConsumers:
     """Names of queues, by form and by the virtual topic that they consume."""
 
-    __slots__ = ("_by_form", "_names")
+    __slots__ = ("_by_form", "_names", "form_serial")
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         """Take where to get the names of all queues: they are looked through once for each form."""
         self._names = names
         self._by_form: dict[Form, _OfForm] = {}
+        self.form_serial = 0
+        """Of the last form by which they were looked through."""
 
     def add(self, queue: str) -> None:
         """Note that there is a queue of this name."""
@@ -103,6 +105,7 @@ class VirtualConsumers:
         if len(self._by_form) >= _FORMS_MAX:
             del self._by_form[next(iter(self._by_form))]
         of_form = self._by_form[form] = _OfForm(form)
+        self.form_serial += 1
         head = form.head
         for name in self._names():
             if name.startswith(head):
@@ -126,6 +129,14 @@ class VirtualConsumers:
                 yield
         for form, of_form in found.items():
             self._by_form.setdefault(form, of_form)
+        self.form_serial += 1
+
+    def consumed_by(self, queue: str, form_of: Callable[[str], Form | None]) -> Iterator[str]:
+        """Give the topics that such a queue consumes, by the usual form or one asked for."""
+        for form in dict.fromkeys((DEFAULT_FORM, *self._by_form)):
+            topic = form.topic_of(queue)
+            if topic is not None and form_of(topic) == form:
+                yield topic
 
     def full_topic(
         self, queues: Sequence[str], form_of: Callable[[str], Form | None]

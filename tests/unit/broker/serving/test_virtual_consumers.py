@@ -80,3 +80,17 @@ def test_what_is_looked_through_ahead_is_looked_through_in_steps(monkeypatch) ->
         for topic in ("VirtualTopic.t3", "t", "none"):
             assert ahead.of(topic, form) == asked_at_once.of(topic, form)
     assert len(ahead.of("VirtualTopic.t3", DEFAULT_FORM)) > 200
+
+
+def test_of_a_queue_it_is_known_what_it_consumes() -> None:
+    """
+    In the usual form, or one that was asked for, as long as the topic's is that.
+    """
+    consumers = VirtualConsumers(list)
+    assert list(consumers.consumed_by("Consumer.A.VirtualTopic.x", form_of)) == ["VirtualTopic.x"]
+    assert list(consumers.consumed_by("Consumer.A.orders", form_of)) == []
+    own, before = Form("VTC.*."), consumers.form_serial
+    assert list(consumers.consumed_by("VTC.a.t", lambda _: own)) == []
+    consumers.of("t", own)
+    assert consumers.form_serial > before
+    assert list(consumers.consumed_by("VTC.a.t", lambda _: own)) == ["t"]
