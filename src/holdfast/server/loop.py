@@ -39,6 +39,7 @@ from holdfast.errors import CorruptEntryError, HoldfastError, NotLeaderError, Re
 from holdfast.model.limits import KiB
 from holdfast.model.policies import NO_POLICIES, FilePolicies
 from holdfast.model.records import Record
+from holdfast.server.chores import Chores
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.clients import Clients
 from holdfast.server.confirming import Confirming
@@ -114,6 +115,7 @@ class Conductor:
         self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
         self.waking = Waking(broker, store, on_damage)
         self.budget = TurnBudget(clock, settings.slice_seconds)
+        self.chores = Chores(broker, self.containment, self.budget)
         self.confirming = Confirming(broker, store, clock, self.containment, self.budget)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.resuming = Resuming(broker, self.containment)
@@ -233,9 +235,11 @@ class Conductor:
         if self.context.dirty and self.flushing.step():
             self.schedule()
         if self.broker.errands.under_way or self.broker.errands.telling:
-            self._run_errands()
+            self.chores.run_errands()
+            self.schedule()  # For the rest of it, or to deliver what was given back.
         if self.broker.flow.discards.are_waiting or self.broker.state.discards.are_waiting:
-            self._let_go()
+            self.chores.let_go()
+            self.schedule()
         is_free = self.sealer.under_way is None and self.broker.receipts.has_batch()
         if is_served and self.role.is_serving and is_free and not self.store.is_writing:
             self._seal(now)
@@ -482,18 +486,3 @@ class Conductor:
         finally:
             self.counters.deliveries += count
         return True
-
-    def _run_errands(self) -> None:
-        """Go on with long work that clients left."""
-        self.budget.begin()
-        errands = self.broker.errands
-        errands.run(self.budget.is_spent)
-        while errands.broken:
-            self.containment.errand_broke(*errands.broken.pop())
-        self.schedule()  # For the rest of it, or to deliver what was given back.
-
-    def _let_go(self) -> None:
-        """Free what is gone."""
-        self.budget.begin()
-        self.broker.let_go(self.budget.is_spent)
-        self.schedule()

@@ -14,6 +14,7 @@ LOOP_ATTRIBUTES: Final = (
     "applying",
     "broker",
     "budget",
+    "chores",
     "cleaner",
     "clients",
     "clock",
