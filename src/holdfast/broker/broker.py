@@ -309,6 +309,12 @@ class Broker:
             return True
         return self.lapsing.has_any or self.slowness.has_any
 
+    @property
+    def soonest_ms(self) -> int:
+        """When a delay ends or a scheduled message is due, in ms since the epoch; 0: never."""
+        times = self.destinations.leadership.alarms.soonest, self.firing.soonest_ms
+        return min(filter(None, times), default=0)
+
     def wake(self, is_spent: IsSpent = lambda: False) -> bool:
         """Do what is due by now, as the time goes; whether more of it is."""
         is_more_due = self.returning.wake(is_spent)

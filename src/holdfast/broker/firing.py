@@ -116,6 +116,14 @@ class Firing:
         queue = self.queue
         return queue is not None and queue.expiry is not None and bool(queue.index.live_count)
 
+    @property
+    def soonest_ms(self) -> int:
+        """When there may be something to send, in milliseconds since the epoch; 0: never."""
+        queue = self.queue
+        if queue is None or queue.expiry is None:
+            return 0
+        return queue.expiry.soonest
+
     def take_back(self, sequences: Sequence[int]) -> int:
         """
         Let these be scheduled no more, as far as they are; gives how many were.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from holdfast.journal.journal import Journal
 from holdfast.model.numbering import Numbering
-from holdfast.replication import repair
+from holdfast.replication import repair, resting
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.messages import Hello
@@ -146,6 +146,11 @@ class DriverView:
         state = self._state
         is_able = state.role is Role.LEADER and state.transfer is None and not state.is_witness
         return is_able and state.taken_index >= state.term_start
+
+    @property
+    def rests_until(self) -> float:
+        """When a turn has something to do by the clock alone; see `resting`."""
+        return resting.rests_until(self._state)
 
     @property
     def is_handing_over(self) -> bool:

@@ -96,7 +96,6 @@ class PeerLinks:
                 lambda: PeerLink(self, ""), host, port, backlog=self.settings.strangers_max
             )
         self._is_started = True
-        self._timer = loop.call_later(self.settings.watch_seconds, self._watch)
         self.set_peers(self._addresses)
 
     @property
@@ -239,6 +238,8 @@ class PeerLinks:
             present.replace()
             self.owner.link_down(hello.name, closed=is_restarted)
         self._links[hello.name] = link
+        if self._timer is None:
+            self._watch_later()
         self.owner.link_up(hello.name, hello)
         self._wake()
 
@@ -319,6 +320,12 @@ class PeerLinks:
         now = loop.time()
         for link in list(self._links.values()):
             link.watch(now)
+        self._timer = None
+        if self._links:  # A node alone is not woken for links that it has not.
+            self._watch_later()
+
+    def _watch_later(self) -> None:
+        loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self.settings.watch_seconds, self._watch)
 
 

@@ -53,6 +53,7 @@ from holdfast.server.held_memory import HeldMemory
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
 from holdfast.server.policy_file import PolicyFile
 from holdfast.server.releasing import Releasing
+from holdfast.server.rest import Rest
 from holdfast.server.resuming import Resuming
 from holdfast.server.role import Role
 from holdfast.server.sealer import Sealer
@@ -129,14 +130,13 @@ class Conductor:
         """It is applied in part: nothing is delivered."""
         self.collect_cycles: Callable[[float], None] = lambda _now: None
         """What looks for cycles of objects at each tick; set by whoever has the process."""
-        self.is_scheduled = False
+        self.rest = Rest()
+        self.is_scheduled = self.has_failed = False
         self.is_behind = False
         """Topic messages are left that the last turn had no time to deliver."""
-        self.has_failed = False
-        self.turned_at = 0.0
+        self.turned_at = self.heart_beats_at = 0.0
         self.refusal_at = 0.0
         """When it is looked again whether there is room to store anything."""
-        self.heart_beats_at = 0.0
         self.apply_again_at = 0.0
         """Applying waits until then: the next entry is damaged here and asked of a peer."""
 
@@ -154,6 +154,8 @@ class Conductor:
         """Do one turn of the loop, because something has arrived."""
         self.is_scheduled = False
         self._guarded(self._turn)
+        if self.rest.is_long:
+            self.rest.cut_short()
 
     def _guarded(self, work: Callable[[float], None]) -> None:
         """Let nothing go on after a failure: what it left half done must not be built upon."""

@@ -41,6 +41,7 @@ LOOP_ATTRIBUTES: Final = (
     "record_step_count",
     "refusal_at",
     "releasing",
+    "rest",
     "resuming",
     "role",
     "sealer",

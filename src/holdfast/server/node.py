@@ -174,7 +174,17 @@ class Node:
             self.checkpoints.step()
             self.hold_watch.step(now)
             self._scrub(now)
-            await asyncio.sleep(pace.pause(now, clock.thread_cpu() - cpu))
+            pause = pace.pause(now, clock.thread_cpu() - cpu, self._due(now))
+            await conductor.rest.take(pause, pace.quiet_seconds)
+
+    def _due(self, now: float) -> float:
+        """When something is due by the clock, of what says when; see `Pace.pause`."""
+        due = self.driver.rests_until
+        broker = self.parts.broker
+        soonest_ms = broker.soonest_ms
+        if soonest_ms:
+            due = min(due, now + (soonest_ms - broker.returning.now_ms) / 1000)
+        return due
 
     def _watch_role(self) -> None:
         driver = self.driver

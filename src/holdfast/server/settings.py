@@ -45,8 +45,8 @@ class ServerSettings:
     """How often the leader looks where the learners are."""
 
     tick_seconds: Annotated[float, Allowed(0.001, 1)] = 0.01
-    """The loop turns at least so often, a quiet node's every quarter of a heartbeat or
-    0.1 s; also how long acknowledgements alone may wait for company."""
+    """The loop turns at least so often, a quiet node's every 0.08 s and when something is due; also
+    how long acknowledgements alone may wait for company, a quarter of a heartbeat there."""
 
     slice_seconds: Annotated[float, Allowed(0.0005, 1)] = 0.003
     """How long one turn goes on with each kind of work: reading frames, applying entries,

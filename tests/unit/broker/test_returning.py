@@ -137,6 +137,7 @@ def test_it_rests_until_it_is_due_and_those_behind_it_go_on(five, new_client) ->
     five.turn()
     assert five.first.replies == [b"r"]
     assert returned(five, 2) == Returned(1, 1, T0 + 100)
+    assert five.broker.soonest_ms == T0 + 100
     five.send(b"new")
     five.turn()
     assert five.first.keys == [1, 2, 3, 4, 5, 6]
@@ -148,6 +149,7 @@ def test_it_rests_until_it_is_due_and_those_behind_it_go_on(five, new_client) ->
     five.broker.wake()
     five.turn()
     assert five.first.counts[6:] == [(2, 2)]
+    assert five.broker.soonest_ms == 0
 
 
 @pytest.mark.parametrize("is_new", [False, True])

@@ -97,6 +97,22 @@ def test_a_delayed_message_comes_at_its_time_and_once(calendar) -> None:
     calendar.require_replayed()
 
 
+def test_the_broker_says_when_the_next_is_due(calendar) -> None:
+    """
+    So that whoever looks at the clock need not look before, and does not look too late.
+    """
+    broker = calendar.desk.broker
+    assert broker.soonest_ms == 0
+    for delay in (5000, 3000):
+        calendar.sender.send(b"later", AMQ_SCHEDULED_DELAY=str(delay))
+    calendar.at(1)
+    assert broker.soonest_ms == NOW + 3000
+    calendar.at(3000)
+    assert broker.soonest_ms == NOW + 5000
+    calendar.at(5000)
+    assert broker.soonest_ms == 0
+
+
 def test_repetitions_keep_their_rhythm_and_end(calendar) -> None:
     """
     REPEAT n is n more; without a delay the first comes after a period, as in ActiveMQ.
