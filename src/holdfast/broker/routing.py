@@ -109,8 +109,9 @@ class Routing:
         self._flow.subscription_bytes += subscription.cost_bytes
         if isinstance(destination, Topic):
             subscription.topic = destination
+            policy = self._policies.of(destination)
+            subscription.drops_oldest = not policy.has_flow_control
             if subscription.pending_max is None:
-                policy = self._policies.of(destination)
                 subscription.pending_max = policy.pending_max_for(subscription.width)
             destination.add_subscription(subscription)
             if self.recovering.is_on:

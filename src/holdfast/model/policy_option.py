@@ -13,6 +13,7 @@ from typing import Final
 from holdfast.model.allowed import Allowed
 from holdfast.model.destination import Kind
 
+FLOW_CONTROL: Final = "producerFlowControl"
 FORWARD_TO: Final = "forwardTo"
 MIRRORED: Final = "mirrored"
 VIRTUAL_TOPIC: Final = "virtualTopic"

@@ -14,6 +14,7 @@ from holdfast.model.allowed import Allowed
 from holdfast.model.destination import Kind
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
 from holdfast.model.policy_option import (
+    FLOW_CONTROL,
     FORWARD_TO,
     MIRRORED,
     OFFLINE_TIMEOUT,
@@ -330,6 +331,15 @@ OPTIONS: Final = {
             default=0,
         ),
         PolicyOption(
+            name=FLOW_CONTROL,
+            kind=Kind.QUEUE,
+            is_of_both=True,
+            meaning="whether senders wait: at a queue's memoryLimit, and for slow subscribers of a"
+            " topic; else that limit says nothing, and those lose the oldest",
+            choices=(FALSE, TRUE),
+            default=TRUE,
+        ),
+        PolicyOption(
             name="sendFailIfNoSpace",
             kind=Kind.QUEUE,
             meaning="whether who would have to wait for room is refused at once",
@@ -374,6 +384,13 @@ OPTIONS: Final = {
             allowed=Allowed(0, PENDING_RATE_MAX),
             default=0,
             is_decimal=True,
+        ),
+        PolicyOption(
+            name="messageEvictionStrategy",
+            kind=Kind.TOPIC,
+            meaning="which messages are dropped then",
+            choices=("oldestMessageEvictionStrategy",),
+            default="oldestMessageEvictionStrategy",
         ),
         *SLOW_CONSUMER_OPTIONS,
         *RECOVERY_OPTIONS,

@@ -55,12 +55,9 @@ UNBUILT: Final = frozenset(
         "gcWithNetworkConsumers",
         "includeBodyForAdvisory",
         "maxDestinations",
-        "messageEvictionStrategy",
         "messageInterceptorStrategy",
         "networkBridgeFilterFactory",
-        "producerFlowControl",
         "setOriginalDestination",
-        "strictOrderDispatch",
     ]
 )
 """Keys of what is still to be built; each moves up when something obeys it."""
@@ -68,6 +65,7 @@ UNBUILT: Final = frozenset(
 DECLINED: Final = {
     "dropOnResourceLimit": "overflow=drop-head lets the queue's oldest go, and the others go on",
     "priorityWeights": "a queue of their own is for those that must not wait for higher ones",
+    "strictOrderDispatch": "consumers say who comes first, with activemq.priority",
     "selectorAware": "forwardTo with a selector behind `when` lets a queue have some of a topic",
 }
-"""Keys of what will not be built (decisions 0044, 0045), and what to say instead."""
+"""Keys of what will not be built (decisions 0044, 0045, 0047), and what to say instead."""

@@ -498,3 +498,10 @@ def test_a_policy_that_changes_says_anew_who_consumes_a_mirror(filled) -> None:
     filled.broker.destinations.consumers_of("VirtualTopic.Mirror.orders")
     assert filled.send(b"1", b"2", queue="VTC.a.VirtualTopic.Mirror.orders") == []
     assert len(filled.send(b"1", b"2", queue=MIRRORING)) == 1
+
+
+def test_without_flow_control_nobody_waits_for_a_queues_memory(filled) -> None:
+    """As many files have it; what all queues may take together holds still."""
+    filled.policy(memoryLimit=1_000, producerFlowControl="false")
+    filled.send_volatile(*(b"x" * 500 for _ in range(4)))
+    assert filled.limiting.refusal(filled.desk.queue("orders"), 1, 500, is_stored=False) is None

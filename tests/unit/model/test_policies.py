@@ -98,7 +98,7 @@ def test_what_is_said_of_redelivery_counts_before_what_holds() -> None:
         ("queuePrefix", "*.", "wildcards are for"),
         ("queueSuffix", ".>", "wildcards are for"),
         ("queueSuffix", "x" * 300, "is no such name; allowed: 0 to 256 bytes"),
-        ("producerFlowControl", 6, "is not built yet"),
+        ("maxDestinations", 6, "is not built yet"),
         ("maximumRedeliveries", -2, "-2 is out of range; allowed: -1 to 254"),
         ("maximumRedeliveries", "--1", "'--1' is out of range"),
         ("maximumRedeliveries", 1.5, "1.5 is out of range"),

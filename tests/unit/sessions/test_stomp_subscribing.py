@@ -576,6 +576,30 @@ def test_how_many_messages_may_wait_is_said_by_the_consumer_or_by_policies(desk)
     assert found == [-1, 7, 5, 7, 15]
 
 
+def test_who_subscribes_where_nobody_is_waited_for_loses_the_oldest(desk) -> None:
+    """
+    By wildcards, too, and with a limit of one's own.
+    """
+    client = desk.connect()
+    client.subscribe("/topic/a", "before")
+    values = {"producerFlowControl": "false"}
+    desk.broker.receipts.record(PolicyRecord("topic://a", json.dumps(values)))
+    desk.turn()
+    client.subscribe("/topic/a", "after", activemq__maximumPendingMessageLimit="5")
+    client.subscribe("/topic/*", "wild")
+    client.subscribe("/topic/b", "other")
+    desk.turn()
+    live = [*desk.broker.topic("a").subscriptions, *desk.broker.topic("b").subscriptions]
+    found = {(each.id, each.topic.name): each.drops_oldest for each in live}
+    assert found == {
+        ("before", "a"): False,
+        ("after", "a"): True,
+        ("wild", "a"): True,
+        ("wild", "b"): False,
+        ("other", "b"): False,
+    }
+
+
 @pytest.mark.parametrize(
     ("place", "text", "why"),
     [

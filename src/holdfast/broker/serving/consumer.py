@@ -180,6 +180,7 @@ class Consumer:
         "delivery_ms_max",
         "destination",
         "id",
+        "drops_oldest",
         "form",
         "groups",
         "has_no_local",
@@ -230,15 +231,14 @@ class Consumer:
         self.unacknowledged: dict[int, None] = {}
         self.is_ready = False
         """Whether it stands in its queue's ring of consumers with room."""
-        self.is_closed = False
-        self.is_on_topic = False
-        """Whether it hangs on a topic, else on a queue."""
+        self.is_closed = self.is_on_topic = False  # The second: it hangs on no queue.
         self.pending: deque[TransientMessage] | None = None
         """Topic messages that wait for room; None if none ever did: an empty one is more than all
         the rest, and most subscriptions never need it."""
         self.pending_bytes = 0
         self.pending_max: int | None = None
         """So many of them may wait, see `TopicWishes`."""
+        self.drops_oldest = False  # Whether nobody who sends to its topic waits for it.
         self.has_no_local = False
         """Whether it does not want what comes over its own connection."""
         self.is_retroactive = False

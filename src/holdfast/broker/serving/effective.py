@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from holdfast.broker.serving.consumer import NO_CLAIM, Claim
 from holdfast.model.advisory_options import ADVISED_BY
 from holdfast.model.groups import BUCKETS
-from holdfast.model.policy_option import OFFLINE_TIMEOUT, Value
+from holdfast.model.policy_option import FLOW_CONTROL, OFFLINE_TIMEOUT, Value
 from holdfast.model.policy_options import DROP_HEAD, REJECT, TRUE
 from holdfast.model.recovery_options import (
     FIXED_COUNT,
@@ -212,6 +212,8 @@ class Effective(NamedTuple):
     """So many messages may wait for one subscription of a topic; -1: without a limit."""
     pending_rate: float = 0.0
     """The same as a multiple of its prefetch, where that says nothing; 0: without a limit."""
+    has_flow_control: bool = True
+    """Whether who sends to a topic waits for its slow subscribers; else those lose the oldest."""
     slow_rule: SlowRule | None = None
     """When one of its consumers is slow for too long; None: never."""
     recovery: Recovery | None = None
@@ -311,7 +313,7 @@ def limits_of(values: Mapping[str, Value]) -> Limits | None:
         bytes=int(values["maxLengthBytes"]),
         overflow=str(values["overflow"]),
         buries=values["deadLetterOverflow"] == TRUE,
-        memory_bytes=int(values["memoryLimit"]),
+        memory_bytes=int(values["memoryLimit"]) if values[FLOW_CONTROL] == TRUE else 0,
         fails_at_once=values["sendFailIfNoSpace"] == TRUE,
         wait_ms=int(values["sendFailIfNoSpaceAfterTimeout"]),
     )

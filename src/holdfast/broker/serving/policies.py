@@ -41,7 +41,7 @@ from holdfast.model.destination import Kind
 from holdfast.model.forwarding import Forwarding
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
 from holdfast.model.policies import form_from, forwarding_from, read_values, redelivery_of
-from holdfast.model.policy_option import DIRECTING, KEEPING, Value
+from holdfast.model.policy_option import DIRECTING, FLOW_CONTROL, KEEPING, Value
 from holdfast.model.policy_options import (
     DISCARD,
     INDIVIDUAL,
@@ -213,6 +213,7 @@ class PolicyBook:
             *(count, min(prefetch, self._settings.prefetch_max), "", redelivery),
             pending_max=int(values["constantPendingMessageLimitStrategy"]),
             pending_rate=float(values["prefetchRatePendingMessageLimitStrategy"]),
+            has_flow_control=values[FLOW_CONTROL] == TRUE,
             slow_rule=slow_rule_of(values),
             recovery=recovery_of(values),
             is_always_retroactive=values["alwaysRetroactive"] == TRUE,

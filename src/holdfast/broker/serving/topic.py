@@ -233,7 +233,7 @@ class Topic:
         Hand a message to those of some subscribers who want it.
 
         Who has more than `pending_bytes` waiting then blocks the topic, beside what was sent before
-        it came, or loses the oldest of it where it mirrors a queue.
+        it came, or loses the oldest of it: where it mirrors a queue, or policies say so.
         """
         if self.no_local_count:
             sender_id = message.sender_id
@@ -265,7 +265,7 @@ class Topic:
 
     def _has_much(self, subscription: Consumer, pending_bytes: int, backlogs: Backlogs) -> None:
         """Let somebody for whom more waits block the topic, or lose the oldest of it."""
-        if self.is_mirror:
+        if self.is_mirror or subscription.drops_oldest:
             backlogs.shorten(subscription, pending_bytes)
         elif backlogs.since_bytes(subscription) > pending_bytes:
             self.blocked_by.add(subscription)

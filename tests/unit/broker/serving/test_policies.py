@@ -39,6 +39,7 @@ SLOWNESS = {
     "checkPeriod": (30_000, ""),
     "abortConnection": ("false", ""),
     "ignoreIdleConsumers": ("true", ""),
+    "producerFlowControl": ("true", ""),
     **dict.fromkeys(ADVISED_BY, ("false", "")),
 }
 """What holds of queues and topics alike."""
@@ -121,6 +122,7 @@ def test_without_policies_the_settings_hold_for_topics() -> None:
         "maxLengthBytes": (0, ""),
         "offlineDurableSubscriberTimeout": (-1, ""),
         "constantPendingMessageLimitStrategy": (-1, ""),
+        "messageEvictionStrategy": ("oldestMessageEvictionStrategy", ""),
         "prefetchRatePendingMessageLimitStrategy": (0, ""),
         **FORWARDING,
         **AFTER_FAILURES,

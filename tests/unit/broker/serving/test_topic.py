@@ -38,8 +38,20 @@ def test_a_mirror_of_a_queue_is_never_blocked(new_client) -> None:
     """
     Of what waits for who is slow there the oldest goes: the queue's producers wait for nobody.
     """
-    topic, backlogs, client = Topic("VirtualTopic.Mirror.orders"), Backlogs(5), new_client()
+    loses_the_oldest(Topic("VirtualTopic.Mirror.orders"), new_client())
+
+
+def test_without_flow_control_a_topic_is_never_blocked(new_client) -> None:
+    """
+    As a policy has it, of who subscribed since.
+    """
+    loses_the_oldest(Topic("prices"), new_client(), drops_oldest=True)
+
+
+def loses_the_oldest(topic: Topic, client, *, drops_oldest: bool = False) -> None:
+    backlogs = Backlogs(5)
     subscription = subscribed(topic, client, mode=AcknowledgeMode.INDIVIDUAL, prefetch=1)
+    subscription.drops_oldest = drops_oldest
     out: deque[Delivery] = deque()
     for serial in range(1, 9):
         topic.hand_out(message(serial), topic.subscriptions, out, 30, backlogs)
