@@ -109,3 +109,19 @@ class ConsumerCounters:
 
     aborted: int = 0
     """Ended as they were slow for too long, while this node led since the process started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCounters:
+    """Topics of which messages are stored, and who they are stored for."""
+
+    stored: int = 0
+    """How many topics there are that have durable subscriptions."""
+
+    messages: int = 0
+    """Stored for those, each once, however many need it."""
+
+    bytes: int = 0
+    durable_subscriptions: int = 0
+    offline: int | None = None
+    """Of these, how many nobody consumes from; only the leader knows it."""

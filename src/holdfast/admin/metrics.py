@@ -229,6 +229,10 @@ def _node_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("connections_max", "Clients that the port takes", status.connections_max)
     text = "Clients closed because the port was full"
     yield _counter("connections_turned_away", text, status.connections_turned_away)
+    topics = status.topics
+    yield _gauge("topics_stored", "Topics that have durable subscriptions", topics.stored)
+    yield _gauge("topics_messages", "Messages stored of these, each once", topics.messages)
+    yield _gauge("topics_bytes", "Bytes of those", topics.bytes)
     yield _gauge("memory_bytes", "Message bodies kept in memory", status.memory.used_bytes)
     yield _gauge("memory_limit_bytes", "Limit of those", status.memory.limit_bytes)
     producers = status.producers

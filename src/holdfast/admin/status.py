@@ -25,6 +25,7 @@ from holdfast.admin.counters import (
     MemoryStatus,
     MessageCounters,
     ProducerStatus,
+    TopicCounters,
 )
 from holdfast.replication.promotion import LogEnd
 
@@ -304,6 +305,7 @@ class NodeStatus:
 
     messages: MessageCounters = field(default_factory=MessageCounters)
     consumers: ConsumerCounters = field(default_factory=ConsumerCounters)
+    topics: TopicCounters = field(default_factory=TopicCounters)
     queues_removed: int = 0
     """Those that nobody used, as policies say so, while this node led since the process started."""
 

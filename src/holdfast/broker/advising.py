@@ -360,7 +360,7 @@ class Advising(Advises):
         leadership = destinations.leadership
         yield from list(self._state.by_name)
         yield from [it for it in leadership.plans.values() if type(it) is Queue]
-        stored = {*self._state.topics, *leadership.stored_topics}
+        stored = destinations.stored.names()
         for name in stored:
             yield Destination(Kind.TOPIC, name)
         yield from [it for it in destinations.topics.values() if it.name not in stored]

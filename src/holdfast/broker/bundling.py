@@ -135,17 +135,21 @@ class Bundling:
         """
         Give all names of a kind, of which none is taken out while somebody looks at them.
 
-        All who look at once have the same: each has only its place in them.
+        All who look at once have the same: each has only its place in them. Of topics there are
+        those, too, to which nobody but durable subscriptions listens.
         """
         destinations = self._destinations
         is_queue = kind is Kind.QUEUE
+        stored: set[str] = set()
         topics = destinations.topics
         if kind is Kind.TEMPORARY_TOPIC:
             topics = destinations.temporaries.topics
-        count = destinations.queue_count if is_queue else len(topics)
+        elif not is_queue:
+            stored = destinations.stored.names()
+        count = destinations.queue_count if is_queue else len(topics) + len(stored)
         names = self._names.get(kind)
         if names is None or len(names) > 2 * count + _NAMES_SPARE:
-            names = _Names(destinations.queue_names() if is_queue else topics)
+            names = _Names(destinations.queue_names() if is_queue else stored.union(topics))
             self._names[kind] = names
         return names
 

@@ -67,6 +67,10 @@ class StoredTopics:
             return False
         return lasting.declared_count > 0
 
+    def names(self) -> set[str]:
+        """Give the names of those that the log has, or that are on their way to it."""
+        return {*self._state.topics, *self._destinations.leadership.stored_topics}
+
     def among(self, written: Sequence[Destination]) -> list[StoredTopic]:
         """Give those of some destinations that are topics with durable subscriptions."""
         found = [self.topic(each.name) for each in written if each.kind is Kind.TOPIC]

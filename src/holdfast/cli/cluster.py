@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.admin.counters import TopicCounters
 from holdfast.admin.status import HoldStatus, MemberStatus, NodeStatus, as_json
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
@@ -128,6 +129,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("admin", status.admin),
         ("connections", status.connections),
         ("messages", f"{store.live_messages:,} held, {messages.enqueued:,} in since the start"),
+        *_topic_fields(status.topics),
         ("on disk", f"{format_size(store.bytes_on_disk)} in {store.segments:,} segments"),
         ("space", store.space if store.free_bytes is None else _space(status)),
         ("disk", _disk(status)),
@@ -137,6 +139,18 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         *[("cannot be removed", path) for path in store.unremovable],
         ("up for", format_seconds(status.uptime_seconds)),
         ("version", status.version),
+    ]
+
+
+def _topic_fields(topics: TopicCounters) -> list[tuple[str, object]]:
+    """What is stored of topics, if anything may be."""
+    if not topics.stored:
+        return []
+    offline = "" if topics.offline is None else f", {topics.offline:,} without a consumer"
+    held = f"{topics.messages:,} messages, {format_size(topics.bytes)}"
+    return [
+        ("stored topics", f"{topics.stored:,}, with {held}"),
+        ("durable subscriptions", f"{topics.durable_subscriptions:,}{offline}"),
     ]
 
 

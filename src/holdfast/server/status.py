@@ -37,6 +37,7 @@ from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.founding import awaited
 from holdfast.server.log_access import hold_statuses
 from holdfast.server.parts import Parts
+from holdfast.server.subscription_status import topic_counters
 from holdfast.sessions.session import Session
 
 _TOLD_MAX = 100
@@ -85,6 +86,7 @@ def node_status(node: Parts) -> NodeStatus:
         consumers=ConsumerCounters(
             slow=node.broker.slowness.slow_count, aborted=node.broker.slowness.aborted_total
         ),
+        topics=topic_counters(node.broker),
         queues_removed=node.broker.removing.removed_total,
         refusals=dict(node.context.refusals.by_code),
         batches=BatchCounters(

@@ -6,13 +6,14 @@ What is not known here is not told: no number stands for one that nobody counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice
 from typing import Final
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.durable import DurableQueue
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
@@ -92,18 +93,42 @@ def _names(broker: Broker, kind: Kind) -> Iterator[str | None]:
 
 def _of_destination(broker: Broker, kind: Kind, name: str) -> Values | None:
     if kind is Kind.TOPIC:
-        topic = broker.destinations.topics.get(name)
-        return None if topic is None else _of_topic(topic)
+        return _of_topic(broker, name)
     found = broker.destinations.find(name)
     return None if found is None or name.startswith(_OWN_MARK) else _of_queue(broker, *found)
 
 
-def _of_topic(topic: Topic) -> Values:
+def _of_topic(broker: Broker, name: str) -> Values | None:
+    """Tell of who is there, and of what is stored for durable subscriptions, each message once."""
+    destinations = broker.destinations
+    topic = destinations.topics.get(name)
+    # Not `stored.topic`: a question makes nothing.
+    lasting = broker.state.topics.get(name) if destinations.stored.is_stored(name) else None
+    if topic is None and lasting is None:
+        return None
+    consumers = [] if topic is None else [topic.subscriptions]
+    consumers += [each.subscriptions for each in _active(broker, name)]
+    stored: Values = {}
+    if lasting is not None:
+        count, size = lasting.index.live_count, lasting.index.live_bytes
+        stored = {
+            "size": count,
+            "enqueueCount": lasting.enqueued_total,
+            "dequeueCount": lasting.acknowledged_total,
+            "averageMessageSize": size / count if count else 0.0,
+        }
     return {
-        "destinationName": f"topic://{topic.name}",
-        **_in_delivery(topic),
-        "consumerCount": len(topic.subscriptions),
+        "destinationName": f"topic://{name}",
+        **stored,
+        **_in_delivery(*consumers),
+        "consumerCount": sum(map(len, consumers)),
     }
+
+
+def _active(broker: Broker, name: str) -> list[DurableQueue]:
+    """Give the durable subscriptions of a topic that somebody consumes from."""
+    served = broker.destinations.leadership.stored_topics.get(name)
+    return [] if served is None else list(served.active)
 
 
 def _of_queue(broker: Broker, lasting: LastingQueue, queue: Queue | None) -> Values:
@@ -122,51 +147,51 @@ def _of_queue(broker: Broker, lasting: LastingQueue, queue: Queue | None) -> Val
         "size": count,
         "enqueueCount": lasting.enqueued_total,
         "dequeueCount": lasting.acknowledged_total,
-        **({"inflightCount": 0} if queue is None else _in_delivery(queue)),
+        **({"inflightCount": 0} if queue is None else _in_delivery(queue.subscriptions)),
         "averageMessageSize": size / count if count else 0.0,
         **_memory(memory, limit),
         "consumerCount": 0 if queue is None else len(queue.subscriptions),
     }
 
 
-def _in_delivery(place: Queue | Topic) -> Values:
-    if len(place.subscriptions) > _COUNTED_MAX:
+def _in_delivery(*consumers: Collection[Consumer]) -> Values:
+    if sum(map(len, consumers)) > _COUNTED_MAX:
         return {}
-    return {"inflightCount": sum([len(each.unacknowledged) for each in place.subscriptions])}
+    return {"inflightCount": sum([len(it.unacknowledged) for each in consumers for it in each])}
 
 
 def of_subscriptions(broker: Broker, context: SessionContext) -> Iterator[Values | None]:
     """Tell of all who consume from queues, then of topics; None after each bit of looking."""
     for kind in (Kind.QUEUE, Kind.TOPIC, Kind.TEMPORARY_TOPIC):
         for name in _names(broker, kind):
-            place = None if name is None else _served(broker, kind, name)
-            if place is None:
-                if name is None:
-                    yield None
+            if name is None:
+                yield None
                 continue
             # Of more it would not be told.
-            for each in list(islice(place.subscriptions, ANSWERS_MAX)):
+            consumers = chain.from_iterable(it.subscriptions for it in _served(broker, kind, name))
+            for each in list(islice(consumers, ANSWERS_MAX)):
                 if not each.is_closed:
-                    yield _who(context) | _of_consumer(broker, place, each)
+                    yield _who(context) | _of_consumer(broker, kind, name, each)
 
 
-def _served(broker: Broker, kind: Kind, name: str) -> Queue | Topic | None:
-    """Give what has a name, if anybody may consume from it."""
+def _served(broker: Broker, kind: Kind, name: str) -> list[Queue | Topic]:
+    """Give what has a name, as far as anybody may consume from it."""
     destinations = broker.destinations
     if kind is Kind.QUEUE:
         found = destinations.find(name)
-        return None if found is None else found[1]
-    topics = destinations.topics if kind is Kind.TOPIC else destinations.temporaries.topics
-    return topics.get(name)
+        return [] if found is None or found[1] is None else [found[1]]
+    if kind is not Kind.TOPIC:
+        return [it for it in [destinations.temporaries.topics.get(name)] if it is not None]
+    topic = destinations.topics.get(name)
+    return [*([] if topic is None else [topic]), *_active(broker, name)]
 
 
-def _of_consumer(broker: Broker, place: Queue | Topic, consumer: Consumer) -> Values:
+def _of_consumer(broker: Broker, kind: Kind, name: str, consumer: Consumer) -> Values:
     assert isinstance(consumer, Subscription), "every consumer is one"
     session = consumer.receiver
-    kind = "queue" if isinstance(place, Queue) else "topic"
     pending_max = consumer.pending_max
     return {
-        "destinationName": f"{kind}://{place.name}",
+        "destinationName": f"{'queue' if kind is Kind.QUEUE else 'topic'}://{name}",
         "clientId": session.client_id if isinstance(session, Session) else "",
         "connectionId": session.id,
         "selector": "" if consumer.selector is None else consumer.selector.condition,

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.admin.counters import BatchCounters, DurationStatus, MessageCounters, ProducerStatus
+from holdfast.admin.counters import (
+    BatchCounters,
+    DurationStatus,
+    MessageCounters,
+    ProducerStatus,
+    TopicCounters,
+)
 from holdfast.admin.message_requests import MessageRequest, MessageStep
 from holdfast.admin.policy_status import PoliciesStatus, PolicyStatus, PolicyValue
 from holdfast.admin.status import (
@@ -68,6 +74,7 @@ LEADER = NodeStatus(
         free_bytes=5_000_000,
         damage=(DamageStatus(segment="00.segment", byte=8192, index=5, reason="checksum"),),
     ),
+    topics=TopicCounters(stored=2, messages=6, bytes=600, durable_subscriptions=3, offline=1),
     cluster_id="11" * 16,
     version="0.1.0",
     connections=1,

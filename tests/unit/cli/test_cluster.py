@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.admin.counters import TopicCounters
 from holdfast.admin.status import (
     AwaitedStatus,
     DamageStatus,
@@ -34,6 +35,22 @@ def test_status_shows_who_and_how_far(cluster, run) -> None:
     assert "role           leader, serving clients\n" in run.out
     assert "commit index   1,000\n" in run.out
     assert "damage         none\n" in run.out
+
+
+def test_status_shows_what_is_stored_of_topics(cluster, run) -> None:
+    """
+    And who does not come for it; where nothing is stored of any topic nothing is said.
+    """
+    assert run("status") == 0
+    assert "topics" not in run.out
+    topics = TopicCounters(stored=2, messages=1234, bytes=2048, durable_subscriptions=12, offline=3)
+    cluster.set_status(A, replace(now_of(cluster), topics=topics))
+    assert run("status") == 0
+    assert "stored topics          2, with 1,234 messages, 2.0 KiB\n" in run.out
+    assert "durable subscriptions  12, 3 without a consumer\n" in run.out
+    cluster.set_status(A, replace(now_of(cluster), topics=replace(topics, offline=None)))
+    assert run("status") == 0
+    assert "durable subscriptions  12\n" in run.out
 
 
 def test_status_as_json_is_what_the_node_said(cluster, run) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.admin.counters import TopicCounters
 from holdfast.admin.subscription_status import key_text
 from holdfast.broker.broker import Broker
 from holdfast.broker.durables import Wanted
@@ -18,8 +19,10 @@ from holdfast.server.subscription_status import (
     subscription_depths,
     subscription_keys,
     subscription_statuses,
+    topic_counters,
 )
 from tests.unit.broker.conftest import Desk
+from tests.unit.sessions.conftest import Desk as ServedDesk
 
 
 class Unheard:
@@ -69,3 +72,28 @@ def test_one_is_ended_once(broker: Broker) -> None:
     with pytest.raises(DestinationError, match="there is no subscription 'mine'"):
         end_subscription(broker, "ann", "mine", Unheard(), b"")
     assert broker.durables.count == 1
+
+
+def test_what_is_stored_of_topics_is_counted_once() -> None:
+    """
+    However many need it. Whether somebody consumes from a subscription only the leader knows.
+    """
+    desk = ServedDesk(BrokerSettings(known_format_level=DURABLE_LEVEL))
+    desk.broker.receipts.record(FormatRecord(DURABLE_LEVEL))
+    desk.turn()
+    assert topic_counters(desk.broker) == TopicCounters(offline=0)
+    for name in "ab":
+        client = desk.connect(client_id=name)
+        client.subscribe("/topic/prices", id="d", activemq__subscriptionName="mine")
+    desk.turn()
+    client.say("DISCONNECT")
+    for _ in range(3):
+        desk.connect().send(b"1234567890", "/topic/prices")
+        desk.connect().send(b"1234567890", "/queue/other")
+    desk.turn()
+    told = topic_counters(desk.broker)
+    assert (told.stored, told.messages) == (1, 3)
+    assert (told.durable_subscriptions, told.offline) == (2, 1)
+    assert told.bytes == desk.broker.state.topics["prices"].index.live_bytes > 30
+    desk.broker.follow()
+    assert topic_counters(desk.broker).offline is None

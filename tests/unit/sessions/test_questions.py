@@ -96,6 +96,57 @@ def test_a_pattern_tells_of_each_and_that_there_are_no_more(desk) -> None:
     assert ask(client, "Destination.none") == []
 
 
+def test_a_topic_tells_what_is_stored_for_who_is_away(desk) -> None:
+    """
+    Each message once. It is there before anybody subscribes plainly, and under the next leader; a
+    pattern finds it, once, whoever else listens.
+    """
+    client = asking(desk)
+    away = [desk.connect(client_id=name) for name in "ab"]
+    for each in away:
+        each.subscribe("/topic/prices", id="d", activemq__subscriptionName="mine")
+    desk.turn()
+    away[0].say("DISCONNECT")
+    for _ in range(3):
+        client.send(b"1234567890", "/topic/prices")
+    desk.turn()
+    for name in ("Destination.prices", "Destination.>"):
+        (frame,) = ask(client, name, "topic")
+        values = read(frame.body)
+        assert values["destinationName"] == "topic://prices"
+        assert (values["size"], values["enqueueCount"], values["dequeueCount"]) == (3, 3, 0)
+        assert (values["inflightCount"], values["consumerCount"]) == (3, 1)
+        assert values["averageMessageSize"] > 10.0
+    desk.connect().subscribe("/topic/prices", ack="auto")
+    (frame,) = ask(client, "Destination.>", "topic")
+    assert read(frame.body)["consumerCount"] == 2
+
+    desk.fail_over()
+    client = asking(desk)
+    (frame,) = ask(client, "Destination.prices", "topic")
+    values = read(frame.body)
+    assert (values["size"], values["inflightCount"], values["consumerCount"]) == (3, 0, 0)
+    assert desk.broker.destinations.topics == {}
+    assert desk.broker.destinations.leadership.stored_topics == {}
+
+
+def test_consumers_of_durable_subscriptions_are_told_of(desk) -> None:
+    """
+    As others of the topic are; one that nobody consumes from is no consumer.
+    """
+    client = asking(desk)
+    for name in "ab":
+        worker = desk.connect(client_id=name)
+        worker.subscribe("/topic/prices", id="d", activemq__subscriptionName="mine")
+    desk.turn()
+    worker.say("DISCONNECT")
+    client.send(b"x", "/topic/prices")
+    desk.turn()
+    found = [read(it.body) for it in ask(client, "Subscription")]
+    (told,) = [it for it in found if it["destinationName"] == "topic://prices"]
+    assert (told["clientId"], told["dispatchedQueueSize"]) == ("a", 1)
+
+
 def test_the_broker_tells_of_all(desk) -> None:
     """
     In XML, too; what nobody counts here is not told.
