@@ -25,6 +25,7 @@ from holdfast.errors import CorruptEntryError, HoldfastError
 from holdfast.model.records import MessageRecord
 from holdfast.sessions.scheduled_messages import read_kept, targets_now
 from holdfast.sessions.selection import Selections
+from holdfast.sessions.target import SelectorsUnreadError
 from holdfast.store.contract import LogStore
 
 log = structlog.get_logger("holdfast.server")
@@ -35,7 +36,10 @@ _TOLD_MAX: Final = 1_000
 class Waking:
     """Does what is due, in slices."""
 
-    __slots__ = ("_broker", "_is_silent", "_on_damage", "_selections", "_store", "_told")
+    __slots__ = (
+        *("_broker", "_is_silent", "_left_off_count", "_on_damage", "_selections", "_store"),
+        "_told",
+    )
 
     def __init__(
         self, broker: Broker, store: LogStore, on_damage: Callable[[CorruptEntryError], None]
@@ -44,6 +48,8 @@ class Waking:
         self._store = store
         self._on_damage = on_damage
         self._selections = Selections()
+        self._left_off_count = 0
+        """How often it was not yet known where one message goes."""
         self._told: set[tuple[int, int]] = set()
         """Messages that could not be sent, by queue and sequence, of which it was told."""
         self._is_silent = False
@@ -64,7 +70,9 @@ class Waking:
             assert queue is not None, "something of it is due"
             sequences = firing.due(step_count)
             for place, sequence in enumerate(sequences, 1):
-                self._fire_one(queue, sequence)
+                if not self._fire_one(queue, sequence):
+                    firing.put_back(sequences[place - 1 :])
+                    return True
                 if is_spent():
                     firing.put_back(sequences[place:])
                     return True
@@ -72,9 +80,14 @@ class Waking:
                 return True
         return False
 
-    def _fire_one(self, queue: Queue, sequence: int) -> None:
+    def _fire_one(self, queue: Queue, sequence: int) -> bool:
+        """Send one that is due, or try again later; false: it is not known yet where it goes."""
+        left_off_count, self._left_off_count = self._left_off_count, 0
         try:
-            self._send(queue, sequence)
+            self._send(queue, sequence, left_off_count)
+        except SelectorsUnreadError:
+            self._left_off_count = left_off_count + 1
+            return False
         except Exception as error:  # noqa: BLE001 - it costs one message its time, and no other
             self._broker.firing.later(sequence)
             if (queue.number, sequence) not in self._told:
@@ -85,6 +98,7 @@ class Waking:
                     self._tell(sequence, error)
         else:
             self._is_silent = False
+        return True
 
     def _has_place(self, queue: Queue) -> bool:
         """Whether it is told of one more; if not, it is said once that there are more."""
@@ -111,18 +125,19 @@ class Waking:
             exc_info=None if isinstance(error, HoldfastError) else error,
         )
 
-    def _send(self, queue: Queue, sequence: int) -> None:
+    def _send(self, queue: Queue, sequence: int, left_off_count: int) -> None:
         """
         Send one that is due.
 
         Raises:
             StoreError: It cannot be read now.
             RefusedError: It makes no sense, or cannot be sent there now.
+            SelectorsUnreadError: Where it goes is not known yet.
         """
         message = self._read(queue, sequence)
         assert message.headers is not None, "it was read with its content"
         kept = read_kept(message.headers)
-        targets = targets_now(self._broker, kept, message, self._selections)
+        targets = targets_now(self._broker, kept, message, self._selections, left_off_count)
         if targets is None:
             self._broker.firing.later(sequence)  # There is no room in memory now.
             return

@@ -34,6 +34,8 @@ class ClientSession(Holder):
         self.transactions = self.holdings.transactions.by_name
         self.waiting = self.holdings.sending.waiting
         self.templates = SendTemplates()
+        self.left_off_count = 0
+        """How often it was not yet known where one message goes."""
         self.is_told_of = False
         """Whether it is to be said of it that it is gone."""
 

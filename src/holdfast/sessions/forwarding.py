@@ -3,21 +3,32 @@ What selectors of policies are asked of: a message that is being sent, and on no
 
 A composite destination may forward by what messages say (`broker.addressing`). Who asks is the
 leader, once, as the message is sent, or as a scheduled one is due: nothing here is asked again.
+
+A selector is read when it is asked first, and kept: some milliseconds for a long one, of which a
+list may have sixty. So it is begun anew, in later turns, until all that it asks have been read.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.destination import Destination
 from holdfast.sessions.selection import Selections
 from holdfast.sessions.stomp_lifetimes import with_expiry
 from holdfast.sessions.stomp_values import StompValues, written_by_jms
+from holdfast.sessions.target import SelectorsUnreadError
+
+READ_CHARACTERS_MAX: Final = 1_500
+"""So much of selectors is read for a message in one turn, one of them at least: 4 ms."""
+LEFT_OFF_MAX: Final = 1_000
+"""After so often it is read at once: there are more selectors than are kept."""
 
 
 class SentContent:
     """What one message says, whichever destination it was sent to."""
 
-    __slots__ = ("_is_stored", "_message", "_selections", "_session_id", "effort")
+    __slots__ = (*("_is_stored", "_message", "_readable", "_selections", "_session_id", "effort"),)
 
     def __init__(
         self,
@@ -28,17 +39,30 @@ class SentContent:
         now_microseconds: int,
         is_stored: bool,
         session_id: str = "",
+        left_off_count: int = 0,
     ) -> None:
         self._selections = selections
         lines = with_expiry(lines, now_microseconds // 1000)
         self._message = TransientMessage(-1, lines, body, 0, now_microseconds)
         self._is_stored = is_stored
         self._session_id = session_id
+        self._readable = READ_CHARACTERS_MAX if left_off_count < LEFT_OFF_MAX else 1 << 62
+        """So much may be read yet."""
         self.effort = 0
-        """What was asked, counted in deliveries."""
+        """What was asked and read, counted in deliveries."""
 
     def is_selected(self, selector: str, sent_to: Destination) -> bool:
-        """Whether a selector is true of it; one that cannot be read here is true of nothing."""
+        """
+        Whether a selector is true of it; one that cannot be read here is true of nothing.
+
+        Raises:
+            SelectorsUnreadError: So much was read for it in this turn already.
+        """
+        if not self._selections.has_of_policy(selector):
+            if self._readable <= 0:
+                raise SelectorsUnreadError
+            self._readable -= len(selector)
+            self.effort += len(selector)
         found = self._selections.of_policy(selector)
         if found is None:
             return False

@@ -77,13 +77,18 @@ def _lines_now(broker: Broker, kept: Kept, message: MessageRecord) -> bytes:
 
 
 def targets_now(
-    broker: Broker, kept: Kept, message: MessageRecord, selections: Selections
+    broker: Broker,
+    kept: Kept,
+    message: MessageRecord,
+    selections: Selections,
+    left_off_count: int = 0,
 ) -> tuple[Queue | Topic, ...] | None:
     """
     Give where a message goes now, each once; None: one has no room at this moment.
 
     Raises:
         RefusedError: One cannot be, or there would be too many.
+        SelectorsUnreadError: That takes more than one turn, and was left off so often before.
     """
     assert message.body is not None, "it has its content"
     content = SentContent(
@@ -92,6 +97,7 @@ def targets_now(
         message.body,
         now_microseconds=broker.sending.now_microseconds,
         is_stored=kept.persistent,
+        left_off_count=left_off_count,
     )
     written = broker.addressing.route(kept.destinations, content).destinations
     for each in written:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 _OF_POLICIES_BYTES_MAX: Final = 32 * MiB
+_UNREADABLE_BYTES: Final = 200
+"""What a selector takes beside its text that cannot be read."""
 
 
 class Selections:
@@ -35,7 +37,8 @@ class Selections:
 
     def __init__(self) -> None:
         self._selectors: WeakValueDictionary[str, Selector] = WeakValueDictionary()
-        self._of_policies: dict[str, Selector] = {}
+        self._of_policies: dict[str, Selector | None] = {}
+        """By their texts; None of one that cannot be read."""
         self._of_policies_bytes = 0
         self._values: StompValues | None = None
 
@@ -54,6 +57,10 @@ class Selections:
             selector = self._selectors[text] = Selector(text)
         return Selection(selector, self, destination, identity)
 
+    def has_of_policy(self, text: str) -> bool:
+        """Whether a selector that policies have was read, and is kept."""
+        return text in self._of_policies
+
     def of_policy(self, text: str) -> Selector | None:
         """
         Give a selector that policies have; each is kept.
@@ -62,17 +69,17 @@ class Selections:
         """
         from holdfast.selectors.selector import Selector  # noqa: PLC0415 - as in `read`
 
-        selector = self._of_policies.get(text)
-        if selector is None:
-            try:
-                selector = Selector(text)
-            except SelectorError:
-                return None
-            self._of_policies[text] = selector
-            self._of_policies_bytes += selector.cost_bytes
-            while self._of_policies_bytes > _OF_POLICIES_BYTES_MAX and len(self._of_policies) > 1:
-                oldest = self._of_policies.pop(next(iter(self._of_policies)))
-                self._of_policies_bytes -= oldest.cost_bytes
+        if text in self._of_policies:
+            return self._of_policies[text]
+        try:
+            selector = Selector(text)
+        except SelectorError:
+            selector = None
+        self._of_policies[text] = selector
+        self._of_policies_bytes += _cost_of(text, selector)
+        while self._of_policies_bytes > _OF_POLICIES_BYTES_MAX and len(self._of_policies) > 1:
+            oldest = next(iter(self._of_policies))
+            self._of_policies_bytes -= _cost_of(oldest, self._of_policies.pop(oldest))
         return selector
 
     def read_of_topic(self, text: str, topic: LastingQueue) -> Selection:
@@ -94,6 +101,10 @@ class Selections:
     def clear(self) -> None:
         """Keep nothing of any message."""
         self._values = None
+
+
+def _cost_of(text: str, selector: Selector | None) -> int:
+    return _UNREADABLE_BYTES + len(text) if selector is None else selector.cost_bytes
 
 
 class Selection:

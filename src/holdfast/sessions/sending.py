@@ -23,7 +23,7 @@ from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.open_transactions import OpenTransactions
 from holdfast.sessions.requirements import no_room, read_number
-from holdfast.sessions.target import Goodbye, Outgoing, Question, Target
+from holdfast.sessions.target import Goodbye, Outgoing, Question, SelectorsUnreadError, Target
 from holdfast.sessions.waiting_sends import WaitingSends
 
 MUCH: Final = 1 << 30
@@ -199,7 +199,8 @@ class Sending:
                 raise StoreFullError(self._context.refusal)
             waiting.is_refusing = False
         told = (session, sending.receipt)
-        numbers = _numbers(destinations) if target.is_limited else {}
+        queues = [it for it in destinations if isinstance(it, Queue)] if target.is_limited else ()
+        numbers = {each: each.assigned_sequence for each in queues}
         if not is_kept:
             broker.send_transient_to_all(
                 destinations, target.lines, sending.body, told, target.facts
@@ -394,9 +395,7 @@ class Sending:
             session.effort = MUCH
 
     def is_on_its_way(self, session: Holder) -> bool:
-        """Whether a message published, or what topics kept, is still on its way; else more would
-        come in than leaves.
-        """
+        """Whether a message, or what topics kept, is on its way; else more comes in than leaves."""
         if self.spreading is not None and not self.spreading.spread_count:
             self.spreading = None
             self._confirm(session, self.spreading_receipt)
@@ -457,11 +456,13 @@ class Sending:
                 self._is_stuck(first) or not self._has_room(session, first)
             ):
                 return
-            self._send_first(session, first)
+            if not self._send_first(session, first):
+                return
 
-    def _send_first(self, session: Holder, first: Outgoing) -> None:
+    def _send_first(self, session: Holder, first: Outgoing) -> bool:
+        """Send the first of what waits, or refuse it; false: it is not known yet where it goes."""
         waiting = self.waiting
-        self._is_next = True
+        self._is_next = is_done = True
         try:
             target = session.target_of(first)
             full = self._without_room(target, first)
@@ -472,16 +473,22 @@ class Sending:
             self.send(session, target, first)
         except RefusedError as error:
             session.refuse(error, first)
+        except SelectorsUnreadError:
+            is_done = False
         finally:
             self._is_next = False
             self._stuck = None
-            waiting.remove_first()
+            if is_done:
+                waiting.remove_first()
+        return is_done
 
     def _has_room(self, session: Holder, sending: Outgoing) -> bool:
         try:
             target = session.target_of(sending)
         except RefusedError:
             return True  # It is refused in its turn.
+        except SelectorsUnreadError:
+            return False
         return not self._note_stuck(target, sending)
 
     def stop(self, session: Holder) -> None:
@@ -490,8 +497,3 @@ class Sending:
         self._stuck = None
         self.waiting.clear()
         self._context.waiting.pop(session, None)
-
-
-def _numbers(destinations: tuple[Queue | Topic, ...]) -> dict[Queue, int]:
-    """Give of each queue the next number that it gives."""
-    return {each: each.assigned_sequence for each in destinations if isinstance(each, Queue)}

@@ -54,7 +54,7 @@ from holdfast.sessions.stomp_headers import ZERO, negative_key, unknown_name
 from holdfast.sessions.stomp_sending import resolve
 from holdfast.sessions.stomp_subscribing import subscribe, unsubscribe
 from holdfast.sessions.stomp_transactions import abort, begin, commit
-from holdfast.sessions.target import Goodbye, Outgoing, Target
+from holdfast.sessions.target import Goodbye, Outgoing, SelectorsUnreadError, Target
 
 NOT_AUTHENTICATED: Final = "not-authenticated"
 """The code of the ERROR for who is not let in."""
@@ -180,6 +180,9 @@ class StompSession(ClientSession):
                         break
             except RefusedError as error:
                 self._refuse(error, event)
+            except SelectorsUnreadError:
+                self.events = chain((event,), self.events)
+                return False
             except ProtocolError as error:
                 self._fail(error, event.receipt)
                 break

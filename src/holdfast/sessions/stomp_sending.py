@@ -34,7 +34,7 @@ from holdfast.sessions.stomp_headers import read_group
 from holdfast.sessions.stomp_lifetimes import NOTHING, Lifetime, Said, lifetime_of, read_lifetime
 from holdfast.sessions.stomp_priorities import priority_of, read_priority
 from holdfast.sessions.stomp_schedules import read_schedule, scheduled, scheduled_before
-from holdfast.sessions.target import Action, Target
+from holdfast.sessions.target import Action, SelectorsUnreadError, Target
 
 
 def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Target:
@@ -44,6 +44,7 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
 
     Raises:
         RefusedError: It asks for what is not served, or cannot be sent there.
+        SelectorsUnreadError: That takes more than one turn; nothing is done yet.
     """
     return question_of(session, frame.block.headers) or _resolve(session, frame, is_copy=is_copy)
 
@@ -245,6 +246,7 @@ def _route(
 
     Raises:
         DestinationError: It comes to too many, and did not when it was stored.
+        SelectorsUnreadError: That takes more than one turn.
     """
     broker, context = session.holdings.broker, session.context
     if is_final or not broker.addressing.directs(written):
@@ -256,9 +258,14 @@ def _route(
         now_microseconds=broker.sending.now_microseconds,
         is_stored=is_stored,
         session_id=session.address,
+        left_off_count=session.left_off_count,
     )
+    left_off_count, session.left_off_count = session.left_off_count, 0
     try:
         return broker.addressing.route(written, content)
+    except SelectorsUnreadError:
+        session.left_off_count = left_off_count + 1
+        raise
     except DestinationError:
         if is_taken and is_stored:
             return Route(written, is_directed=True)
