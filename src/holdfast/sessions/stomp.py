@@ -308,6 +308,7 @@ class StompSession(ClientSession):
             self.holdings.broker.advising.connected(self)
 
     def _subscribe(self, frame: Frame) -> None:
+        self.effort = MUCH  # A durable subscription takes up to half a millisecond.
         subscribe(self, frame, self.protocol.version)
         if self.holdings.broker.publishing.replaying:
             self.holdings.sending.wait_for_replay(self)

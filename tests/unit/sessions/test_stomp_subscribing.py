@@ -620,3 +620,16 @@ def test_a_limit_of_what_waits_that_makes_no_sense_is_refused(
     )
     assert why in error.headers["message"]
     assert client.session.subscriptions == {}
+
+
+def test_many_at_once_are_done_as_the_time_goes(desk) -> None:
+    """
+    Each is more than a message: the clock is looked at behind each of them.
+    """
+    client = desk.connect()
+    asked = b"SUBSCRIBE\nid:%d\ndestination:/queue/%d\n\n\0"
+    data = b"".join(asked % (number, number) for number in range(5))
+    assert not client.session.receive(data, lambda: True)
+    assert len(client.session.subscriptions) == 1
+    assert client.session.proceed(lambda: False)
+    assert len(client.session.subscriptions) == 5
