@@ -54,10 +54,23 @@ def test_what_is_covered_is_held_against_the_floor(
 ) -> None:
     """Too little ends the run of `make test`, and says which number it is about."""
     covered = tmp_path / "covered.json"
-    covered.write_text(json.dumps({"files": {"a.py": {}}, "summary": {"percent_covered": percent}}))
+    files = {str(it.relative_to(ROOT)): {} for it in (ROOT / "src/holdfast").rglob("*.py")}
+    covered.write_text(json.dumps({"files": files, "summary": {"percent_covered": percent}}))
     line = [sys.executable, "tools/covered.py", str(covered)]
     ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
     assert ended.returncode == code
-    assert f"{percent:.2f} % of the lines and branches of 1 modules" in ended.stdout
+    what = f"{percent:.2f} % of the lines and branches of {len(files)} modules"
+    assert what in ended.stdout
     assert ("fail-under" in ended.stdout) == bool(code)
+
+
+def test_a_run_that_measured_nothing_is_no_full_cover(tmp_path: Path) -> None:
+    """Of no modules at all, or of the wrong ones, slipcover says that all is covered."""
+    covered = tmp_path / "covered.json"
+    covered.write_text(json.dumps({"files": {}, "summary": {"percent_covered": 100.0}}))
+    line = [sys.executable, "tools/covered.py", str(covered)]
+    ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+    assert ended.returncode == 1
+    assert "are not measured, src/holdfast/__init__.py among them" in ended.stdout
