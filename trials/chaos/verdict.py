@@ -4,7 +4,8 @@ What the histories of a run say of the broker: pure functions, and nobody's word
 What counts as what (a message is a producer and a sequence; it may be stored under several ids):
 
 * lost: confirmed, alone or in a committed transaction, and never delivered. Vanished: delivered,
-  nobody asked to settle it, and it never came again. Both presume that all was drained at the end.
+  nobody asked to settle it but in a transaction that was refused, and it never came again. Both
+  presume that all was drained at the end.
 * unexpected: delivered and never sent, changed on the way, refused, or rolled back.
 * stored twice: two ids in one queue, of a producer that numbers its messages. Of others it is
   merely `duplicated`: their own retry.
@@ -202,6 +203,10 @@ class _Books:
         self.messages: dict[str, _Message] = {}
         self.settle_asked: dict[str, set[str]] = defaultdict(set)
         """By id: the verbs asked for."""
+        self.asks: Counter[str] = Counter()
+        """By id: how often anything was asked for."""
+        self.refused_asks: Counter[str] = Counter()
+        """By id: how often in a transaction that was refused."""
         self.settled: dict[str, int] = {}
         """By id: when its acknowledgement was first confirmed."""
         self.rejected: set[str] = set()
@@ -266,6 +271,7 @@ class _Books:
             self.topics.hands.ask(event["c"], event["x"], event["t"])
             for identity in event["x"]:
                 self.settle_asked[identity].add("acknowledge")
+                self.asks[identity] += 1
 
     def _commit_outcome(self, event: Event) -> None:
         unit = event["u"]
@@ -273,11 +279,18 @@ class _Books:
         self.unit_outcomes[unit] = outcome.get(event["e"], "unknown")
         for key in self.units[unit]:
             self.sent[key].told = event["t"]
+        if event["e"] == "commit-refused" and unit in self.unit_settles:
+            self._take_back(self.unit_settles[unit][1])
         if event["e"] == "committed" and unit in self.unit_settles:
             self.topics.hands.confirm(*self.unit_settles[unit])
             for identity in self.unit_settles[unit][1]:
                 self.settled.setdefault(identity, event["t"])
         self._is_told(event, unit, confirmed=event["e"] == "committed")
+
+    def _take_back(self, identities: Iterable[str]) -> None:
+        """Nothing came of a transaction that was refused: what it acknowledged comes again."""
+        for identity in identities:
+            self.refused_asks[identity] += 1
 
     # Silence -------------------------------------------------------------------------------------
 
@@ -400,6 +413,7 @@ class _Books:
             book.ask(event["c"], event["x"], event["t"])
         for identity in event["x"]:
             self.settle_asked[identity].add(event["v"])
+            self.asks[identity] += 1
 
     def _settled(self, event: Event) -> None:
         for book in (self.groups, self.topics.hands):
@@ -598,7 +612,7 @@ def _find_lost(books: _Books) -> list[_Message]:
 
 def _find_vanished(books: _Books) -> None:
     for identity, deliveries in books.deliveries.items():
-        if not books.settle_asked.get(identity):
+        if books.asks[identity] <= books.refused_asks[identity]:
             consumers = ", ".join(dict.fromkeys(consumer for _, _, consumer in deliveries))
             books.findings.add(
                 "vanished",

@@ -342,6 +342,20 @@ def test_a_delivery_that_came_again_has_not_vanished(story):
     assert (verdict.redelivered, verdict.flagged) == (1, 1)
 
 
+@pytest.mark.parametrize(("outcome", "is_over"), [("commit-refused", False), ("committed", True)])
+def test_what_a_refused_transaction_acknowledged_must_come_again(story, outcome, is_over):
+    """Nothing of it was done: asking alone is no excuse."""
+    story.send(11)
+    identity = story.deliver(11, settle=None)
+    story.line("c", "commit", u="r", c="c1", x=[identity])
+    story.line("c", outcome, u="r")
+
+    if is_over:
+        assert story.judge().is_good
+    else:
+        assert_only(story.judge(), "vanished")
+
+
 # Unexpected -----------------------------------------------------------------------------------
 
 
