@@ -21,7 +21,7 @@ from pathlib import Path
 from brokers import Holdfast
 from curves import Curve, Point, resident_bytes
 from document import GROWTH, growth, put_section
-from feature_curves import groups, selectors
+from feature_curves import durables, groups, selectors
 from generator import Generator, GeneratorMissingError
 from machine import KIB, heading
 from options import table_options
@@ -128,6 +128,14 @@ CURVES = (
         (10, 100, 1_000, 10_000),
         (10, 1_000),
         selectors,
+        has_own_broker=True,
+    ),
+    Curve(
+        "durables",
+        "durable subscriptions that are away, bodies of 100 B",
+        (1, 10, 100, 1_000),
+        (1, 100),
+        durables,
         has_own_broker=True,
     ),
 )
