@@ -1,5 +1,5 @@
 """
-What the features of consumer clusters cost, here and in ActiveMQ, in one run.
+What features of queues and topics cost, here and in ActiveMQ, in one run.
 
 One node or broker, persistent messages of 256 bytes, each synced before its receipt; Holdfast and
 ActiveMQ take turns, round by round. The load is made by feature_load.py, since headers differ from
@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ _BODY_BYTES = 256
 _COUNT = 30_000
 _COUNT_QUICK = 3_000
 _RUNS = 3
+_SUBSCRIBERS = 10
 _SEED = 27
 
 
@@ -150,12 +152,53 @@ def scheduled(broker: Broker, queue: str, count: int) -> Sample:
     return _sample(result)
 
 
+def _durable(address: str, topic: str) -> list[Wire]:
+    """Ten clients, each with its durable subscription."""
+    wires = []
+    for number in range(_SUBSCRIBERS):
+        wires.append(Wire(address, client_id=f"{topic}.{number}".replace("/", ".")))
+        named = {"ack": "client-individual", "activemq.prefetchSize": "500"}
+        wires[-1].subscribe(topic, "0", **named, **{"activemq.subscriptionName": "bench"})
+    return wires
+
+
+def _fanned_out(wires: list[Wire], count: int) -> Drained:
+    result = Drain(wires, count * len(wires), to_each=True).run()
+    for wire in wires:
+        wire.leave()
+    return result
+
+
+def durables(broker: Broker, queue: str, count: int) -> Sample:
+    """Ten durable subscribers that are there: deliveries, from the first SEND to the last."""
+    topic, count = queue.replace("/queue/", "/topic/"), count // 3
+    wires = _durable(broker.address, topic)
+    filling = threading.Thread(
+        target=fill, args=(broker.address, topic, range(count), _plain, _BODY_BYTES)
+    )
+    filling.start()
+    result = _fanned_out(wires, count)
+    filling.join()
+    return _sample(result)
+
+
+def returning(broker: Broker, queue: str, count: int) -> Sample:
+    """Ten durable subscribers that come back at once: deliveries of what was sent meanwhile."""
+    topic, count = queue.replace("/queue/", "/topic/"), count // 3
+    for wire in _durable(broker.address, topic):
+        wire.leave()
+    fill(broker.address, topic, range(count), _plain, _BODY_BYTES)
+    return _sample(_fanned_out(_durable(broker.address, topic), count))
+
+
 LINES = (
     Line("plain", "no feature, three consumers", plain),
     Line("groups", "message groups, ten messages each, three consumers", groups),
     Line("selectors", "1,000 consumers that select a correlation id", selectors),
     Line("priorities", "ten message priorities, one consumer", priorities),
     Line("scheduled", "scheduled a second ahead, stored, fired and taken", scheduled),
+    Line("durables", "ten durable subscribers of a topic, deliveries as it is sent to", durables),
+    Line("returning", "ten durable subscribers that come back to a backlog, deliveries", returning),
 )
 
 
