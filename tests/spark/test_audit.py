@@ -18,7 +18,8 @@ from holdfast.model.records import AcknowledgeRecord, ProducerRecord, QueueRecor
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import archive_once
-from holdfast.spark.pipelines.audit import AuditResult, audit
+from holdfast.spark.pipelines.audit import audit
+from holdfast.spark.pipelines.audit_result import AuditResult
 from holdfast.spark.pipelines.replica_proof import Replica
 from trials.pipeline.operation_log import OperationLog
 from trials.pipeline.written_log import WrittenLog, message

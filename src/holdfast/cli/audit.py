@@ -37,7 +37,7 @@ from holdfast.cli.spark_options import (
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
-    from holdfast.spark.pipelines.audit import AuditResult
+    from holdfast.spark.pipelines.audit_result import AuditResult
 
 EXIT_DIFFERENT = 1
 

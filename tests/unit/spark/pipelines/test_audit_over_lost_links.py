@@ -19,7 +19,8 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.source import DamagedRange, LogPosition
-from holdfast.spark.pipelines.audit import AuditResult, audit
+from holdfast.spark.pipelines.audit import audit
+from holdfast.spark.pipelines.audit_result import AuditResult
 from holdfast.spark.pipelines.replica_proof import Replica
 from trials.pipeline.paper_spark import PaperSpark
 from trials.pipeline.written_archive import archived_log
