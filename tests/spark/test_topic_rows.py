@@ -17,12 +17,14 @@ from holdfast.spark.archive.manifests import Catalogue
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
-from holdfast.spark.pipelines.accounting import settled_unseen
+from holdfast.spark.pipelines.accounting import all_deliveries, fates, settled_unseen
 from holdfast.spark.pipelines.archive import archive_once
-from holdfast.spark.pipelines.log_state import fates, live, log_records
+from holdfast.spark.pipelines.log_state import live, log_records
 from holdfast.spark.pipelines.queried_archive import QueriedArchive
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember
+from holdfast.spark.pipelines.topic_accounting import account_of_topics
+from holdfast.spark.pipelines.topic_rows import topics_and_subscriptions
 from holdfast.testing.local_cluster import LocalNode
 from tests.unit.broker.lasting.topic_log import TopicLog, step
 from tests.unit.spark.pipelines.test_restored_topics import needed, restored
@@ -60,10 +62,20 @@ def test_what_lives_on_topics_is_what_somebody_needs(spark: SparkSession, tmp_pa
     wanted = {(it.number, each) for it in own for each in it.index.sequences(1, 1 << 60)}
     assert found == wanted
     assert wanted
-    counts = Counter(row["fate"] for row in fates(records).collect())
+    known = topics_and_subscriptions(records)
+    delivered = all_deliveries(records, known).cache()
+    counts = Counter(row["fate"] for row in fates(records, known, delivered).collect())
     assert counts["live"] == len(wanted)
     assert counts.total() > len(wanted)
-    assert settled_unseen(records, "log") == []
+    assert settled_unseen(records, "log", known.names()) == []
+    accounts, found_wrong = account_of_topics(delivered, known, "log", is_whole=True)
+    assert found_wrong == []
+    assert len(accounts) == len(known.all_takers())
+    waiting = {number: len(it.sequences) for number, it in log.needs.items() if it.sequences}
+    names = known.names()
+    told = {it.subscription: it.fates["live"] for it in accounts if it.fates["live"]}
+    assert told == {names[number]: count for number, count in waiting.items()}
+    delivered.unpersist()
     records.unpersist()
 
 

@@ -133,8 +133,15 @@ def audit_json(result: AuditResult) -> dict[str, Any]:
         "archive_entries_proven": result.archive_entries,
         "messages": result.account.messages if result.account else None,
         "fates": result.account.fates if result.account else None,
+        "subscriptions": [asdict(it) for it in result.account.subscriptions]
+        if result.account
+        else None,
         "seconds": result.seconds,
     }
+
+
+def _listed(fates: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {fate}" for fate, count in fates.items())
 
 
 def _tell_audit(result: AuditResult) -> None:
@@ -154,8 +161,15 @@ def _tell_audit(result: AuditResult) -> None:
             f" {result.archive_entries:,} rebuilt from their rows and proven"
         )
     if result.account is not None:
-        found = ", ".join(f"{count:,} {fate}" for fate, count in result.account.fates.items())
+        found = _listed(result.account.fates)
         write_line(f"{result.account.messages:,} messages in {result.account_of}: {found}")
+        if result.account.subscriptions:
+            found = _listed(result.account.delivery_fates)
+            count = len(result.account.subscriptions)
+            write_line(
+                f"{result.account.deliveries:,} of topics' messages for {count:,} durable"
+                f" subscriptions, each counted for every one of these: {found}"
+            )
     elif result.account_of:
         write_line(f"account {result.account_of}")
     for finding in result.findings:

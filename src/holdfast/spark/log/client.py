@@ -127,12 +127,20 @@ class RemoteLog:
 
     def queues(self) -> list[dict[str, Any]]:
         """The queues there are now, with their numbers, names and depths, as one node has them."""
+        return self._all_of("queues")
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """The durable subscriptions there are now, in the same way."""
+        return self._all_of("subscriptions")
+
+    def _all_of(self, what: str) -> list[dict[str, Any]]:
+        """What a node lists page by page."""
         found: list[dict[str, Any]] = []
         after = ""
         while True:
-            path = f"/queues?local{after}"
-            answer = self.ask("GET", path, told={"queues": list}, is_furthest_first=True)
-            found += answer["queues"]
+            path = f"/{what}?local{after}"
+            answer = self.ask("GET", path, told={what: list}, is_furthest_first=True)
+            found += answer[what]
             following = answer.get("next")
             if not following:
                 return found

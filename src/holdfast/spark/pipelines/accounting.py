@@ -2,8 +2,9 @@
 Is every message accounted for? Steps over the records of a log, and what is wrong with them.
 
 Every message is exactly one of live, acknowledged, expired, dropped as its queue was full,
-dead-lettered, moved to another queue, removed by an operator, purged or deleted with its queue;
-what is sent at some time is scheduled or has fired for the last time, and what went out each time
+dead-lettered, moved to another queue, removed by an operator, purged or deleted with its queue; on
+a stored topic that is what it was for the last subscription, and skipped if it was for none. What
+is sent at some time is scheduled or has fired for the last time, and what went out each time
 is a message. A queue's and a producer's numbers have no holes; nothing is stored twice.
 
 Invariants:
@@ -21,19 +22,27 @@ from pyspark.sql import functions as f
 
 from holdfast.model.limits import FLOOR_ID
 from holdfast.model.numbering import LEADERS_STEP
-from holdfast.spark.pipelines.findings import Finding
-from holdfast.spark.pipelines.log_state import fates, messages, producer_numbers, settled
-from holdfast.spark.pipelines.topic_rows import on_topics, topics_and_subscriptions
+from holdfast.model.schedules import SCHEDULE_QUEUE
+from holdfast.spark.pipelines.deliveries import DELIVERY_FATES, deliveries
+from holdfast.spark.pipelines.findings import FINDINGS_MAX, Finding
+from holdfast.spark.pipelines.log_state import messages, producer_numbers, settled, sweeping
+from holdfast.spark.pipelines.topic_accounting import SubscriptionAccount, account_of_topics
+from holdfast.spark.pipelines.topic_rows import (
+    TopicsAndSubscriptions,
+    told_of_topics,
+    topics_and_subscriptions,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame
 
 FATES: Final = (
     *("live", "acknowledged", "expired", "dropped", "dead-lettered"),
     *("moved", "removed", "purged", "deleted", "scheduled", "fired"),
+    "skipped",
 )
-FINDINGS_MAX: Final = 1000
-"""Findings of one kind that are listed; how many there are in all is told."""
 
 
 @dataclass(slots=True)
@@ -44,7 +53,21 @@ class Account:
     fates: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FATES, 0))
     queues: int = 0
     producers: int = 0
+    subscriptions: list[SubscriptionAccount] = field(default_factory=list)
+    """Durable subscriptions that there are, or were."""
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def deliveries(self) -> int:
+        """How many messages were for subscriptions, each counted for every one of these."""
+        return sum(each.messages for each in self.subscriptions)
+
+    @property
+    def delivery_fates(self) -> dict[str, int]:
+        """What became of these."""
+        return {
+            fate: sum(each.fates[fate] for each in self.subscriptions) for fate in DELIVERY_FATES
+        }
 
     @property
     def is_balanced(self) -> bool:
@@ -59,7 +82,9 @@ def take_account(records: DataFrame, where: str, *, is_whole: bool) -> Account:
     `is_whole` says that the log is known from its first entry on.
     """
     account = Account()
-    became = fates(records)
+    known = topics_and_subscriptions(records)
+    delivered = all_deliveries(records, known).cache() if known.all_topics else None
+    became = fates(records, known, delivered)
     for row in became.groupBy("fate").count().collect():
         account.fates[row["fate"]] = row["count"]
     stored = messages(records)
@@ -74,7 +99,12 @@ def take_account(records: DataFrame, where: str, *, is_whole: bool) -> Account:
     account.producers = producers
     account.findings += found
     if is_whole:
-        account.findings += settled_unseen(records, where)
+        account.findings += settled_unseen(records, where, known.names())
+    if delivered is not None:
+        found_of_topics = account_of_topics(delivered, known, where, is_whole=is_whole)
+        account.subscriptions, found = found_of_topics
+        account.findings += found
+        delivered.unpersist()
     return account
 
 
@@ -179,11 +209,14 @@ def producer_gaps(records: DataFrame, where: str, *, is_whole: bool) -> tuple[in
     return count, found
 
 
-def settled_unseen(records: DataFrame, where: str) -> list[Finding]:
-    """Acknowledgements of messages that were never stored: they were lost."""
+def settled_unseen(
+    records: DataFrame, where: str, of_topics: Collection[int] = ()
+) -> list[Finding]:
+    """Acknowledgements of messages that were never stored: they were lost; not of these numbers."""
     stored = messages(records).select("queue_number", "sequence").distinct()
     rows = (
-        on_topics(settled(records), topics_and_subscriptions(records))
+        settled(records)
+        .where(~f.col("queue_number").isin(*of_topics))
         .join(stored, ["queue_number", "sequence"], "left_anti")
         .limit(FINDINGS_MAX)
         .collect()
@@ -198,3 +231,88 @@ def settled_unseen(records: DataFrame, where: str) -> list[Finding]:
         )
         for row in rows
     ]
+
+
+def all_deliveries(records: DataFrame, known: TopicsAndSubscriptions) -> DataFrame:
+    """Give what became of each message for each subscription there is, or was; see `deliveries`."""
+    takers = known.all_takers()
+    return deliveries(told_of_topics(records, settled(records), known.all_topics, takers))
+
+
+def fates(
+    records: DataFrame, known: TopicsAndSubscriptions, delivered: DataFrame | None = None
+) -> DataFrame:
+    """
+    What became of every message: queue_number, sequence, first_record, fate.
+
+    `fate` is live, acknowledged, dead-lettered, moved, removed, purged, deleted or fired: the first
+    thing that took it off its queue. What lives where scheduled messages wait is scheduled. What
+    stands on a stored topic lives while a subscription needs it, and then has the fate that it had
+    for the last one; it is skipped if it was for none. `delivered` has all deliveries, if there are
+    topics.
+    """
+    joined = _with_first_ends(records)
+    fate = (
+        f.when(
+            f.col("settled_at").isNotNull()
+            & (f.col("swept_at").isNull() | (f.col("settled_at") < f.col("swept_at"))),
+            f.col("settled_as"),
+        )
+        .when(f.col("swept_at").isNotNull(), f.col("swept_as"))
+        .when(f.col("waits"), "scheduled")
+        .otherwise("live")
+    )
+    identity = ["queue_number", "sequence"]
+    if delivered is not None and known.all_topics:
+        last = (
+            delivered.where("is_for")
+            .groupBy(f.col("topic").alias("queue_number"), "sequence")
+            .agg(
+                f.max(f.col("fate") == "live").alias("is_needed"),
+                f.max_by("fate", "at").alias("last_fate"),
+            )
+        )
+        joined = joined.join(last, identity, "left")
+        on_topic = f.when(f.col("is_needed"), "live").otherwise(
+            f.coalesce("last_fate", f.lit("skipped"))
+        )
+        fate = f.when(f.col("queue_number").isin(*known.all_topics), on_topic).otherwise(fate)
+    return joined.select(*identity, "first_record", "index", fate.alias("fate"))
+
+
+def _with_first_ends(records: DataFrame) -> DataFrame:
+    """Give each message with what settled it first, and what swept it first with others."""
+    stored = (
+        messages(records)
+        .groupBy("queue_number", "sequence")
+        .agg(
+            f.min("record_number").alias("first_record"),
+            f.max("record_number").alias("last_record"),
+            f.min("index").alias("index"),
+            f.max(f.col("destination") == SCHEDULE_QUEUE).alias("waits"),
+        )
+    )
+    first_settled = (
+        settled(records)
+        .groupBy("queue_number", "sequence")
+        .agg(
+            f.min("settled_at").alias("settled_at"),
+            f.min_by("settled_as", "settled_at").alias("settled_as"),
+        )
+    )
+    swept = sweeping(records)
+    is_swept = (
+        (f.col("queue_number") == f.col("swept_queue"))
+        & (f.col("sequence") <= f.col("swept_through"))
+        & (f.col("last_record") < f.col("swept_at"))
+    )
+    first_swept = (
+        stored.join(f.broadcast(swept), is_swept)
+        .groupBy("queue_number", "sequence")
+        .agg(
+            f.min("swept_at").alias("swept_at"),
+            f.min_by("swept_as", "swept_at").alias("swept_as"),
+        )
+    )
+    identity = ["queue_number", "sequence"]
+    return stored.join(first_settled, identity, "left").join(first_swept, identity, "left")

@@ -90,7 +90,14 @@ def _what_is_proven(result: AuditResult) -> list[str]:
     if result.account is not None:
         found.append(
             f"account: {result.account.messages:,} messages of {result.account.queues:,} queues"
-            f" have one fate each, and no queue's and no producer's numbers have a hole"
+            f" and topics have one fate each, and no queue's, no topic's and no producer's numbers"
+            f" have a hole"
+        )
+    if result.account is not None and result.account.subscriptions:
+        found.append(
+            f"account: each of {len(result.account.subscriptions):,} durable subscriptions has one"
+            f" fate for each message that it was to get, {result.account.deliveries:,} in all, and"
+            f" was done with no other"
         )
     found += [
         f"{it.replica}: it serves what lived in the log after entry {it.index:,}"

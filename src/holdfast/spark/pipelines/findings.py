@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.errors import ConfigError
 from holdfast.spark.archive.places import Options, Place
+
+FINDINGS_MAX: Final = 1000
+"""Findings of one kind that are listed; how many there are in all is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,6 @@ from holdfast.model.records import (
     QueueRecord,
     SubscriptionAcknowledgeRecord,
 )
-from holdfast.model.schedules import SCHEDULE_QUEUE
 from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
 from holdfast.spark.archive.entries import archived_facts
 from holdfast.spark.archive.manifests import ArchivedFile
@@ -252,6 +251,19 @@ def newest_copies(records: DataFrame) -> DataFrame:
 
 def live(records: DataFrame) -> DataFrame:
     """The messages that live: queue_number, sequence, record_number of the newest copy."""
+    left = _never_settled(records)
+    known = topics_and_subscriptions(records)
+    if not known.topics:
+        return left
+    is_on_topic = f.col("queue_number").isin(*known.topics)
+    identity = ["queue_number", "sequence"]
+    wanted = needed(records, known, settled(records)).select(*identity).distinct()
+    of_topics = left.where(is_on_topic).join(wanted, identity, "left_semi")
+    return left.where(~is_on_topic).unionByName(of_topics)
+
+
+def _never_settled(records: DataFrame) -> DataFrame:
+    """The messages that are not settled, purged or deleted since, and all of topics that are."""
     removed = (
         settled(records)
         .groupBy("queue_number", "sequence")
@@ -265,76 +277,7 @@ def live(records: DataFrame) -> DataFrame:
         & (f.col("sequence") <= f.col("swept_through"))
         & (f.col("record_number") < f.col("swept_at"))
     )
-    left = left.join(f.broadcast(swept), is_swept, "left_anti")
-    known = topics_and_subscriptions(records)
-    if not known.topics:
-        return left
-    is_on_topic = f.col("queue_number").isin(*known.topics)
-    identity = ["queue_number", "sequence"]
-    wanted = needed(records, known, settled(records)).select(*identity).distinct()
-    of_topics = left.where(is_on_topic).join(wanted, identity, "left_semi")
-    return left.where(~is_on_topic).unionByName(of_topics)
-
-
-def fates(records: DataFrame) -> DataFrame:
-    """
-    What became of every message: queue_number, sequence, first_record, fate.
-
-    `fate` is live, acknowledged, dead-lettered, moved, removed, purged, deleted or fired: the first
-    thing that took it off its queue. What lives where scheduled messages wait is scheduled. What
-    stands on a stored topic lives while a subscription needs it, and is acknowledged after that.
-    """
-    stored = (
-        messages(records)
-        .groupBy("queue_number", "sequence")
-        .agg(
-            f.min("record_number").alias("first_record"),
-            f.max("record_number").alias("last_record"),
-            f.min("index").alias("index"),
-            f.max(f.col("destination") == SCHEDULE_QUEUE).alias("waits"),
-        )
-    )
-    first_settled = (
-        settled(records)
-        .groupBy("queue_number", "sequence")
-        .agg(
-            f.min("settled_at").alias("settled_at"),
-            f.min_by("settled_as", "settled_at").alias("settled_as"),
-        )
-    )
-    swept = sweeping(records)
-    is_swept = (
-        (f.col("queue_number") == f.col("swept_queue"))
-        & (f.col("sequence") <= f.col("swept_through"))
-        & (f.col("last_record") < f.col("swept_at"))
-    )
-    first_swept = (
-        stored.join(f.broadcast(swept), is_swept)
-        .groupBy("queue_number", "sequence")
-        .agg(
-            f.min("swept_at").alias("swept_at"),
-            f.min_by("swept_as", "swept_at").alias("swept_as"),
-        )
-    )
-    identity = ["queue_number", "sequence"]
-    joined = stored.join(first_settled, identity, "left").join(first_swept, identity, "left")
-    fate = (
-        f.when(
-            f.col("settled_at").isNotNull()
-            & (f.col("swept_at").isNull() | (f.col("settled_at") < f.col("swept_at"))),
-            f.col("settled_as"),
-        )
-        .when(f.col("swept_at").isNotNull(), f.col("swept_as"))
-        .when(f.col("waits"), "scheduled")
-        .otherwise("live")
-    )
-    known = topics_and_subscriptions(records)
-    if known.topics:
-        wanted = needed(records, known, settled(records)).select(*identity).distinct()
-        joined = joined.join(wanted.withColumn("is_needed", f.lit(1)), identity, "left")
-        is_done = f.col("queue_number").isin(*known.topics) & f.col("is_needed").isNull()
-        fate = f.when(is_done, "acknowledged").otherwise(fate)
-    return joined.select(*identity, "first_record", "index", fate.alias("fate"))
+    return left.join(f.broadcast(swept), is_swept, "left_anti")
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,14 +322,15 @@ def lasting_state(records: DataFrame) -> LastingState:
 
 
 def depths(records: DataFrame) -> dict[int, int]:
-    """Count what lives by number of the queue; of topics nodes tell no depths."""
-    topics = topics_and_subscriptions(records).topics
-    rows = live(records).groupBy("queue_number").count().collect()
-    return {
-        int(row["queue_number"]): int(row["count"])
-        for row in rows
-        if row["queue_number"] not in topics
-    }
+    """Count what lives by number of the queue or durable subscription; not of topics themselves."""
+    left = _never_settled(records).select("queue_number")
+    known = topics_and_subscriptions(records)
+    if known.topics:
+        left = left.where(~f.col("queue_number").isin(*known.topics))
+        wanted = needed(records, known, settled(records))
+        left = left.unionAll(wanted.select(f.col("subscription").alias("queue_number")))
+    rows = left.groupBy("queue_number").count().collect()
+    return {int(row["queue_number"]): int(row["count"]) for row in rows}
 
 
 def _queues(records: DataFrame) -> tuple[list[QueueRecord], int]:

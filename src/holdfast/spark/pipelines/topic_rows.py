@@ -11,9 +11,10 @@ several copies of a message the first one counts: the cleaner's say it also of w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,8 @@ from pyspark.sql import functions as f
 
 from holdfast.model.records import SubscriptionAcknowledgeRecord
 from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
+from holdfast.spark.log.naming import declared_name
+from holdfast.spark.pipelines.deliveries import Taker, Told, deliveries
 from holdfast.store.fact_blocks import SKIPS, unpack_facts
 from holdfast.store.record_codec import decode_records
 
@@ -30,24 +33,55 @@ if TYPE_CHECKING:
 _DECLARING: Final = ("topic", "subscription", "delete-queue")
 SETTLED_MAX: Final = 200
 """Messages in one record; a few thousand of these stand in one entry."""
-_TABLE: Final = "subscription long, topic long, slot int, first long"
+
+
+class Moment(NamedTuple):
+    """Where a record stands, and when it was written, in microseconds."""
+
+    record_number: int
+    time: int
+    entry: int
 
 
 @dataclass(slots=True)
 class TopicsAndSubscriptions:
-    """What stands of topics and subscriptions at the end of some records."""
+    """What stands of topics and subscriptions at the end of some records, and stood before."""
 
     topics: dict[int, TopicRecord] = field(default_factory=dict)
     subscriptions: dict[int, SubscriptionRecord] = field(default_factory=dict)
-    ended: dict[int, int] = field(default_factory=dict)
-    """Of subscriptions that are no more: their topics."""
+    past_topics: dict[int, TopicRecord] = field(default_factory=dict)
+    ended: dict[int, tuple[SubscriptionRecord, Moment]] = field(default_factory=dict)
+    """Subscriptions that are no more, and where they ended."""
 
-    def of_topic(self) -> dict[int, int]:
-        """Give the topic of each subscription there is, or was."""
-        living = {number: it.topic_number for number, it in self.subscriptions.items()}
-        return living | self.ended
+    @property
+    def all_topics(self) -> dict[int, TopicRecord]:
+        """Those that are, and those that were."""
+        return self.past_topics | self.topics
 
-    def take(self, record: object, queue_number: int) -> None:
+    def names(self) -> dict[int, str]:
+        """Give what each topic and subscription that is, or was, is called."""
+        found: dict[int, str] = {}
+        past = (it for it, _ in self.ended.values())
+        for each in (*self.all_topics.values(), *past, *self.subscriptions.values()):
+            number, name = declared_name(each, found)
+            found[number] = name
+        return found
+
+    def takers(self) -> list[Taker]:
+        """Give the subscriptions that are."""
+        return [
+            Taker(number, it.topic_number, it.slot, it.first_sequence)
+            for number, it in self.subscriptions.items()
+        ]
+
+    def all_takers(self) -> list[Taker]:
+        """Give those that are, and those that were."""
+        return self.takers() + [
+            Taker(number, it.topic_number, it.slot, it.first_sequence, *moment)
+            for number, (it, moment) in self.ended.items()
+        ]
+
+    def take(self, record: object, queue_number: int, moment: Moment) -> None:
         """Go on by one record; `queue_number` is what ends, if it is one that ends something."""
         if isinstance(record, TopicRecord):
             self.topics[record.topic_number] = record
@@ -56,27 +90,30 @@ class TopicsAndSubscriptions:
             known = self.subscriptions.setdefault(record.number, record)
             known.dispatch_mark = max(known.dispatch_mark, record.dispatch_mark)
             known.detached_at = record.detached_at
-        elif self.topics.pop(queue_number, None) is not None:
+        elif (topic := self.topics.pop(queue_number, None)) is not None:
+            self.past_topics[queue_number] = topic
             for number, each in list(self.subscriptions.items()):
                 if each.topic_number == queue_number:
-                    self._end(number)
+                    self._end(number, moment)
         elif queue_number in self.subscriptions:
-            self._end(queue_number)
+            self._end(queue_number, moment)
 
-    def _end(self, number: int) -> None:
-        self.ended[number] = self.subscriptions.pop(number).topic_number
+    def _end(self, number: int, moment: Moment) -> None:
+        self.ended[number] = self.subscriptions.pop(number), moment
 
 
 def topics_and_subscriptions(records: DataFrame) -> TopicsAndSubscriptions:
     """Collect them; they are needed with their bytes."""
     rows = records.where(f.col("kind").isin(*_DECLARING)).select(
-        "record_number", "queue_number", "kind", "record"
+        *("record_number", "index", "queue_number", "kind", "record"),
+        f.unix_micros("entry_time").alias("time"),
     )
     found = TopicsAndSubscriptions()
     for row in sorted(rows.collect(), key=lambda row: row["record_number"]):
         ends = row["kind"] == "delete-queue"
         record = None if ends else next(decode_records(bytes(row["record"])))
-        found.take(record, row["queue_number"])
+        moment = Moment(row["record_number"], row["time"], row["index"])
+        found.take(record, row["queue_number"], moment)
     return found
 
 
@@ -104,57 +141,57 @@ def each_skipped(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.Table.from_batches([rows, other]).combine_chunks().to_batches()[0]
 
 
-def offered(records: DataFrame, known: TopicsAndSubscriptions) -> DataFrame:
-    """
-    Give which messages are for which subscriptions, whatever these are done with.
-
-    Columns: queue_number (the topic's), sequence, subscription.
-    """
-    table = [
-        (number, it.topic_number, it.slot, it.first_sequence)
-        for number, it in known.subscriptions.items()
-    ]
-    takers = records.sparkSession.createDataFrame(table, _TABLE)
+def told_of_topics(
+    records: DataFrame, settled: DataFrame, topics: Iterable[int], takers: list[Taker]
+) -> Told:
+    """Give what the records say of these topics and subscriptions, what is settled among it."""
+    skips = f.when(f.col("kind") == "skips", f.struct("record_number", "record"))
     stored = (
-        records.where("kind = 'message'")
-        .where(f.col("queue_number").isin(*known.topics))
-        .groupBy("queue_number", "sequence")
-        .agg(f.min("record_number").alias("record_number"))
+        records.where(f.col("kind").isin("message", "skips"))
+        .where(f.col("queue_number").isin(*topics))
+        .groupBy(f.col("queue_number").alias("topic"), "sequence")
+        .agg(f.min("record_number").alias("record_number"), f.min(skips).alias("said"))
+        .withColumn(
+            "skips",
+            f.when(f.col("said.record_number") == f.col("record_number"), f.col("said.record")),
+        )
+        .drop("said")
     )
-    skipped = records.where("kind = 'skips'").select(
-        "queue_number", "sequence", "record_number", f.col("record").alias("skips")
+    return Told(
+        stored=stored,
+        settled=settled.select(
+            f.col("queue_number").alias("subscription"),
+            *("sequence", f.col("settled_at").alias("at"), f.lit(None).cast("long").alias("time")),
+            "settled_as",
+        ),
+        trims=records.where("kind = 'purge'").select(
+            f.col("queue_number").alias("subscription"),
+            *(f.col("through_sequence").alias("sequence"), f.col("record_number").alias("at")),
+            *(f.unix_micros("entry_time").alias("time"), "index"),
+        ),
+        takers=takers,
     )
-    is_for = (f.col("queue_number") == f.col("topic")) & (f.col("sequence") >= f.col("first"))
-    pairs = stored.join(f.broadcast(takers), is_for).join(
-        skipped, ["queue_number", "sequence", "record_number"], "left"
+
+
+def living_deliveries(
+    records: DataFrame, known: TopicsAndSubscriptions, settled: DataFrame
+) -> DataFrame:
+    """
+    Give which messages are for which subscriptions that are, and which of these are `live`.
+
+    Columns: queue_number (the topic's), sequence, subscription, fate.
+    """
+    told = told_of_topics(records, settled, known.topics, known.takers())
+    return (
+        deliveries(told)
+        .where("is_for")
+        .select(f.col("topic").alias("queue_number"), "sequence", "subscription", "fate")
     )
-    byte = "conv(hex(substring(skips, shiftright(slot, 3) + 1, 1)), 16, 10)"
-    skips = f.expr(f"coalesce(cast({byte} as int), 0) & shiftleft(1, slot & 7)")
-    return pairs.where(skips == 0).select("queue_number", "sequence", "subscription")
 
 
 def needed(records: DataFrame, known: TopicsAndSubscriptions, settled: DataFrame) -> DataFrame:
     """Give of these who is not done: queue_number (the topic's), sequence, subscription."""
-    done = settled.select(f.col("queue_number").alias("subscription"), "sequence").distinct()
-    purged = (
-        records.where("kind = 'purge'")
-        .groupBy(f.col("queue_number").alias("subscription"))
-        .agg(f.max("through_sequence").alias("purged"))
-    )
-    left = offered(records, known).join(done, ["subscription", "sequence"], "left_anti")
-    left = left.join(f.broadcast(purged), "subscription", "left")
-    left = left.where("purged IS NULL OR sequence > purged")
-    return left.select("queue_number", "sequence", "subscription")
-
-
-def on_topics(rows: DataFrame, known: TopicsAndSubscriptions) -> DataFrame:
-    """Give these rows with the topic's number where they have a subscription's."""
-    of_topic = known.of_topic()
-    if not of_topic:
-        return rows
-    pairs: list[Any] = [f.lit(each) for pair in of_topic.items() for each in pair]
-    number = f.element_at(f.create_map(*pairs), f.col("queue_number"))
-    return rows.withColumn("queue_number", f.coalesce(number, f.col("queue_number")))
+    return living_deliveries(records, known, settled).where("fate = 'live'").drop("fate")
 
 
 def lasting_topics(records: DataFrame, known: TopicsAndSubscriptions) -> list[TopicRecord]:
@@ -174,18 +211,17 @@ def settled_on_topics(
     records: DataFrame, known: TopicsAndSubscriptions, settled: DataFrame
 ) -> list[SubscriptionAcknowledgeRecord]:
     """Say of what lives on topics which subscriptions are done with it that did not skip it."""
-    wanted = needed(records, known, settled).cache()
-    living = wanted.select("queue_number", "sequence").distinct()
+    each = living_deliveries(records, known, settled).cache()
+    living = each.where("fate = 'live'").select("queue_number", "sequence").distinct()
     done = (
-        offered(records, known)
+        each.where("fate <> 'live'")
         .join(living, ["queue_number", "sequence"], "left_semi")
-        .join(wanted, ["queue_number", "sequence", "subscription"], "left_anti")
         .groupBy("subscription", f.shiftright("sequence", 7))  # At most 128 of them.
         .agg(f.sort_array(f.collect_list("sequence")).alias("sequences"))
     )
     rows = done.collect()
-    wanted.unpersist()
-    topic_numbers = known.of_topic()
+    each.unpersist()
+    topic_numbers = {number: it.topic_number for number, it in known.subscriptions.items()}
     return [
         SubscriptionAcknowledgeRecord(
             row["subscription"], row["sequences"], topic_numbers[row["subscription"]]

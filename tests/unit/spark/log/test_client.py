@@ -124,6 +124,8 @@ class PaperLink:
                 "through_index": min(first + 2, self.cluster.last[self.address]),
                 **({} if "bases=false" in path else {"bases": [1, 6]}),
             }
+        if path.startswith("/subscriptions"):
+            return {"subscriptions": [{"number": 9}], "path": path}
         if path.startswith("/queues"):
             asked_after = path.partition("&after=")[2]
             number, following = {"": (1, "q 1"), "q%201": (2, None)}[asked_after]
@@ -566,3 +568,9 @@ def test_on_the_nodes_machine_its_own_file_is_the_proof(
 def test_all_queues_are_named_however_many_pages_they_take(cluster: PaperCluster) -> None:
     """What is left out would be looked for in the whole log."""
     assert {1: "q 1", 2: "q 2"} == LOG.queue_names()
+
+
+def test_durable_subscriptions_are_asked_of_the_node_itself(cluster: PaperCluster) -> None:
+    """Not of the leader: it is this node's memory that an audit compares."""
+    assert [{"number": 9}] == LOG.subscriptions()
+    assert "/subscriptions?local" in cluster.questions

@@ -13,6 +13,7 @@ from holdfast.spark.pipelines.audit_result import AuditResult
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.replica_audit import ReplicaAudit
 from holdfast.spark.pipelines.served_depths import ServedDepths
+from holdfast.spark.pipelines.topic_accounting import SubscriptionAccount
 
 
 def replicas(count: int) -> ReplicaAudit:
@@ -61,11 +62,13 @@ def test_the_audit_says_what_it_proves_and_what_not() -> None:
         ServedDepths(replica="0", index=2, is_leader=True),
         ServedDepths(replica="1", index=0, not_told="its log grew at every look"),
     ]
-    account = Account(messages=5, queues=2)
+    account = Account(messages=5, queues=2, subscriptions=[SubscriptionAccount("s", messages=7)])
     result = AuditResult(replicas=replicas(3), account=account, served=served)
     proven, missing = "\n".join(result.proven), "\n".join(result.not_proven)
     assert "entries 1 to 2" in proven
-    assert "5 messages of 2 queues have one fate each" in proven
+    assert "5 messages of 2 queues and topics have one fate each" in proven
+    assert "each of 1 durable subscriptions has one fate" in proven
+    assert "7 in all" in proven
     assert "0: it serves what lived in the log after entry 2, and what is not persistent" in proven
     assert "what 1 serves: its log grew at every look" in missing
     assert "what is served from 2: only the log was read" in missing

@@ -24,6 +24,9 @@ class PaperNode(RemoteLog):
         index = self.applied(len(self.asked))
         if path == "/status":
             return {"applied_index": index, "role": "follower"}
+        if path.startswith("/subscriptions"):
+            named = {"topic": "prices", "client_id": "ann", "name": "mine"}
+            return {"subscriptions": [{"number": 5, "messages": 2, **named}]}
         return {"queues": [{"number": 4, "name": "orders", "messages": index // 10}]}
 
 
@@ -42,7 +45,8 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_answer_is_of_an_entry_at_which_the_node_stood() -> None:
     """It says the same twice, and has applied nothing in between."""
     found = served_depths("a", node(lambda asked: min(asked * 10, 70)))
-    assert (70, {4: 7}, {4: "orders"}) == (found.index, found.depths, found.names)
+    names = {4: "orders", 5: "topic://prices?subscription=ann:mine"}
+    assert (70, {4: 7, 5: 2}, names) == (found.index, found.depths, found.names)
     assert (False, "") == (found.is_leader, found.not_told)
 
 

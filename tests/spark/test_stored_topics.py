@@ -1,0 +1,206 @@
+"""
+Stored topics and durable subscriptions in audit, report and replay, of a log that a node wrote.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.cli.main import app
+from holdfast.client import blocking
+from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.records import MessageRecord, PurgeRecord
+from holdfast.spark.log.client import RemoteLog
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.pipelines.accounting import take_account
+from holdfast.spark.pipelines.audit import audit
+from holdfast.spark.pipelines.audit_result import AuditResult
+from holdfast.spark.pipelines.log_state import depths, log_records
+from holdfast.spark.pipelines.replica_proof import Replica
+from holdfast.spark.pipelines.served_depths import compared, served_depths
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from trials.pipeline.written_log import WrittenLog, records_of
+
+pytestmark = pytest.mark.slow
+
+TOPIC = "/topic/prices"
+SHORT = "/topic/short"
+PREFIX = "topic://prices?subscription="
+
+
+@dataclass(frozen=True)
+class Written:
+    """A node that runs on, and what its log has."""
+
+    node: LocalNode
+    directory: Path
+
+
+def consume(node: LocalNode, client: str, count: int = 0, rejected: int = 0, **words: str) -> None:
+    """Take up a client's subscription, reject the first messages and acknowledge the others."""
+    options = {key: value == "true" if key == "no_local" else value for key, value in words.items()}
+    with (
+        blocking.connect(node.uri, client_id=client) as connection,
+        connection.subscribe(TOPIC, durable="mine", **options) as subscription,
+    ):
+        for place in range(count):
+            message = subscription.receive(30.0)
+            assert message is not None
+            if place < rejected:
+                message.reject()
+            else:
+                message.acknowledge(confirm=True)
+        connection.ping()
+
+
+def waiting(node: LocalNode) -> dict[str, int]:
+    """How many messages each subscription has by the node's own word."""
+    found = RemoteLog((node.admin,)).subscriptions()
+    return {f"{it['client_id']}": it["messages"] for it in found}
+
+
+@pytest.fixture(scope="module")
+def written(one_node: LocalCluster) -> Written:
+    """
+    Eleven messages of a topic, of which each of five subscriptions made something else: ann wants
+    gold, which the even ones are; cat not its own, which the first is; dan ends. Message 6 expires
+    for whoever has it yet, and each that is left may keep four. Another topic ends, with its last.
+    """
+    node = next(iter(one_node.nodes.values()))
+    node.wait_until(lambda status: status["format_level"] >= DURABLE_LEVEL, "at the level")
+    consume(node, "ann", selector="kind = 'gold'")
+    for client in ("ben", "dan", "eve"):
+        consume(node, client)
+    consume(node, "cat", no_local="true")
+    with blocking.connect(node.uri, client_id="cat") as own:
+        own.send(TOPIC, "1", headers={"kind": "tin"})
+    with blocking.connect(node.uri) as sender:
+        for number in range(2, 12):
+            headers = {"kind": "tin" if number % 2 else "gold"}
+            if number == 6:
+                headers["expires"] = f"{time.time() * 1000 + 500:.0f}"
+            sender.send(TOPIC, f"{number}", headers=headers)
+        sender.send("/queue/orders", "order")
+    consume(node, "ben", 3, rejected=1)
+    consume(node, "cat", 2, rejected=1, no_local="true")
+    with blocking.connect(node.uri, client_id="dan") as connection:
+        connection.end_durable("mine")
+    with (
+        blocking.connect(node.uri, client_id="zoe") as connection,
+        connection.subscribe(SHORT, durable="it") as subscription,
+    ):
+        for number in range(3):
+            connection.send(SHORT, f"{number}")
+        message = subscription.receive(30.0)
+        assert message is not None
+        message.acknowledge(confirm=True)
+    with blocking.connect(node.uri, client_id="zoe") as connection:
+        connection.end_durable("it")
+    is_expired = {"ann": 4, "ben": 7, "cat": 7, "eve": 10}
+    _await(node, is_expired)
+    limit = ["queues", "set", "topic://prices", "maxLength=4", "--admin", node.admin]
+    with redirect_stdout(io.StringIO()):
+        app(args=limit, standalone_mode=False)
+    _await(node, dict.fromkeys(is_expired, 4))
+    return Written(node, node.data)
+
+
+def _await(node: LocalNode, counts: dict[str, int]) -> None:
+    node.wait_until(lambda _: waiting(node) == counts, f"{counts} waiting")
+
+
+@pytest.fixture(scope="module")
+def audited(spark: SparkSession, written: Written) -> AuditResult:
+    """The node's own log, and what it serves."""
+    return audit(spark, [Replica("node", RemoteLog((written.node.admin,)))])
+
+
+def test_each_message_has_one_fate_for_each_subscription(audited: AuditResult) -> None:
+    """
+    Nothing is found; what became of each is what was done, and the node serves what is left.
+    """
+    assert audited.findings == []
+    account = audited.account
+    assert account is not None
+    told = {
+        it.subscription.removeprefix(PREFIX): (
+            it.messages,
+            {fate: count for fate, count in it.fates.items() if count},
+        )
+        for it in account.subscriptions
+    }
+    assert told == {
+        "ann:mine": (5, {"live": 4, "expired": 1}),
+        "ben:mine": (
+            11,
+            {"live": 4, "acknowledged": 2, "expired": 1, "dropped": 3, "dead-lettered": 1},
+        ),
+        "cat:mine": (
+            10,
+            {"live": 4, "acknowledged": 1, "expired": 1, "dropped": 3, "dead-lettered": 1},
+        ),
+        "dan:mine": (11, {"deleted": 11}),
+        "eve:mine": (11, {"live": 4, "expired": 1, "dropped": 6}),
+        "topic://short?subscription=zoe:it": (3, {"acknowledged": 1, "deleted": 2}),
+    }
+    assert account.deliveries == sum(account.delivery_fates.values()) == 51
+    fates = {fate: count for fate, count in account.fates.items() if count}
+    # Of the topics: ann has the even ones but the sixth, all others the last four.
+    assert fates == {"live": 6 + 1 + 6, "expired": 1, "dropped": 4, "acknowledged": 1, "deleted": 2}
+    assert [it.not_told for it in audited.served] == [""]
+
+
+def test_what_was_taken_out_is_missed(
+    spark: SparkSession, written: Written, tmp_path: Path
+) -> None:
+    """
+    A message, with which two are done: their accounts do not add up. And what says that too many
+    were kept for another one: for that the node serves less than the log has.
+    """
+    served = served_depths("node", RemoteLog((written.node.admin,)))
+    eve = next(number for number, name in served.names.items() if name == f"{PREFIX}eve:mine")
+    kept = [
+        it
+        for it in records_of(written.directory)
+        if not (isinstance(it, MessageRecord) and (it.queue_number, it.sequence) == (1, 2))
+        and not (isinstance(it, PurgeRecord) and it.queue_number == eve)
+    ]
+    with WrittenLog(tmp_path / "log") as log:
+        log.put(*kept)
+    records = log_records(spark, LogDirectory(str(tmp_path / "log")), 1, 1).cache()
+
+    account = take_account(records, "log", is_whole=True)
+    found = {(it.kind, it.queue, it.sequence, it.reason) for it in account.findings}
+    ben, cat = f"{PREFIX}ben:mine", f"{PREFIX}cat:mine"
+    never = "and never stored for it"
+    assert found == {
+        (
+            *("sequence", "topic://prices", 2),
+            "messages 2 to 2 of the queue were never stored, though 3 was",
+        ),
+        (
+            "account",
+            ben,
+            0,
+            f"the account of {ben} does not add up: 10 messages were for it, 11 have a fate",
+        ),
+        (
+            "account",
+            cat,
+            0,
+            f"the account of {cat} does not add up: 9 messages were for it, 10 have a fate",
+        ),
+        ("message", ben, 2, f"message 2 of topic://prices was acknowledged for {ben} {never}"),
+        ("message", cat, 2, f"message 2 of topic://prices was dead-lettered for {cat} {never}"),
+    }
+    (less,) = compared(served, depths(records))
+    assert (less.kind, less.queue) == ("served", f"{PREFIX}eve:mine")
+    assert less.reason == f"it serves 4 messages of {PREFIX}eve:mine; 9 live in its log"
+    records.unpersist()
