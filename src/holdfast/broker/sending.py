@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.flow_control import FlowControl
@@ -31,6 +32,10 @@ from holdfast.broker.serving.shelves import SHELF_SHIFT
 from holdfast.broker.serving.topic import Topic
 from holdfast.model.facts import PRIORITY_DEFAULT, MessageFacts
 from holdfast.model.records import MESSAGE_OVERHEAD_BYTES, MessageRecord
+
+_ASKED_PER_STEP: Final = 512
+"""So much, counted in deliveries, is asked of stored topics in one step, of one of them at least:
+that is 5 ms for one that has as many selectors as there may be."""
 
 
 class Sending:
@@ -263,20 +268,26 @@ class Sending:
         body: bytes,
         told: tuple[Publisher, bytes | None],
         facts: MessageFacts | None = None,
-    ) -> None:
+    ) -> Iterator[None]:
         """
         Give a message that is stored nowhere to several destinations, before what comes later.
 
-        Whoever is told so is told once it is out on all of them.
+        In steps, as stored topics are asked who wants it: until the last one nothing more is to
+        come from who sent it. Whoever is told so is told once it is out on all of them.
         """
         publisher, receipt = told
         has_topics = False
+        effort = 0
         for destination in destinations:
             if isinstance(destination, Topic):
                 has_topics = True
                 self.publish_later(destination, headers, body, facts, publisher.id)
             elif isinstance(destination, StoredTopic):
+                if effort >= _ASKED_PER_STEP:
+                    effort = 0
+                    yield
                 self.send_transient_on(destination, headers, body, facts, publisher.sent_as)
+                effort += destination.effort_of(is_stored=False)
             else:
                 self.send_transient(destination, headers, body, facts)
         if receipt is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import (
@@ -25,10 +26,10 @@ from holdfast.errors import (
 from holdfast.model.destination import Destination, Kind, parse_destination, parse_sources
 from holdfast.model.map_messages import MAP_JSON, MAP_XML, MapValue, map_body
 from holdfast.protocols.stomp.codec import escape
+from holdfast.sessions.answering import say
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.question_limits import counted, require_few_questions
 from holdfast.sessions.schedule_management import MANAGEMENT, management_of
-from holdfast.sessions.sending import Sending
 from holdfast.sessions.statistics import (
     ANSWERS_MAX,
     of_broker,
@@ -83,13 +84,13 @@ def _asked(session: ClientSession, headers: Mapping[str, str], written: Destinat
     if is_long:
         require_few_questions(session, f"'{written}'")
     place = session.holdings.target(session, parse_destination(reply_to), Action.SEND)
-    sending = session.holdings.sending
-    answering = _Answering(sending, place, _lines(headers, form), is_xml=form == MAP_XML)
+    broker = session.holdings.broker
+    answering = _Answering(broker, place, _lines(headers, form), is_xml=form == MAP_XML)
 
     def answer(_receipt: bytes | None) -> bool:
         if is_long:
             asked = counted(session, answering.steps(answers()))
-            session.holdings.broker.errands.tell(asked, session)
+            broker.errands.tell(asked, session)
             return False
         for values in answers():
             if values is not None and not answering.say(values):
@@ -136,10 +137,8 @@ def _lines(headers: Mapping[str, str], form: str) -> bytes:
 class _Answering:
     """Sends answers where they are wanted."""
 
-    def __init__(
-        self, sending: Sending, place: Queue | Topic, lines: bytes, *, is_xml: bool
-    ) -> None:
-        self._sending = sending
+    def __init__(self, broker: Broker, place: Queue | Topic, lines: bytes, *, is_xml: bool) -> None:
+        self._broker = broker
         self._place = place
         self._lines = lines
         self._is_xml = is_xml
@@ -159,4 +158,4 @@ class _Answering:
     def say(self, values: Values) -> bool:
         """Send one of them, if there is room; whether there was."""
         body = map_body(values, is_xml=self._is_xml)
-        return self._sending.say(self._place, self._lines, body)
+        return say(self._broker, self._place, self._lines, body)

@@ -22,6 +22,7 @@ from holdfast.model.destination import parse_destination
 from holdfast.model.digits import read_digits
 from holdfast.model.schedules import TIME_MS_MAX
 from holdfast.protocols.stomp.codec import escape
+from holdfast.sessions.answering import say
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.question_limits import counted, require_few_questions
 from holdfast.sessions.stomp_delivery import read_identity
@@ -160,7 +161,7 @@ def _shown(
                 told = _told(session, queue, sequence, added)
                 if told is None:
                     continue
-                if count >= SHOWN_MAX or not holdings.sending.say(place, *told):
+                if count >= SHOWN_MAX or not say(holdings.broker, place, *told):
                     return
                 count += 1
                 yield  # Its content may have been read from the log.

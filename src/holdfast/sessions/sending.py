@@ -18,7 +18,7 @@ from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.publishing import Replaying
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
-from holdfast.errors import DestinationError, QueueFullError, RefusedError, StoreFullError
+from holdfast.errors import QueueFullError, RefusedError, StoreFullError
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.open_transactions import OpenTransactions
@@ -47,7 +47,7 @@ class Sending:
 
     __slots__ = (
         *("_broker", "_context", "_is_next", "_refusing_since", "_stuck", "_transactions"),
-        *("question_count", "spreading", "spreading_receipt", "waiting"),
+        *("question_count", "spreading", "spreading_receipt", "steps", "waiting"),
     )
 
     def __init__(
@@ -67,6 +67,8 @@ class Sending:
         """Where the last message published is on its way to many, or what was sent before this
         connection subscribed is on its way to it; what comes behind that waits."""
         self.spreading_receipt: bytes | None = None
+        self.steps: Iterator[None] | None = None
+        """What is left to be done of the last message sent; what comes behind it waits."""
         self.question_count = 0
         """Questions that look through many and are not answered yet."""
 
@@ -202,9 +204,10 @@ class Sending:
         queues = [it for it in destinations if isinstance(it, Queue)] if target.is_limited else ()
         numbers = {each: each.assigned_sequence for each in queues}
         if not is_kept:
-            broker.send_transient_to_all(
+            self.steps = broker.send_transient_to_all(
                 destinations, target.lines, sending.body, told, target.facts
             )
+            self._go_on()
             is_to_be_out_first = True
         else:
             is_to_be_out_first = broker.send_to_all(
@@ -222,6 +225,8 @@ class Sending:
         for each in destinations:
             if isinstance(each, StoredTopic):
                 session.effort += each.effort_of(is_stored=target.persistent)
+        if self.steps is not None:
+            session.effort = MUCH
         if is_to_be_out_first and sending.receipt is not None:
             session.unconfirmed_count += 1
 
@@ -359,28 +364,6 @@ class Sending:
         if receipt is not None:
             self._confirm(session, receipt)
 
-    def say(self, place: Queue | Topic, lines: bytes, body: bytes) -> bool:
-        """Send what the broker answers, in memory only, if there is room; whether there was."""
-        broker = self._broker
-        try:
-            place = broker.routing.current_of(place)
-        except DestinationError:
-            return False  # It is gone, and cannot be declared again.
-        if place.is_deleted or not broker.has_room(place):
-            return False
-        if isinstance(place, Topic):
-            broker.publish(place, lines, body)
-            stored = broker.destinations.stored.topic(place.name) if place.is_stored else None
-            if stored is not None:
-                broker.sending.send_transient_on(stored, lines, body, None, "")
-            return True
-        size = len(lines) + len(body)
-        if broker.limiting.refusal(place, 1, size, is_stored=False) is not None:
-            return False
-        broker.send_transient(place, lines, body)
-        broker.limiting.sent(place, place.assigned_sequence, 0)
-        return True
-
     def _confirm(self, session: Holder, receipt: bytes | None) -> None:
         """Say that a message was taken that only this node has, once it is out and ours still."""
         if receipt is not None:
@@ -396,10 +379,19 @@ class Sending:
 
     def is_on_its_way(self, session: Holder) -> bool:
         """Whether a message, or what topics kept, is on its way; else more comes in than leaves."""
+        if self.steps is not None and not self._go_on():
+            return True
         if self.spreading is not None and not self.spreading.spread_count:
             self.spreading = None
             self._confirm(session, self.spreading_receipt)
         return self.spreading is not None
+
+    def _go_on(self) -> bool:
+        """Do one step of what is left of a message; whether all of it is done."""
+        assert self.steps is not None, "something is left"
+        if next(self.steps, self) is self:
+            self.steps = None
+        return self.steps is None
 
     def has_taken(self, producer_id: str | None, digits: bytes | None) -> bool:
         """Whether a message is stored already: it is confirmed, however late it is by now."""
@@ -494,6 +486,6 @@ class Sending:
     def stop(self, session: Holder) -> None:
         """Forget what waits, and what was asked: the connection is gone."""
         self._broker.errands.drop(session)
-        self._stuck = None
+        self._stuck = self.steps = None
         self.waiting.clear()
         self._context.waiting.pop(session, None)

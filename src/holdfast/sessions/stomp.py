@@ -157,7 +157,8 @@ class StompSession(ClientSession):
         sending = holdings.sending
         if holdings.rollback is not None and not holdings.go_on_rolling_back(is_spent):
             return False
-        if sending.spreading is not None and sending.is_on_its_way(self):
+        is_busy = sending.spreading is not None or sending.steps is not None
+        if is_busy and sending.is_on_its_way(self):
             return False
         effort = 0
         effort_max = self.step_count_max // (1 + holdings.broker.advising.effort)

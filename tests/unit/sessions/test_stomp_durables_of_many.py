@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from holdfast.broker import sending
 from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.transactions import NUMBERED_PER_STEP
@@ -187,3 +188,56 @@ def test_a_commit_for_many_lets_others_have_their_turn(desk) -> None:
     desk.broker.commit(transaction, client.session, None)
     steps = desk.broker.committing.publish_after_commit(desk.broker.receipts.batch)
     assert len(list(steps)) == 3
+
+
+TOPICS = ("/topic/a", "/topic/b", "/topic/c")
+
+
+@pytest.fixture
+def takers(desk, monkeypatch):
+    """Who consumes from a durable subscription of each, of which one is asked at a time."""
+    monkeypatch.setattr(sending, "_ASKED_PER_STEP", 1)
+    found = []
+    for place in TOPICS:
+        client = desk.connect(client_id=place)
+        client.subscribe(place, "d", ack="auto", activemq__subscriptionName="m", selector="n > 0")
+        desk.turn()
+        found.append(client)
+    return found
+
+
+def test_what_goes_to_many_stored_topics_asks_one_after_the_other(desk, takers) -> None:
+    """
+    What is not persistent, too; what its sender sends next comes behind it on all of them.
+    """
+    sender = desk.connect()
+    everywhere = encode_frame(
+        "SEND",
+        [("destination", ",".join(TOPICS)), ("n", "1"), ("persistent", "false"), ("receipt", "r")],
+        b"first",
+        "1.2",
+    )
+    one = encode_frame("SEND", [("destination", TOPICS[2]), ("n", "1")], b"next", "1.2")
+    sender.raw(everywhere + one)
+    turns = 0
+    while sender.session.is_left_off:
+        turns += 1
+        assert not sender.frames(), "it is not out yet"
+        sender.session.proceed(lambda: False)
+    assert turns == 1, "two steps before that"
+    assert takers[0].bodies() == takers[1].bodies() == ["first"]
+    assert takers[2].bodies() == ["first", "next"]
+    assert [it.headers["receipt-id"] for it in sender.frames()] == ["r"]
+    assert sender.session.unconfirmed_count == 0
+
+
+def test_who_leaves_in_the_middle_is_asked_for_no_more(desk, takers) -> None:
+    """
+    What was given until then was given: none of it was confirmed.
+    """
+    sender = desk.connect()
+    sender.send(b"x", ",".join(TOPICS), n="1", persistent="false", receipt="r")
+    assert sender.session.is_left_off
+    sender.leave()
+    assert sender.session.holdings.sending.steps is None
+    assert [client.bodies() for client in takers] == [["x"], ["x"], []]

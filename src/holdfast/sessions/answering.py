@@ -1,0 +1,35 @@
+"""
+What the broker sends itself: answers to questions, to wherever these want them.
+
+They are in memory only, wait for no room, and are as any message to those who have them: also to
+the durable subscriptions of a topic.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
+from holdfast.errors import DestinationError
+
+
+def say(broker: Broker, place: Queue | Topic, lines: bytes, body: bytes) -> bool:
+    """Send what the broker answers, in memory only, if there is room; whether there was."""
+    try:
+        place = broker.routing.current_of(place)
+    except DestinationError:
+        return False  # It is gone, and cannot be declared again.
+    if place.is_deleted or not broker.has_room(place):
+        return False
+    if isinstance(place, Topic):
+        broker.publish(place, lines, body)
+        stored = broker.destinations.stored.topic(place.name) if place.is_stored else None
+        if stored is not None:
+            broker.sending.send_transient_on(stored, lines, body, None, "")
+        return True
+    size = len(lines) + len(body)
+    if broker.limiting.refusal(place, 1, size, is_stored=False) is not None:
+        return False
+    broker.send_transient(place, lines, body)
+    broker.limiting.sent(place, place.assigned_sequence, 0)
+    return True
