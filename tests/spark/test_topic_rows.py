@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.client import blocking
-from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.format_level import DURABLE_LEVEL, WILD_DURABLES_LEVEL
 from holdfast.spark.archive.manifests import Catalogue
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
@@ -33,6 +33,7 @@ from trials.pipeline.written_log import WrittenLog
 pytestmark = pytest.mark.slow
 
 TOPIC = "/topic/prices"
+WILD = "/topic/prices.>"
 GOLD = "kind = 'gold'"
 
 
@@ -129,11 +130,48 @@ def test_a_subscription_goes_on_from_an_archive(spark: SparkSession, tmp_path: P
         new.kill()
 
 
-def received(node: LocalNode, client: str, count: int, selector: str | None = None) -> list[str]:
+def test_one_of_a_wildcard_goes_on_from_an_archive(spark: SparkSession, tmp_path: Path) -> None:
+    """
+    What is restored has it, with what it needs of each topic, and it gets what comes later of all.
+    """
+    old = LocalNode("old", tmp_path)
+    old.start()
+    try:
+        old.wait_until(lambda status: status["format_level"] >= WILD_DURABLES_LEVEL, "at the level")
+        assert received(old, "ann", 0, topic=WILD) == []
+        with blocking.connect(old.uri) as sender:
+            for number in range(6):
+                sender.send(f"{TOPIC}.{number % 3}", f"{number}")
+        assert len(received(old, "ann", 2, topic=WILD)) == 2
+        assert old.stop() == 0
+    finally:
+        old.kill()
+    archive = Archive.open(str(tmp_path / "archive"))
+    archive_once(spark, LogDirectory(str(tmp_path / "old")), archive)
+    restore(spark, archive, tmp_path / "new", RestoreSettings(member=NewMember(name="new")))
+    new = LocalNode("new", tmp_path)
+    new.start()
+    try:
+        new.wait_until(lambda status: status["serving"], "serving")
+        with blocking.connect(new.uri) as sender:
+            sender.send(f"{TOPIC}.0", "6")
+            sender.send(f"{TOPIC}.new", "7")
+        (told,) = new.get("/subscriptions")["subscriptions"]
+        assert (told["topic"], told["messages"]) == ("prices.>", 6)
+        found = received(new, "ann", 6, topic=WILD)
+        assert {"6", "7"} < set(found) and len(set(found)) == 6
+        new.wait_until(lambda status: status["store"]["live_messages"] == 0, "nothing left")
+    finally:
+        new.kill()
+
+
+def received(
+    node: LocalNode, client: str, count: int, selector: str | None = None, topic: str = TOPIC
+) -> list[str]:
     """Take up a client's subscription and acknowledge so many."""
     with (
         blocking.connect(node.uri, client_id=client) as connection,
-        connection.subscribe(TOPIC, durable="mine", selector=selector) as subscription,
+        connection.subscribe(topic, durable="mine", selector=selector) as subscription,
     ):
         found = [subscription.receive(30.0) for _ in range(count)]
         for message in found:

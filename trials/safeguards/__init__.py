@@ -36,6 +36,7 @@ from trials.safeguards import (
     sole_consumers,
     strangers,
     time_limits,
+    wild_durables,
     wildcards,
 )
 from trials.safeguards.ablation import Ablation
@@ -68,6 +69,7 @@ ABLATIONS: list[Ablation] = [
     *selectors.ABLATIONS,
     *several_destinations.ABLATIONS,
     *composite_destinations.ABLATIONS,
+    *wild_durables.ABLATIONS,
     *wildcards.ABLATIONS,
     *slow_consumers.ABLATIONS,
     *sole_consumers.ABLATIONS,

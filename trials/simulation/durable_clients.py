@@ -21,6 +21,8 @@ from trials.simulation.stored_topics import Key, called
 from trials.simulation.workload import Consumer, Producer, TransactionProducer, make_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trials.simulation.simulator import Simulation
 
 DURABLE: Final = "topics have durable subscriptions"
@@ -29,7 +31,7 @@ ANEW: Final = "a durable subscription begins anew"
 OWN: Final = "who does not want his own sends"
 COPIED: Final = "a message of a topic is written again"
 _TOPIC: Final = "prices"
-_KINDS: Final = ("gold", "tin")
+KINDS: Final = ("gold", "tin")
 _SIZE_MAX: Final = 150
 _AGAIN_SECONDS: Final = 0.25
 _AWAY_SECONDS: Final = 1.5
@@ -164,7 +166,7 @@ class FickleConsumer(DurableConsumer):
                 name = b"activemq.subscriptionName:" + self.key[1].encode()
                 self.send(make_frame(b"UNSUBSCRIBE", b"id:s", name, b"receipt:" + _ENDED))
             else:
-                self.kind = self.chance.choice((*_KINDS, ""))
+                self.kind = self.chance.choice((*KINDS, ""))
         super().connected()
 
 
@@ -198,7 +200,7 @@ class TopicProducer(Producer):
             self.world.timeline.after(_AGAIN_SECONDS, self._produce)
 
     def _make(self, number: int) -> tuple[str, bytes]:
-        token, kind = f"{self.name}.{number}", self.chance.choice(_KINDS)
+        token, kind = f"{self.name}.{number}", self.chance.choice(KINDS)
         body = b"%b %b %b" % (
             *(token.encode(), kind.encode()),
             b"x" * self.chance.randrange(_SIZE_MAX),
@@ -213,18 +215,22 @@ class TopicProducer(Producer):
 class TopicTransactions(TransactionProducer):
     """Sends some to the topic in each transaction, which has a number."""
 
-    def __init__(self, world: Simulation, name: str) -> None:
+    def __init__(
+        self, world: Simulation, name: str, topic: str = _TOPIC, names: Sequence[str] = (_TOPIC,)
+    ) -> None:
         count = max(20, world.plan.operations // 40)
-        super().__init__(world, name, queues=[_TOPIC], count=count)
+        super().__init__(world, name, queues=list(names), count=count)
+        self._topic = topic
+        world.history.topics.update(names)
 
     def _produce(self) -> None:
-        if is_stored(self.world):
+        if is_stored(self.world, self._topic):
             super()._produce()
         elif not self.is_ended:
             self.world.timeline.after(_AGAIN_SECONDS, self._produce)
 
     def _made(self, token: str, queue: str) -> tuple[bytes, list[bytes]]:
-        kind = self.chance.choice(_KINDS).encode()
+        kind = self.chance.choice(KINDS).encode()
         size = self.chance.randrange(10, 200)
         body = b"%b %b %b" % (token.encode(), kind, b"y" * size)
         return body, [b"destination:/topic/" + queue.encode(), b"kind:" + kind]

@@ -7,9 +7,10 @@ is asked of queues' messages is asked of these: each is settled by who had it, n
 it lives, none comes again after its end.
 
 Invariants (each violation is raised with its name):
-    M8: a message is for every subscription that is there, but for those whose selector leaves it
-    out, and those of who sent it that do not want their own; a copy by the cleaner is for those
-    that still need it, and says what came of it for each.
+    M8: a message is for every subscription that is there, also by a part for those of wildcards
+    that mean its topic, but for those whose selector leaves it out, and those of who sent it that
+    do not want their own; a copy by the cleaner is for those that still need it, and says what came
+    of it for each.
     S18: where a topic is told of again, it says how many subscriptions it has.
 """
 
@@ -18,6 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.broker.lasting.topic_index import bits_of
+from holdfast.model.destination import Kind, has_wildcards
+from holdfast.model.topic_records import whole_of
+from holdfast.model.wildcards import Pattern, parse_pattern
 from trials.simulation.history import ViolationError
 
 if TYPE_CHECKING:
@@ -42,6 +46,8 @@ class Subscribed(NamedTuple):
     first: int
     has_no_local: bool = False
     """It does not want what its client sends."""
+    whole: int = 0
+    """The number of that of a wildcard that it is a part of, whose key it has; 0: of none."""
 
     def wants(self, body: bytes) -> bool:
         """Whether a message is for it."""
@@ -57,6 +63,10 @@ class StoredTopics:
         """Of topics, by number."""
         self.by_number: dict[int, Subscribed] = {}
         self.by_key: dict[Key, Subscribed] = {}
+        self.wild: dict[int, Pattern] = {}
+        """By number: what those of wildcards mean."""
+        self.parts: set[tuple[int, int]] = set()
+        """The numbers of those and of the topics on which they have parts."""
         self.changing: set[Key] = set()
         """Those that a client has asked to end, or to be another."""
         self.cut_checks: dict[str, Callable[[Subscribed, int], None]] = {}
@@ -77,21 +87,59 @@ class StoredTopics:
 
     def subscription(self, record: SubscriptionRecord) -> str:
         """Take a subscription that is declared, or told of again; give what it is called here."""
-        key = record.client_id, record.name
-        kind = record.selector.split("'")[1] if record.selector else ""
         known = self.by_number.get(record.number)
+        whole = whole_of(record.name)
+        key = self._key_of(record, whole, known)
+        kind = record.selector.split("'")[1] if record.selector else ""
         if known is None:
-            if key in self.by_key:
-                raise ViolationError("M8", f"there are two subscriptions {key}")
             known = Subscribed(
                 *(record.number, record.topic_number, record.slot, key, kind),
-                *(record.first_sequence, record.has_no_local),
+                *(record.first_sequence, record.has_no_local, whole),
             )
-            self.by_number[record.number] = self.by_key[key] = known
+            self._add(known)
         said = (record.topic_number, record.slot, key, kind, record.has_no_local)
         if said != (known.topic, known.slot, known.key, known.kind, known.has_no_local):
             raise ViolationError("S18", f"{known} is told of again as {said}")
         return called(key)
+
+    def _key_of(self, record: SubscriptionRecord, whole: int, known: Subscribed | None) -> Key:
+        """Give whose it is; of a part that of the whole, which may have ended since."""
+        if not whole:
+            return record.client_id, record.name
+        if known is not None:
+            return known.key
+        if whole not in self.by_number:
+            raise ViolationError("M8", f"there is a part of {whole}, which is not there")
+        return self.by_number[whole].key
+
+    def _add(self, new: Subscribed) -> None:
+        place = new.whole, new.topic
+        if place in self.parts or (not new.whole and new.key in self.by_key):
+            raise ViolationError("M8", f"there are two subscriptions {new.key}")
+        self.by_number[new.number] = new
+        if new.whole:
+            self.parts.add(place)
+            return
+        self.by_key[new.key] = new
+        name = self.names.get(new.topic, "")
+        if has_wildcards(name):
+            self.wild[new.number] = parse_pattern(f"topic://{name}")
+
+    def _remove(self, gone: Subscribed) -> None:
+        del self.by_number[gone.number]
+        self.wild.pop(gone.number, None)
+        if gone.whole:
+            self.parts.discard((gone.whole, gone.topic))
+        else:
+            del self.by_key[gone.key]
+
+    def _check_parts(self, topic: int) -> None:
+        """M8: whoever wants what is sent to a topic has a part there."""
+        for number, pattern in self.wild.items():
+            means = pattern.matches(Kind.TOPIC, self.names[topic])
+            if means and (number, topic) not in self.parts:
+                key = self.by_number[number].key
+                raise ViolationError("M8", f"{key} has no part on {self.names[topic]}")
 
     def delete(self, record: DeleteQueueRecord) -> list[Subscribed] | None:
         """Give the subscriptions that end here, None if it is a queue that does."""
@@ -101,7 +149,7 @@ class StoredTopics:
         elif self.names.pop(record.queue_number, None) is None:
             return None
         for each in ended:
-            del self.by_number[each.number], self.by_key[each.key]
+            self._remove(each)
         return ended
 
     def check_removed(self, number: int, through: int) -> None:
@@ -122,6 +170,8 @@ class StoredTopics:
         """Give where a message of a topic stands; None: it is on queues."""
         if record.queue_number not in self.names:
             return None
+        if self.wild and not record.rewritten:
+            self._check_parts(record.queue_number)
         slots = set(bits_of(b"" if record.facts is None else record.facts.skips or b""))
         places = []
         for each in self._of(record.queue_number):

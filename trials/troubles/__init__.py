@@ -63,6 +63,7 @@ from trials.troubles import (
     trimmed_rot,
     vanished_files,
     wavering,
+    wild_durables,
     wildcards,
     wrong_lists,
 )
@@ -113,6 +114,7 @@ _ALL: tuple[RareTrouble, ...] = (
     *selecting.TROUBLES,
     *several_destinations.TROUBLES,
     *composite_destinations.TROUBLES,
+    *wild_durables.TROUBLES,
     *wildcards.TROUBLES,
     *shut_out_together.TROUBLES,
     *sole_consumers.TROUBLES,

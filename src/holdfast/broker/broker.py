@@ -72,13 +72,15 @@ class Broker:
         self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
         self.addressing = Addressing(self.destinations, self.policies)
-        self.durables = Durables(self.state, self.receipts, self.destinations)
+        self.durables = Durables(self.state, self.receipts, self.destinations, self.errands)
         self.pausing = Pausing(self.destinations, self.policies)
         self.sending = Sending(
             self.state, self.receipts, self.destinations, self.flow, self.publishing
         )
         self.routing = self._made_routing()
-        self.bundling = Bundling(self.destinations, self.routing, self.flow, self.errands)
+        self.bundling = Bundling(
+            self.destinations, self.routing, self.flow, self.errands, self.durables
+        )
         self.committing = Committing(
             settings,
             receipts=self.receipts,
@@ -214,7 +216,7 @@ class Broker:
         self.publish, self.has_room = self.sending.publish, self.sending.has_room
         self.has_taken = self.sending.has_taken
         self.subscribe, self.unsubscribe = self.routing.subscribe, self.bundling.unsubscribe
-        self.subscribe_to_several = self.bundling.subscribe
+        self.subscribe_to_several, self.left = self.bundling.subscribe, self.bundling.left
         self.resume, self.refill = self.routing.resume, self.routing.refill
         self.renew, self.broken = self.routing.renew, self.routing.broken
         self.acknowledge, self.reject = self.settling.acknowledge, self.settling.reject
@@ -260,6 +262,7 @@ class Broker:
         self.expiring.lead()
         self.temporaries.lead()
         self.firing.lead()
+        self.durables.lead()
 
     def follow(self) -> None:
         """Stop serving: everything that is not lasting is dropped, nothing has to be undone."""

@@ -17,16 +17,19 @@ from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from holdfast.broker.destinations import Destinations
+from holdfast.broker.durables import Durables
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.routing import Routing
 from holdfast.broker.serving.bundle import Bundle, Strand, kind_of
+from holdfast.broker.serving.durable import DurableQueue
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Kind, has_wildcards
 from holdfast.model.records import ReturnCause
+from holdfast.model.wildcards import parse_pattern
 
 _MATCHED_PER_STEP: Final = 512
 """So many names are held against so many patterns: each takes about 1 µs."""
@@ -76,10 +79,18 @@ class Outlet(Protocol):
 class Bundling:
     """Joins and leaves."""
 
-    __slots__ = ("_coming", "_destinations", "_errands", "_flow", "_names", "_outlets", "_routing")
+    __slots__ = (
+        *("_coming", "_destinations", "_durables", "_errands", "_flow", "_names", "_outlets"),
+        "_routing",
+    )
 
     def __init__(
-        self, destinations: Destinations, routing: Routing, flow: FlowControl, errands: Errands
+        self,
+        destinations: Destinations,
+        routing: Routing,
+        flow: FlowControl,
+        errands: Errands,
+        durables: Durables,
     ) -> None:
         self._destinations = destinations
         self._routing = routing
@@ -91,6 +102,8 @@ class Bundling:
         self._names: WeakValueDictionary[Kind, _Names] = WeakValueDictionary()
         """The same for all who look through them at once: each has only its place."""
         destinations.came, destinations.went = self._came, self._went
+        self._durables = durables
+        durables.came = self._part_came
 
     def clear(self) -> None:
         """Forget all: the leadership is over."""
@@ -109,11 +122,66 @@ class Bundling:
             if pattern.kind is Kind.QUEUE:
                 self._destinations.bind(pattern.text)
         self._destinations.leadership.wildcards.add(bundle)
+        self._add(bundle, outlet)
+        self._errands.begin(self._join_all(bundle, named), bundle.receiver)
+
+    def _add(self, bundle: Bundle, outlet: Outlet) -> None:
         self._outlets[bundle] = outlet
         bundle.gone = outlet.gone
         self._flow.subscription_count += 1
         self._flow.subscription_bytes += bundle.cost_bytes
-        self._errands.begin(self._join_all(bundle, named), bundle.receiver)
+
+    def take_up(self, bundle: Bundle, durable: DurableQueue, outlet: Outlet) -> None:
+        """
+        Let a durable subscription of a wildcard have a consumer: of its parts, now and later.
+
+        It is a strand on what has the wildcard's name, too, where nothing comes: first and last, so
+        that the subscription is seen to have a consumer for as long as any part has.
+
+        Raises:
+            DestinationError: There are too many subscriptions.
+        """
+        self._add(bundle, outlet)
+        bundle.is_durable = True
+        try:
+            self._join(bundle, durable)
+        except DestinationError:
+            self.unsubscribe(bundle)
+            raise
+        self._errands.begin(self._join_parts(bundle, durable), bundle.receiver)
+
+    def _join_parts(self, bundle: Bundle, durable: DurableQueue) -> Iterator[None]:
+        try:
+            if not durable.lasting.is_declared:
+                pattern = parse_pattern(f"topic://{durable.topic.name}")
+                yield from self._durables.mark_topics(pattern)
+            for count, key in enumerate(self._durables.parts_of(durable.number), 1):
+                if bundle.is_closed:
+                    return
+                part = self._durables.find(key)
+                if part is not None:
+                    self._join(bundle, part)
+                if not count % _JOINED_PER_STEP:
+                    yield
+        except DestinationError as error:
+            self._fail(bundle, error)
+            return
+        if not bundle.is_closed:
+            self._outlets[bundle].joined(bundle)
+
+    def _part_came(self, durable: DurableQueue, part: DurableQueue) -> None:
+        """Let who consumes from a durable subscription of a wildcard have a new part at once."""
+        for consumer in list(durable.subscriptions):
+            if isinstance(consumer, Strand) and not consumer.whole.is_closed:
+                try:
+                    self._join(consumer.whole, part)
+                except DestinationError as error:
+                    failing = self._failing(consumer.whole, error)
+                    self._errands.begin(failing, consumer.receiver)
+
+    def _failing(self, bundle: Bundle, error: DestinationError) -> Iterator[None]:
+        yield  # Somebody else is being served.
+        self._fail(bundle, error)
 
     def _join_all(self, bundle: Bundle, named: Sequence[Queue | Topic]) -> Iterator[None]:
         try:
@@ -271,6 +339,23 @@ class Bundling:
         if not isinstance(subscription, Bundle):
             self._routing.unsubscribe(subscription, cause)
             return
+        self._errands.begin(self.leaving(subscription, cause), subscription.receiver)
+
+    def left(self, subscription: Subscription, cause: ReturnCause) -> Iterator[None]:
+        """
+        Remove a consumer of a connection that is gone.
+
+        A durable subscription is left in these steps: another connection may take it up behind.
+        """
+        if isinstance(subscription, Bundle) and subscription.is_durable:
+            yield from self.leaving(subscription, cause)
+        else:
+            self.unsubscribe(subscription, cause)
+
+    def leaving(
+        self, subscription: Bundle, cause: ReturnCause = ReturnCause.RELEASED
+    ) -> Iterator[None]:
+        """Remove a consumer of several; give the steps in which it leaves them, begun by none."""
         if cause is ReturnCause.LOST and subscription.held == 1:
             cause = ReturnCause.LOST_ALONE
         subscription.is_closed = True
@@ -279,14 +364,15 @@ class Bundling:
         self._flow.subscription_bytes -= subscription.cost_bytes
         self._destinations.leadership.wildcards.remove(subscription)
         del self._outlets[subscription]
-        self._errands.begin(self._leave_all(subscription, cause), subscription.receiver)
+        return self._leave_all(subscription, cause)
 
     def _leave_all(self, bundle: Bundle, cause: ReturnCause) -> Iterator[None]:
         strands, bundle.strands = bundle.strands, {}
         over, bundle.lapsing = bundle.lapsing, {}
         for strand in over:
             bundle.gone(strand)
-        for count, (destination, strand) in enumerate(list(strands.items()), 1):
+        # The first one last: a durable subscription has a consumer until it has left all parts.
+        for count, (destination, strand) in enumerate(reversed(list(strands.items())), 1):
             if not strand.is_closed:
                 try:
                     bundle.gone(strand)

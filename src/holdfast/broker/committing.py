@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from holdfast.broker.destinations import Destinations
@@ -325,6 +325,8 @@ class Committing:
         """
         receipts = self._receipts
         current = {each: self._routing.current_of(each) for each in transaction.destinations}
+        if self._destinations.leadership.patterns:
+            self._give_parts(current.values())
         if transaction.publications:
             stored = stored_beside(self._destinations, current.values())
             held = transaction.publications
@@ -350,6 +352,12 @@ class Committing:
         transaction.asked = asked
         for _ in steps:
             pass
+
+    def _give_parts(self, places: Iterable[Queue | Topic]) -> None:
+        """Let durable subscriptions of wildcards get this that came since it was sent."""
+        for each in places:
+            if isinstance(each, StoredTopic):
+                self._destinations.stored.topic(each.name)
 
     def _put_now_stored(self, transaction: Transaction, runs: list[Run]) -> None:
         """Put what was sent to topics before they were stored, first: it was sent before."""

@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.flow_control import FlowControl, require_room
@@ -35,7 +35,7 @@ from holdfast.broker.serving.virtual_consumers import VirtualConsumers
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.stored_topics import StoredTopics
 from holdfast.errors import DestinationError
-from holdfast.model.destination import Kind
+from holdfast.model.destination import Kind, has_wildcards
 from holdfast.model.format_level import RETURNS_LEVEL
 from holdfast.model.forwarding import is_mirror
 from holdfast.model.limits import BINDINGS_MAX, VIRTUAL_CONSUMERS_MAX
@@ -47,6 +47,8 @@ from holdfast.model.records import (
     ReturnedRecord,
 )
 from holdfast.model.virtual_topics import DEFAULT_FORM, Form, form_of
+
+_READ_PER_STEP: Final = 1_000
 
 
 class Idle(NamedTuple):
@@ -155,9 +157,12 @@ class Destinations:
         """
         yield from self._virtual.look_ahead(forms, list(self._state.by_name))
         leadership = self.leadership
-        for subscription in list(self._state.subscriptions.values()):
+        for count, subscription in enumerate(list(self._state.subscriptions.values()), 1):
             if subscription.selector:
                 leadership.read_ahead(subscription)
+            if has_wildcards(subscription.topic.name):
+                leadership.know_wildcard(subscription)
+            if subscription.selector or not count % _READ_PER_STEP:
                 yield
 
     def end(self) -> None:

@@ -13,10 +13,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.broker.destinations import Destinations
+from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import require_room
 from holdfast.broker.lasting.chunk import CHUNK_SHIFT
 from holdfast.broker.lasting.sequence_index import SequenceIndex
@@ -26,18 +27,26 @@ from holdfast.broker.lasting.topics import LastingSubscription, SubscriptionKey
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.consumer import MessageSelector
 from holdfast.broker.serving.durable import DurableQueue, StoredTopic
+from holdfast.broker.serving.patterns import WildDurable
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, LevelNotReachedError
-from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.destination import Kind, has_wildcards
+from holdfast.model.format_level import DURABLE_LEVEL, WILD_DURABLES_LEVEL
 from holdfast.model.records import DeleteQueueRecord, PurgeRecord
 from holdfast.model.topic_records import DetachedRecord, SubscriptionRecord
+from holdfast.model.wildcards import Pattern, parse_pattern
 
 _COUNT_MAX: Final = 10_000
 _SELECTOR_BYTES_MAX: Final = 64 * 1024 * 1024
 """All of them are read, in steps, before a leader begins: some seconds for so much."""
 _EFFORT_MAX: Final = 1_000
 """Of asking all selectors of one topic about one message, in steps of about five microseconds."""
+_WILD_MAX: Final = 64
+"""A topic that all of them mean is given as many parts, and consumers, as it is first sent to: that
+takes some 6 ms."""
+_WILD_EFFORT_MAX: Final = 250
+_MARKED_PER_STEP: Final = 512
 _PURGED_CHUNKS: Final = 64
 """Of so many chunks one record takes a subscription's messages: about a millisecond."""
 
@@ -64,7 +73,8 @@ class Durables:
     """All durable subscriptions, as their leader sees them."""
 
     __slots__ = (
-        *("_destinations", "_receipts", "_state", "count_max", "effort_max", "selector_bytes_max"),
+        *("_destinations", "_errands", "_receipts", "_state", "came", "count_max", "effort_max"),
+        *("selector_bytes_max", "wild_effort_max", "wild_max"),
     )
 
     def __init__(
@@ -72,10 +82,18 @@ class Durables:
         state: BrokerState,
         receipts: Receipts,
         destinations: Destinations,
+        errands: Errands,
     ) -> None:
         self._state = state
         self._receipts = receipts
         self._destinations = destinations
+        self._errands = errands
+        destinations.stored.give_parts = self._give_parts
+        self.came: Callable[[DurableQueue, DurableQueue], None] = _nothing
+        """Is told of each part that one of a wildcard gets while somebody consumes from it."""
+        self.wild_max, self.wild_effort_max = _WILD_MAX, _WILD_EFFORT_MAX
+        """One more wildcard is refused; what the selectors of all of them may take of the loop for
+        one message, as they may mean the same topic."""
         self.count_max = _COUNT_MAX
         """One more is refused."""
         self.selector_bytes_max = _SELECTOR_BYTES_MAX
@@ -86,10 +104,7 @@ class Durables:
     @property
     def count(self) -> int:
         """How many there are, with what is on its way to the log."""
-        leadership = self._destinations.leadership
-        planned = sum(isinstance(each, DurableQueue) for each in leadership.plans.values())
-        leaving = sum(isinstance(each, DurableQueue) for each in leadership.leaving.values())
-        return len(self._state.subscriptions) + planned - leaving
+        return len(self._state.subscriptions) + self._destinations.leadership.durables_to_come
 
     def find(self, key: SubscriptionKey) -> DurableQueue | None:
         """Give the subscription of this client-id and name, None if there is none."""
@@ -105,12 +120,13 @@ class Durables:
         return served
 
     def names(self) -> Iterator[SubscriptionKey]:
-        """Give client-id and name of each, in no order."""
+        """Give client-id and name of each that is no part of another, in no order."""
         leadership = self._destinations.leadership
         for key, lasting in list(self._state.subscriptions.items()):
-            if key not in leadership.durables and lasting.number not in leadership.leaving:
+            is_known = key in leadership.durables or lasting.number in leadership.leaving
+            if not (is_known or lasting.whole_number):
                 yield key
-        yield from list(leadership.durables)
+        yield from [key for key, queue in leadership.durables.items() if not queue.whole_number]
 
     def open(self, wanted: Wanted) -> DurableQueue:
         """
@@ -123,9 +139,10 @@ class Durables:
             DestinationError: There are too many, or their selectors are too much.
             LevelNotReachedError: Not every member of the cluster knows them yet.
         """
-        level = self._state.format_level
-        if level < DURABLE_LEVEL:
-            raise LevelNotReachedError.of("durable subscriptions", DURABLE_LEVEL, level)
+        self._require_level(wanted)
+        pattern = None
+        if has_wildcards(wanted.topic):
+            pattern = parse_pattern(f"topic://{wanted.topic}")
         known = self.find(wanted.key)
         if known is not None:
             if _is_as_wanted(known, wanted):
@@ -133,14 +150,51 @@ class Durables:
             assert not known.subscriptions, "whoever asks has looked"
         else:
             require_room(self.count, self.count_max, "durable subscriptions")
-        topic = self._destinations.stored.topic(wanted.topic)
+        stored = self._destinations.stored
+        topic = stored.known(wanted.topic)
         if topic is not None:
             require_room(topic.subscription_count, TAKERS_MAX, f"of topic {wanted.topic!r}")
         self._require_room_to_select(topic, wanted, known)
+        if pattern is not None:
+            self._require_room_to_match(pattern, wanted, known)
         if known is not None:
             self.remove(known)
-            topic = self._destinations.stored.topic(wanted.topic)  # It may have been the last.
-        return self._declared(topic or self._destinations.stored.declare(wanted.topic), wanted)
+            topic = stored.known(wanted.topic)  # It may have been the last.
+        queue = self._declared(topic or stored.declare(wanted.topic), wanted)
+        if pattern is not None:
+            durable = WildDurable(queue.lasting, pattern, wanted.selector)
+            self._destinations.leadership.patterns.add(durable)
+        return queue
+
+    def _require_level(self, wanted: Wanted) -> None:
+        level = self._state.format_level
+        if level < DURABLE_LEVEL:
+            raise LevelNotReachedError.of("durable subscriptions", DURABLE_LEVEL, level)
+        if has_wildcards(wanted.topic) and level < WILD_DURABLES_LEVEL:
+            what = "durable subscriptions of wildcards"
+            raise LevelNotReachedError.of(what, WILD_DURABLES_LEVEL, level)
+
+    def _require_room_to_match(
+        self, pattern: Pattern, wanted: Wanted, known: DurableQueue | None
+    ) -> None:
+        """
+        Refuse a wildcard that is one too many: each may mean the same topic.
+
+        Raises:
+            DestinationError: There are too many, or their selectors would take too long.
+        """
+        patterns = self._destinations.leadership.patterns
+        patterns.require_room(pattern)
+        before = patterns.by_number.get(0 if known is None else known.number)
+        count = len(patterns.by_number) - (before is not None)
+        require_room(count, self.wild_max, "durable subscriptions of wildcards")
+        effort = patterns.effort + (0 if wanted.selector is None else wanted.selector.effort)
+        effort -= 0 if before is None or before.selector is None else before.selector.effort
+        if effort > self.wild_effort_max:
+            raise DestinationError(
+                f"selectors of durable subscriptions of wildcards would take {effort:,} steps a"
+                f" message, at most {self.wild_effort_max:,}"
+            )
 
     def _require_room_to_select(
         self, topic: StoredTopic | None, wanted: Wanted, known: DurableQueue | None
@@ -202,7 +256,8 @@ class Durables:
         topic.subscription_count += 1
         if wanted.selector is not None:
             topic.select(slot, number, wanted.selector)
-            leadership.selector_bytes += wanted.selector.cost_bytes
+            if not queue.whole_number:  # It has the whole's.
+                leadership.selector_bytes += wanted.selector.cost_bytes
         if wanted.has_no_local:
             topic.shut_out(wanted.client_id, slot)
         self._receipts.record(
@@ -215,10 +270,108 @@ class Durables:
             )
         )
         leadership.durables[wanted.key] = leadership.plans[number] = queue
+        leadership.durables_to_come += 1
         return queue
 
+    def _give_parts(self, name: str, topic: StoredTopic | None) -> StoredTopic | None:
+        """
+        Let those durable subscriptions have parts on a topic whose wildcards mean it.
+
+        They get what is sent there from now on: to where a new leader finds no part nothing was
+        sent since their wildcard was there.
+
+        Raises:
+            DestinationError: There are too many subscriptions for that.
+        """
+        patterns = self._destinations.leadership.patterns
+        lacking = patterns.of(name)
+        if topic is not None:
+            lacking = [it for it in lacking if not self._is_there(it.key_on(topic.number))]
+        if lacking:
+            what = "durable subscriptions, with one for each topic that a wildcard means"
+            require_room(self.count + len(lacking) - 1, self.count_max, what)
+            topic = topic or self._destinations.stored.declare(name)
+            for durable in lacking:
+                self.give_part(durable, topic)
+        if topic is not None:
+            topic.parts_given = patterns.change_count
+        return topic
+
+    def _is_there(self, key: SubscriptionKey) -> bool:
+        """Whether there is a subscription of this client-id and name; asking makes nothing."""
+        leadership = self._destinations.leadership
+        if key in leadership.durables:
+            return True
+        lasting = self._state.subscriptions.get(key)
+        return lasting is not None and lasting.number not in leadership.leaving
+
+    def give_part(self, durable: WildDurable, topic: StoredTopic) -> None:
+        """Let a durable subscription of a wildcard have its part on a topic."""
+        leadership, lasting = self._destinations.leadership, durable.lasting
+        selector = leadership.selector_for(lasting.selector, topic.lasting)
+        part = self._declared(
+            topic,
+            Wanted(
+                topic.name,
+                *durable.key_on(topic.number),
+                lasting.selector,
+                selector,
+                lasting.has_no_local,
+            ),
+        )
+        whole = leadership.half_of(lasting)
+        if isinstance(whole, DurableQueue) and whole.subscriptions:
+            self.came(whole, part)
+
+    def parts_of(self, number: int) -> list[SubscriptionKey]:
+        """Give by what the parts of a durable subscription of a wildcard are known, in no order."""
+        lasting = self._state.parts.get(number, {})
+        plans = self._destinations.leadership.plans.values()
+        planned = [it for it in plans if isinstance(it, DurableQueue)]
+        found = [it.key for it in lasting.values()]
+        return found + [it.key for it in planned if it.whole_number == number]
+
+    def lead(self) -> None:
+        """Go on with what the last leader did not end: parts of what is not there any more."""
+        for number in [*self._state.parts]:
+            if not self._is_whole(number):
+                self._errands.begin(self._remove_parts(number))
+
+    def _is_whole(self, number: int) -> bool:
+        """Whether the subscription of a number is there, of which there are parts."""
+        found = self._state.queues.get(number)
+        return isinstance(found, LastingSubscription) and found.is_declared
+
+    def mark_topics(self, pattern: Pattern) -> Iterator[None]:
+        """Let, in steps, topics that somebody uses know whether what they are sent is stored."""
+        destinations = self._destinations
+        for count, name in enumerate([*destinations.topics], 1):
+            topic = destinations.topics.get(name)
+            if topic is not None and pattern.matches(Kind.TOPIC, name):
+                topic.note_stored(destinations.stored.is_stored(name))
+            if not count % _MARKED_PER_STEP:
+                yield
+
+    def _remove_parts(self, number: int, pattern: Pattern | None = None) -> Iterator[None]:
+        """End, in steps, the parts of what has ended: nobody sees them any more."""
+        yield
+        for key in self.parts_of(number):
+            part = self.find(key)
+            if part is not None:
+                self.remove(part)
+                yield
+        if pattern is not None:
+            yield from self.mark_topics(pattern)
+
     def remove(self, queue: DurableQueue) -> None:
-        """End a subscription from which nobody consumes, with what it has not been given."""
+        """
+        End a subscription from which nobody consumes, with what it has not been given.
+
+        Of one of a wildcard that is one record; its parts, which nobody sees then, go in steps.
+        """
+        durable = self._destinations.leadership.patterns.remove(queue.number)
+        if durable is not None:
+            self._errands.begin(self._remove_parts(queue.number, *durable.patterns))
         topic = queue.topic
         self._take_away(queue)
         if topic.subscription_count == 1:
@@ -227,7 +380,7 @@ class Durables:
             self._say_purged(queue, queue.assigned_sequence - 1)
             self._receipts.record(DeleteQueueRecord(queue.number, topic.number))
         selector = topic.selective.get(queue.slot)
-        if selector is not None:
+        if selector is not None and not queue.whole_number:
             self._destinations.leadership.selector_bytes -= selector.cost_bytes
         topic.free_slot(queue.slot, queue.lasting.client_id)
 
@@ -238,6 +391,7 @@ class Durables:
         queue.purge_through(queue.assigned_sequence - 1)
         leadership.durables.pop(queue.key, None)
         leadership.leaving[queue.number] = queue
+        leadership.durables_to_come -= 1
         self._destinations.empty(queue)
 
     def purge(self, queue: DurableQueue) -> int:
@@ -261,12 +415,14 @@ class Durables:
         """Note that somebody consumes from a subscription from now on."""
         if isinstance(queue, DurableQueue):
             queue.topic.active[queue] = None
-            if queue.detached_at:
+            if queue.detached_at and not queue.whole_number:
                 self._note_detached(queue, 0)
 
     def detached(self, queue: Queue) -> None:
         """Note that nobody does any more."""
-        if isinstance(queue, DurableQueue) and not (queue.subscriptions or queue.is_deleted):
+        if not isinstance(queue, DurableQueue) or queue.whole_number:
+            return  # Of a part its whole says it.
+        if not (queue.subscriptions or queue.is_deleted):
             self._note_detached(queue, max(1, self._destinations.leadership.now_ms))
 
     def _note_detached(self, queue: DurableQueue, at_ms: int) -> None:
@@ -279,6 +435,10 @@ def _is_as_wanted(known: DurableQueue, wanted: Wanted) -> bool:
     lasting = known.lasting
     is_of_it = known.topic.name == wanted.topic and lasting.has_no_local == wanted.has_no_local
     return is_of_it and lasting.selector == wanted.selector_text
+
+
+def _nothing(whole: DurableQueue, part: DurableQueue) -> None:
+    """Be told of a part, and do nothing."""
 
 
 def stored_beside(

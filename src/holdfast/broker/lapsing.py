@@ -123,7 +123,12 @@ class Lapsing:
             if over is not None:
                 self._destinations.leadership.filling[queue] = None
             return False
-        if keeping.offline_ms > 0 and self._has_ended(subscription, keeping.offline_ms):
+        is_whole = not subscription.whole_number  # A part does not end by itself.
+        if (
+            is_whole
+            and keeping.offline_ms > 0
+            and self._has_ended(subscription, keeping.offline_ms)
+        ):
             return True
         return over is not None and self._cut(subscription, *over)
 

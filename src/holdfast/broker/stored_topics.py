@@ -7,7 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from holdfast.broker.lasting.state import BrokerState
@@ -17,9 +17,12 @@ from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
-from holdfast.model.destination import Destination, Kind
+from holdfast.model.destination import Destination, Kind, has_wildcards
 from holdfast.model.records import DeleteQueueRecord
 from holdfast.model.topic_records import TopicRecord
+
+GiveParts = Callable[[str, StoredTopic | None], StoredTopic | None]
+"""Of a topic by name, and as it is if it is stored already; gives it as it is then."""
 
 
 class Names(Protocol):
@@ -41,23 +44,45 @@ class Names(Protocol):
 class StoredTopics:
     """What is sent to for durable subscriptions."""
 
-    __slots__ = ("_destinations", "_receipts", "_state")
+    __slots__ = ("_destinations", "_receipts", "_state", "give_parts")
 
     def __init__(self, destinations: Names, state: BrokerState, receipts: Receipts) -> None:
         self._destinations = destinations
         self._state = state
         self._receipts = receipts
+        self.give_parts: GiveParts = lambda _name, topic: topic
+        """Lets durable subscriptions of wildcards that mean a topic have parts on it."""
 
     def topic(self, name: str) -> StoredTopic | None:
-        """Give the topic of this name if it has durable subscriptions, else None."""
-        if not self.is_stored(name):
+        """
+        Give the topic of this name as it is sent to, if durable subscriptions get that, else None.
+
+        It is declared by that if only wildcards mean it so far.
+
+        Raises:
+            DestinationError: There are too many subscriptions for that.
+        """
+        topic, patterns = self.known(name), self._destinations.leadership.patterns
+        if patterns and (topic is None or topic.parts_given != patterns.change_count):
+            return self.give_parts(name, topic)
+        return topic
+
+    def known(self, name: str) -> StoredTopic | None:
+        """Give the topic of this name if it has durable subscriptions by now, else None."""
+        if not self._has_subscriptions(name):
             return None
         leadership = self._destinations.leadership
         served = leadership.stored_topics.get(name)
         return served or leadership.stored_topic(self._state.topics[name])
 
     def is_stored(self, name: str) -> bool:
-        """Whether the topic of this name has durable subscriptions; asking makes nothing."""
+        """Whether durable subscriptions get what is sent to a topic; asking makes nothing."""
+        if self._has_subscriptions(name):
+            return True
+        patterns = self._destinations.leadership.patterns
+        return bool(patterns) and patterns.concern(name)
+
+    def _has_subscriptions(self, name: str) -> bool:
         leadership = self._destinations.leadership
         served = leadership.stored_topics.get(name)
         if served is not None:
@@ -68,8 +93,9 @@ class StoredTopics:
         return lasting.declared_count > 0
 
     def names(self) -> set[str]:
-        """Give the names of those that the log has, or that are on their way to it."""
-        return {*self._state.topics, *self._destinations.leadership.stored_topics}
+        """Give the names of those that the log has, or that are on their way; of no wildcard."""
+        names = (*self._state.topics, *self._destinations.leadership.stored_topics)
+        return {name for name in names if not has_wildcards(name)}
 
     def among(self, written: Sequence[Destination]) -> list[StoredTopic]:
         """Give those of some destinations that are topics with durable subscriptions."""
@@ -89,7 +115,7 @@ class StoredTopics:
         live = destinations.topics.get(name)
         if live is not None:
             live.note_stored(True)
-        else:
+        elif not has_wildcards(name):
             destinations.say_came(topic)
         return topic
 
@@ -104,5 +130,5 @@ class StoredTopics:
         live = destinations.topics.get(topic.name)
         if live is not None:
             live.note_stored(False)
-        else:
+        elif not has_wildcards(topic.name):
             destinations.say_gone(topic)

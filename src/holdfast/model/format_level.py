@@ -11,7 +11,7 @@ policies, see `model.policies`. Level 4: what came back to its queue is counted.
 are moved by one record, without their bytes. Level 6: messages are in groups. Level 7:
 messages expire. Level 8: messages are scheduled. Level 9: messages leave queues that are full.
 Level 10: messages have priorities, and a dispatch mark may leave out what stands before. Level 11:
-topics are stored, for durable subscriptions.
+topics are stored, for durable subscriptions. Level 12: these may be of wildcards.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ PRIORITY_LEVEL: Final = 10
 DURABLE_LEVEL: Final = 11
 """From here on topics may be stored, for durable subscriptions."""
 
-NEWEST_LEVEL: Final = 11
+WILD_DURABLES_LEVEL: Final = 12
+"""From here on durable subscriptions may be of wildcards: whoever leads stores what they mean."""
+
+NEWEST_LEVEL: Final = 12
 
 
 def require_known(reached: int, known: int, what: str) -> None:

@@ -5,9 +5,32 @@ A topic and its subscriptions have numbers of the same order as queues: a subscr
 messages of its topic as if from a queue of its own. What is said of a subscription's messages
 (acknowledged, came back, moved, purged) names its topic, too: a replica that begins with a later
 part of the log learns further on what subscription that is.
+
+A durable subscription of a wildcard is one of the topic of that name, to which nobody can send.
+What it gets comes by its *parts*: subscriptions of the topics that the wildcard means, one for
+each. A part says whose it is by its name, which no client can give one: in the head of a STOMP
+frame there is no NUL.
 """
 
 from __future__ import annotations
+
+from typing import Final
+
+PART_MARK: Final = "\0"
+"""With which the name of a part begins."""
+
+
+def part_name(whole_number: int, topic_number: int) -> str:
+    """Give what the part of a subscription on a topic is called."""
+    return f"{PART_MARK}{whole_number}.{topic_number}"
+
+
+def whole_of(name: str) -> int:
+    """Give by its name of which subscription one is a part, by number; 0: it is none."""
+    if not name.startswith(PART_MARK):
+        return 0
+    number = name[len(PART_MARK) :].partition(".")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 class TopicRecord:

@@ -227,11 +227,11 @@ class Administration:
         """What its durable subscriptions are known by, in no order."""
         return subscription_keys(self._broker)
 
-    def subscription_depths(self) -> Iterator[QueueDepth]:
+    def subscription_depths(self) -> Iterator[QueueDepth | None]:
         """What is summed over its durable subscriptions, each as it is when it is asked for."""
         return subscription_depths(self._broker)
 
-    def subscriptions(self, keys: Iterable[str]) -> Iterator[SubscriptionStatus]:
+    def subscriptions(self, keys: Iterable[str]) -> Iterator[SubscriptionStatus | None]:
         """The durable subscriptions of these keys, each as it is when it is asked for."""
         return subscription_statuses(self._broker, keys)
 

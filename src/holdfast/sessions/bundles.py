@@ -7,10 +7,11 @@ client knows them all by the one id of the subscription.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from holdfast.broker.serving.bundle import Bundle, Strand, kind_of
 from holdfast.broker.serving.consumer import DeliveryForm, MessageSelector, subscription_cost
+from holdfast.broker.serving.durable import DurableQueue
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
@@ -52,6 +53,36 @@ def subscribe(
     except DestinationError:
         holdings.subscriptions.pop(bundle.id, None)
         raise
+
+
+def take_up(holdings: Holdings, bundle: Bundle, durable: DurableQueue, parts: Parts) -> None:
+    """
+    Add a consumer that has a place (`require_place`) of a durable subscription of a wildcard.
+
+    Raises:
+        DestinationError: There are too many subscriptions.
+    """
+    holdings.subscriptions[bundle.id] = bundle
+    try:
+        holdings.broker.bundling.take_up(bundle, durable, parts)
+    except DestinationError:
+        holdings.subscriptions.pop(bundle.id, None)
+        raise
+
+
+def leave(holdings: Holdings, session: Holder, bundle: Bundle, then: Callable[[], None]) -> None:
+    """End a consumer of a durable subscription in steps; its client is served again behind them."""
+    del holdings.subscriptions[bundle.id]
+    holdings.by_ordinal.pop(b"%d" % bundle.ordinal, None)
+    count = len(bundle.strands) + bundle.held
+    steps = holdings.broker.bundling.leaving(bundle)
+    holdings.wait_for(session, _steps_and(steps, session, then), count)
+
+
+def _steps_and(steps: Iterator[None], session: Holder, then: Callable[[], None]) -> Iterator[None]:
+    yield from steps
+    session.recount_room()  # What was on its way to it is not written any more.
+    then()
 
 
 def prefetch_of(holdings: Holdings, wanted: int | None) -> int:
@@ -104,6 +135,8 @@ class Parts:
 
     def _written(self, destination: Queue | Topic) -> Destination:
         """Give how its client writes a destination, by which its messages are addressed."""
+        if isinstance(destination, DurableQueue):
+            return Destination(Kind.TOPIC, destination.topic.name)
         kind, name = kind_of(destination), destination.name
         if destination.is_temporary:
             own = f"{self.session.address}."

@@ -468,7 +468,7 @@ class Holdings:
             subscription = subscriptions.pop(next(iter(subscriptions)))
             if cause is ReturnCause.LOST:
                 self.bury_lost(session, subscription.sole_holder)
-            self.broker.unsubscribe(subscription, cause)
+            yield from self.broker.left(subscription, cause)
             yield
         yield from self.rollback or ()
         yield from self.transactions.give_back()

@@ -11,14 +11,18 @@ Invariants:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from holdfast.broker.durables import Wanted
 from holdfast.broker.lasting.topics import SubscriptionKey
+from holdfast.broker.serving.bundle import Bundle
 from holdfast.broker.serving.durable import DurableQueue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError, RefusedError
 from holdfast.model.destination import Destination, Kind, parse_destination
 from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.sessions.bundles import leave, pattern_of
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.requirements import require_served_name, require_short
 from holdfast.sessions.stomp_headers import is_true, read_selector
@@ -54,11 +58,13 @@ def durable_of(
     key = _key(session, headers, options, sources) or _key_to_take_up(session, headers, sources)
     if key is None:
         return None
-    if len(sources) > 1 or written.is_wildcard:
+    if len(sources) > 1:
         given = ",".join(map(str, sources))
         raise DestinationError(
-            f"a durable subscription is of one topic ('{given}' is several, or a wildcard)"
+            f"a durable subscription is of one topic, or of one wildcard ('{given}' is several)"
         )
+    if written.is_wildcard:
+        pattern_of(written)
     if asked.wishes.is_retroactive:
         raise DestinationError(
             f"durable subscription {key[1]!r} cannot be retroactive ('activemq.retroactive'):"
@@ -83,11 +89,12 @@ def durable_of(
     )
 
 
-def end_durable(session: ClientSession, headers: dict[str, str]) -> bool:
+def end_durable(session: ClientSession, headers: dict[str, str], receipt: bytes | None) -> bool:
     """
     End the durable subscription that an UNSUBSCRIBE means, if there is one; false: it means none.
 
-    A consumer of this connection leaves it first.
+    A consumer of this connection leaves it first. Its client is told once the log says that it has
+    ended.
 
     Raises:
         RefusedError: A value makes no sense.
@@ -99,8 +106,12 @@ def end_durable(session: ClientSession, headers: dict[str, str]) -> bool:
     holdings = session.holdings
     known = holdings.broker.durables.find(key)
     if known is None:
+        _tell(session, receipt)
         return True
     for subscription in list(session.subscriptions.values()):
+        if isinstance(subscription, Bundle) and known in subscription.queues:
+            leave(holdings, session, subscription, partial(_end, session, known, receipt))
+            return True
         if subscription.queue is known:
             holdings.unsubscribe(session, subscription)
     if known.subscriptions:
@@ -108,7 +119,27 @@ def end_durable(session: ClientSession, headers: dict[str, str]) -> bool:
             f"durable subscription {key[1]!r} of client-id {key[0]!r} has an active consumer"
             " on another connection; end that one first"
         )
-    holdings.broker.durables.remove(known)
+    _end(session, known, receipt)
+    return True
+
+
+def _end(session: ClientSession, durable: DurableQueue, receipt: bytes | None) -> None:
+    session.holdings.broker.durables.remove(durable)
+    _tell(session, receipt)
+
+
+def _tell(session: ClientSession, receipt: bytes | None) -> None:
+    if receipt is not None:
+        session.holdings.reply_after_pending(session, receipt)
+
+
+def leave_durable(
+    session: ClientSession, subscription: Subscription, receipt: bytes | None
+) -> bool:
+    """Leave a durable subscription of a wildcard, which stays; false: it is not of one."""
+    if not (isinstance(subscription, Bundle) and subscription.is_durable):
+        return False
+    leave(session.holdings, session, subscription, partial(_tell, session, receipt))
     return True
 
 
@@ -184,7 +215,7 @@ def _key_to_end(session: ClientSession, headers: dict[str, str]) -> Subscription
         return None
     own = session.subscriptions.get(subscription_id)
     if own is not None:
-        queue = own.queue
+        queue = own.queues[0] if isinstance(own, Bundle) and own.is_durable else own.queue
         if not isinstance(queue, DurableQueue):
             return None
         key = _key_of(Destination(Kind.TOPIC, queue.topic.name), subscription_id)

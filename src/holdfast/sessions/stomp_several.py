@@ -7,7 +7,7 @@ it comes from. Its receipt means that all that was there is joined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.broker.serving.bundle import Bundle
@@ -19,13 +19,15 @@ from holdfast.broker.serving.consumer import (
     MessageSelector,
     TopicWishes,
 )
+from holdfast.broker.serving.durable import DurableQueue
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Destination
 from holdfast.model.policy_option import Value
-from holdfast.sessions.bundles import Parts, pattern_of, prefetch_of, subscribe
+from holdfast.model.wildcards import Pattern
+from holdfast.sessions.bundles import Parts, pattern_of, prefetch_of, subscribe, take_up
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holdings import unnamed
@@ -77,6 +79,37 @@ def subscribe_to_several(
         require_served_name(each)
     patterns = [pattern_of(it) for it in sources if it.is_wildcard]
     exact = tuple(it for it in sources if not it.is_wildcard)
+    bundle = _bundle(session, named, asked, patterns)
+    bundle.wish(asked.wishes)
+    subscribe(holdings, bundle, exact, _parts(session, asked, asked.selector, receipt))
+
+
+def subscribe_to_parts(
+    session: ClientSession,
+    durable: DurableQueue,
+    named: str,
+    asked: Asked,
+    receipt: bytes | None,
+) -> None:
+    """
+    Add a consumer of a durable subscription of a wildcard: of all its parts, now and later.
+
+    Raises:
+        DestinationError: There are too many subscriptions.
+    """
+    # The log says which messages are not for it.
+    take_up(
+        session.holdings,
+        _bundle(session, named, asked, ()),
+        durable,
+        _parts(session, asked, None, receipt),
+    )
+
+
+def _bundle(
+    session: ClientSession, named: str, asked: Asked, patterns: Sequence[Pattern]
+) -> Bundle:
+    holdings = session.holdings
     ordinal = holdings.next_ordinal()
     bundle = Bundle(
         session,
@@ -90,17 +123,21 @@ def subscribe_to_several(
     )
     bundle.ordinal = ordinal
     bundle.claim, bundle.redelivery = asked.claim, asked.redelivery
-    bundle.wish(asked.wishes)
+    return bundle
+
+
+def _parts(
+    session: ClientSession, asked: Asked, selector: Selection | None, receipt: bytes | None
+) -> Parts:
     told = _Told(session, receipt)
-    parts = Parts(
+    return Parts(
         session,
-        holdings,
+        session.holdings,
         form=asked.form,
-        selector=_Selecting(session, asked.selector),
+        selector=_Selecting(session, selector),
         say_joined=told.joined,
         say_failed=told.failed,
     )
-    subscribe(holdings, bundle, exact, parts)
 
 
 class _Selecting:

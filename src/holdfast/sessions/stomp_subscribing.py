@@ -28,7 +28,7 @@ from holdfast.sessions.requirements import read_number
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.stomp_delivery import DeliveryFormat
-from holdfast.sessions.stomp_durables import durable_of, end_durable
+from holdfast.sessions.stomp_durables import durable_of, end_durable, leave_durable
 from holdfast.sessions.stomp_headers import (
     read_browser,
     read_claim,
@@ -39,7 +39,7 @@ from holdfast.sessions.stomp_headers import (
     read_selector,
     require_served,
 )
-from holdfast.sessions.stomp_several import Asked, know, subscribe_to_several
+from holdfast.sessions.stomp_several import Asked, know, subscribe_to_parts, subscribe_to_several
 from holdfast.sessions.stomp_values import written_by_jms
 from holdfast.sessions.target import Action
 
@@ -65,28 +65,23 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     selector = _selection(session, written, read_selector(headers, options))
     named = ",".join(map(str, sources))
     holdings.require_place(subscription_id, named, selector)
-    asked = Asked(
-        subscription_id,
-        mode=read_mode(headers.get("ack", "auto")),
-        redelivery=read_redelivery(headers),
-        claim=_claim(sources, headers, options),
-        browses=_browses(sources, headers, options),
-        wanted=_wanted(headers, options),
-        selector=selector,
-        form=_form(session, version, named=subscription_id is not None),
-        wishes=_wishes(sources, headers, options),
-    )
+    form = _form(session, version, named=subscription_id is not None)
+    asked = _asked(sources, headers, options, selector, form)
     holdings.has_browsed |= asked.browses
     wishes = asked.wishes
-    destination: Queue | Topic | None = durable_of(session, headers, options, sources, asked)
-    if destination is not None:
+    durable = durable_of(session, headers, options, sources, asked)
+    destination: Queue | Topic | None = durable
+    if durable is not None:
         selector, wishes = None, NO_WISHES  # The log says which messages are not for it.
     elif are_advisories(sources):
         destination = listen(holdings.broker, written, headers)
-    elif len(sources) > 1 or written.is_wildcard:
+    if written.is_wildcard and durable is not None:
+        subscribe_to_parts(session, durable, named, asked, frame.receipt)
+        return
+    if destination is None and (len(sources) > 1 or written.is_wildcard):
         subscribe_to_several(session, sources, named, asked, frame.receipt)
         return
-    else:
+    if destination is None:
         destination = holdings.target(session, written, Action.CONSUME)
     if selector is not None:
         know(selector, context, destination)
@@ -106,6 +101,33 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     )
     if frame.receipt is not None:  # The queue that it declares must outlast a failover, too.
         holdings.reply_after_pending(session, frame.receipt)
+
+
+def _asked(
+    sources: tuple[Destination, ...],
+    headers: dict[str, str],
+    options: dict[str, str],
+    selector: Selection | None,
+    form: Callable[[Subscription], DeliveryFormat],
+) -> Asked:
+    """
+    Give what a SUBSCRIBE says beside its destinations.
+
+    Raises:
+        RefusedError: A value makes no sense.
+        DestinationError: It asks for what these do not have.
+    """
+    return Asked(
+        headers.get("id"),
+        mode=read_mode(headers.get("ack", "auto")),
+        redelivery=read_redelivery(headers),
+        claim=_claim(sources, headers, options),
+        browses=_browses(sources, headers, options),
+        wanted=_wanted(headers, options),
+        selector=selector,
+        form=form,
+        wishes=_wishes(sources, headers, options),
+    )
 
 
 def _form(
@@ -238,8 +260,12 @@ def unsubscribe(session: ClientSession, frame: Frame) -> None:
     Raises:
         DestinationError: There is no such consumer.
     """
-    if not end_durable(session, frame.headers):
-        session.holdings.unsubscribe(session, _find(session, frame.headers))
+    if end_durable(session, frame.headers, frame.receipt):
+        return
+    found = _find(session, frame.headers)
+    if leave_durable(session, found, frame.receipt):
+        return
+    session.holdings.unsubscribe(session, found)
     if frame.receipt is not None:
         # With mode `auto` all it was given is settled: it must not come again after this.
         session.holdings.reply_after_pending(session, frame.receipt)

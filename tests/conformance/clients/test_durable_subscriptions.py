@@ -143,7 +143,7 @@ def test_what_cannot_be_is_said(connect, client_id) -> None:
         (nobody, TOPIC, named, "client-id"),
         (client, "/queue/orders", named, "topics only"),
         (client, f"{TOPIC},/topic/news", named, "of one topic"),
-        (client, "/topic/news.>", named, "of one topic"),
+        (client, "/topic/news.>.>", named, "stands at the end"),
         (client, TOPIC, {**named, "activemq.retroactive": "true"}, "activemq.retroactive"),
         (nobody, TOPIC, {"durable": "true", "no-local": "true"}, "client-id"),
         (client, TOPIC, {**named, "selector": "price >"}, "column"),

@@ -12,6 +12,7 @@ from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.format_level import DURABLE_LEVEL
 from holdfast.model.records import FormatRecord
+from holdfast.protocols.stomp.frames import Frame
 from tests.unit.sessions.conftest import Desk, StompClient
 
 TOPICS = ("/topic/a", "/topic/b")
@@ -56,9 +57,11 @@ STEPS = st.one_of(
 class World:
     """A desk, who is connected to it, and what each subscription needs by the lists."""
 
+    level = DURABLE_LEVEL
+
     def __init__(self) -> None:
-        self.desk = Desk(BrokerSettings(known_format_level=DURABLE_LEVEL))
-        self.desk.broker.receipts.record(FormatRecord(DURABLE_LEVEL))
+        self.desk = Desk(BrokerSettings(known_format_level=self.level))
+        self.desk.broker.receipts.record(FormatRecord(self.level))
         self.desk.turn()
         self.serial = 0
         self.needs: dict[int, tuple[tuple[str, str, bool], list[str]]] = {}
@@ -133,9 +136,12 @@ class World:
         body = f"{self.serial}"
         for which, ((of_topic, selector, no_local), bodies) in self.needs.items():
             is_own = no_local and sender == NAMES[which][0]
-            if of_topic == topic and WANTS[selector](value) and not is_own:
+            if self.means(of_topic, topic) and WANTS[selector](value) and not is_own:
                 bodies.append(body)
         return body.encode()
+
+    def means(self, subscribed: str, topic: str) -> bool:
+        return subscribed == topic
 
     def acknowledge(self, which: int, place: int) -> None:
         body, ack = self.held(which, place)
@@ -182,12 +188,16 @@ class World:
             if frame.command != "MESSAGE":
                 others.append(frame)
                 continue
-            which = int(frame.headers["subscription"][1:])
-            if which in self.consuming:
-                body = frame.body.decode()
-                assert body in self.needs[which][1], "it needs it"
-                self.consuming[which][body] = frame.headers["ack"]
+            self.note(frame)
         return others
+
+    def note(self, frame: Frame) -> None:
+        """Note that somebody has a message."""
+        which = int(frame.headers["subscription"][1:])
+        if which in self.consuming:
+            body = frame.body.decode()
+            assert body in self.needs[which][1], "it needs it"
+            self.consuming[which][body] = frame.headers["ack"]
 
     def collect(self) -> None:
         for client in self.clients.values():
@@ -198,10 +208,13 @@ class World:
         self.collect()
         for which, held in self.consuming.items():
             assert sorted(held, key=int) == self.needs[which][1]
+        needed = {body for _, bodies in self.needs.values() for body in bodies}
+        assert self.desk.broker.state.live_count() == len(needed) + len(self.dead)
+        self.check_there()
+
+    def check_there(self) -> None:
         state = self.desk.broker.state
         assert {it.key for it in state.subscriptions.values()} == {NAMES[it] for it in self.needs}
-        needed = {body for _, bodies in self.needs.values() for body in bodies}
-        assert state.live_count() == len(needed) + len(self.dead)
         assert self.desk.broker.durables.count == len(self.needs)
         for which, (_, bodies) in self.needs.items():
             lasting = state.subscriptions[NAMES[which]]

@@ -8,9 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.broker.durables import Wanted
 from holdfast.broker.serving.bundle import Bundle, Strand
 from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.durable import DurableQueue
 from holdfast.errors import DestinationError
+from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.records import ReturnCause
 from holdfast.model.wildcards import parse_pattern
 
@@ -131,6 +134,71 @@ def test_temporary_queues_are_nobodys_by_a_wildcard(desk) -> None:
     desk.broker.temporaries.queue("T.2", owner=object())
     steps(desk)
     assert client.open == {}
+
+
+def taken_up(desk, client: Client) -> tuple[Bundle, DurableQueue]:
+    """Consume from a durable subscription of a wildcard."""
+    desk.broker.state.format_level = NEWEST_LEVEL
+    durable = desk.broker.durables.open(Wanted("a.*", "c", "n"))
+    bundle = Bundle(
+        client,
+        "s",
+        mode=AcknowledgeMode.CLIENT,
+        prefetch=100,
+        destination="a.*",
+        client="",
+        patterns=(),
+        stirring=desk.broker.destinations.leadership.stirring,
+    )
+    desk.broker.bundling.take_up(bundle, durable, client)
+    return bundle, durable
+
+
+def test_the_parts_of_a_durable_subscription_are_taken_up_and_left_in_steps(desk) -> None:
+    """
+    It has a consumer from the first step of the one to the last of the other.
+    """
+    client = Client()
+    _, durable = taken_up(desk, client)
+    stored = desk.broker.destinations.stored
+    for number in range(300):
+        stored.topic(f"a.{number}")
+    steps(desk)
+    assert client.told == ["joined"] and len(client.open) == 301, "joined as they come"
+    desk.turn()
+    (bundle,) = {it.whole for it in client.open}
+    for _ in desk.broker.left(bundle, ReturnCause.LOST):
+        assert durable.subscriptions
+    assert not durable.subscriptions and client.open == {}
+    again = Client()
+    bundle, durable = taken_up(desk, again)
+    assert durable.subscriptions and len(again.open) < 20 and again.told == []
+    assert steps(desk) > 50
+    assert again.told == ["joined"] and len(again.open) == 301
+    desk.broker.unsubscribe(bundle)
+    assert durable.subscriptions and len(again.open) > 280
+    assert steps(desk) > 50
+    assert not durable.subscriptions and desk.broker.flow.subscription_count == 0
+
+
+def test_a_part_that_cannot_be_joined_ends_the_subscription_of_who_consumes(desk) -> None:
+    """
+    Not the send by which it came; and where the first cannot be, nothing of it stays.
+    """
+    client = Client(room=2)
+    bundle, _ = taken_up(desk, client)
+    stored = desk.broker.destinations.stored
+    assert stored.topic("a.1") is not None and stored.topic("a.2") is not None
+    assert client.told == ["joined"]
+    steps(desk)
+    assert client.told == ["joined", "no more of them"]
+    desk.broker.unsubscribe(bundle)
+    steps(desk)
+    desk.broker.durables.remove(desk.broker.durables.find(("c", "n")))
+    desk.turn()
+    with pytest.raises(DestinationError, match="no more of them"):
+        taken_up(desk, Client(room=0))
+    assert desk.broker.flow.subscription_count == 0
 
 
 def test_what_cannot_be_joined_is_told(desk) -> None:

@@ -14,7 +14,7 @@ from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
-from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.format_level import DURABLE_LEVEL, WILD_DURABLES_LEVEL
 from holdfast.model.records import FormatRecord, PolicyRecord, PurgeRecord
 from holdfast.store.record_codec import decode_records
 
@@ -123,6 +123,51 @@ def test_time_is_looked_at_after_each_that_is_cut(desk) -> None:
         assert lapsing.step(lambda: True)
         desk.turn()
         assert sum(it.index.live_count == 10 for it in queues) == count
+
+
+def wild(new_desk):
+    desk = new_desk(BrokerSettings(known_format_level=WILD_DURABLES_LEVEL))
+    desk.broker.receipts.record(FormatRecord(WILD_DURABLES_LEVEL))
+    desk.broker.sending.now_microseconds = 1_000_000
+    desk.turn()
+    return desk
+
+
+def test_one_of_a_wildcard_ends_as_a_whole(new_desk) -> None:
+    """
+    By what is said of the wildcard, as if it were a name; what is said of a topic ends no part.
+    """
+    desk = wild(new_desk)
+    opened(desk, "away", "a.*")
+    store(desk, 5, "a.x")
+    store(desk, 5, "a.y")
+    say(desk, "topic://a.x", offlineDurableSubscriberTimeout=1_000)
+    pass_time(desk, 10_000)
+    assert len(desk.state.subscriptions) == 3
+    say(desk, "topic://a.>", offlineDurableSubscriberTimeout=5_000)
+    pass_time(desk, 3_000)
+    assert len(desk.state.subscriptions) == 3
+    pass_time(desk, 10_000)
+    desk.broker.errands.finish()
+    desk.turn()
+    assert not desk.state.subscriptions and not desk.state.topics and not desk.state.parts
+    assert desk.broker.lapsing.ended_total == 1
+    assert digest_of(desk.replayed()) == digest_of(desk.state)
+
+
+def test_of_one_of_a_wildcard_each_part_keeps_what_its_topic_says(new_desk) -> None:
+    """
+    The oldest of that topic go.
+    """
+    desk = wild(new_desk)
+    whole = opened(desk, "away", "a.*")
+    store(desk, 50, "a.x")
+    store(desk, 50, "a.y")
+    say(desk, "topic://a.x", maxLength=7)
+    pass_time(desk)
+    parts = desk.state.parts[whole.number].values()
+    assert {it.topic.name: it.index.live_count for it in parts} == {"a.x": 7, "a.y": 50}
+    assert desk.broker.lapsing.dropped_total == 43
 
 
 def test_bytes_count_as_well(desk) -> None:

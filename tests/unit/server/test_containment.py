@@ -54,12 +54,12 @@ def break_heart_beat(node, client, monkeypatch, send) -> None:
 def break_leaving(node, client, monkeypatch, send) -> None:
     client.data_received(send(b"x"))
     node.settle()
-    whole = node.broker.unsubscribe
-    monkeypatch.setattr(node.broker, "unsubscribe", fail)
+    whole = node.broker.left
+    monkeypatch.setattr(node.broker, "left", fail)
     client.connection_lost(None)
     client.transport.abort()
     node.turn()
-    monkeypatch.setattr(node.broker, "unsubscribe", whole)
+    monkeypatch.setattr(node.broker, "left", whole)
 
 
 def break_dispatch(node, client, monkeypatch, send) -> None:

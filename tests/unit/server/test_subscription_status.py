@@ -12,7 +12,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.durables import Wanted
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
-from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.format_level import DURABLE_LEVEL, NEWEST_LEVEL
 from holdfast.model.records import FormatRecord
 from holdfast.server.subscription_status import (
     end_subscription,
@@ -62,6 +62,36 @@ def test_what_is_summed_is_what_each_is_told_to_have(broker: Broker) -> None:
     lasting.topic.index.put(lasting.next_sequence, 1, 100)
     sums = {it.name: (it.messages, it.bytes, it.consumers) for it in subscription_depths(broker)}
     assert sums == {"mine": (1, 100, 0), "his": (0, 0, 0)}
+
+
+def test_one_of_a_wildcard_is_told_of_in_steps_and_ends_as_a_whole() -> None:
+    """
+    Nobody asks for a part, or ends one.
+    """
+    bench = Desk(BrokerSettings())
+    bench.broker.receipts.record(FormatRecord(NEWEST_LEVEL))
+    bench.turn()
+    broker = bench.broker
+    whole = broker.durables.open(Wanted("a.*", "ann", "mine"))
+    for number in range(100):
+        broker.destinations.stored.topic(f"a.{number}")
+    bench.turn()
+    for topic in broker.state.topics.values():
+        if topic.name != "a.*":
+            topic.index.put(topic.next_sequence, topic.number, 10)
+    assert list(subscription_keys(broker)) == [key_text("ann", "mine")]
+    looks = list(subscription_depths(broker))
+    assert looks[:-1] == 3 * [None]
+    assert (looks[-1].messages, looks[-1].bytes) == (100, 1_000)
+    for key in list(broker.state.subscriptions):
+        if key != whole.key:
+            with pytest.raises(DestinationError, match="there is no subscription"):
+                end_subscription(broker, *key, Unheard(), b"")
+    assert end_subscription(broker, "ann", "mine", Unheard(), b"") == 100
+    bench.turn()
+    broker.errands.finish()
+    bench.turn()
+    assert not broker.state.subscriptions and broker.durables.count == 0
 
 
 def test_one_is_ended_once(broker: Broker) -> None:

@@ -106,6 +106,7 @@ class BrokerState:
         "hold_homes",
         "holds",
         "next_queue_number",
+        "parts",
         "planning",
         "policies",
         "producers",
@@ -166,6 +167,8 @@ class BrokerState:
         """The declared topics by name."""
         self.subscriptions: dict[SubscriptionKey, LastingSubscription] = {}
         """The declared durable subscriptions by client-id and name."""
+        self.parts: dict[int, dict[int, LastingSubscription]] = {}
+        """By number of a subscription of a wildcard: its parts by theirs."""
         self.producers = Producers()
         self.next_queue_number = 1
         self.counters_home = 0

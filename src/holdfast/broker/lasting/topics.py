@@ -30,6 +30,7 @@ from holdfast.model.topic_records import (
     DetachedRecord,
     SubscriptionRecord,
     TopicRecord,
+    whole_of,
 )
 
 SubscriptionKey = tuple[str, str]
@@ -94,6 +95,11 @@ class LastingSubscription(LastingQueue):
         return self.client_id, self.name
 
     @property
+    def whole_number(self) -> int:
+        """The number of the subscription that it is a part of; 0: it is none."""
+        return whole_of(self.name)
+
+    @property
     def next_sequence(self) -> int:
         """The topic's."""
         return self.topic.next_sequence
@@ -133,6 +139,7 @@ class TopicState(Protocol):
     by_name: dict[str, LastingQueue]
     topics: dict[str, LastingTopic]
     subscriptions: dict[SubscriptionKey, LastingSubscription]
+    parts: dict[int, dict[int, LastingSubscription]]
     planning: Planning | None
     discards: Discards
     term: int
@@ -183,8 +190,24 @@ def apply_subscription(state: TopicState, record: SubscriptionRecord, number: in
     subscription.selector, subscription.has_no_local = record.selector, record.has_no_local
     subscription.see(0, record.dispatch_mark)
     subscription.detached_at = record.detached_at
-    state.subscriptions[subscription.key] = subscription
+    _note_key(state, subscription)
     state.note_number(record.number, number)
+
+
+def _note_key(state: TopicState, subscription: LastingSubscription) -> None:
+    state.subscriptions[subscription.key] = subscription
+    if whole := subscription.whole_number:
+        state.parts.setdefault(whole, {})[subscription.number] = subscription
+
+
+def _forget_key(state: TopicState, subscription: LastingSubscription) -> None:
+    if state.subscriptions.get(subscription.key) is subscription:
+        del state.subscriptions[subscription.key]
+    if whole := subscription.whole_number:
+        parts = state.parts.get(whole, {})
+        parts.pop(subscription.number, None)
+        if not parts:
+            state.parts.pop(whole, None)
 
 
 def _planned(state: TopicState, number: int) -> LastingSubscription | None:
@@ -337,8 +360,7 @@ def _delete_subscription(state: TopicState, subscription: LastingSubscription) -
     del topic.index.takers[subscription.number], topic.subscriptions[subscription.number]
     subscription.index.leave()
     count_lost(state, topic, before)
-    if state.subscriptions.get(subscription.key) is subscription:
-        del state.subscriptions[subscription.key]
+    _forget_key(state, subscription)
     if not subscription.is_declared:
         _know_one_more(state, topic)
     if subscription.listener is not None:
@@ -349,8 +371,7 @@ def _delete_topic(state: TopicState, topic: LastingTopic) -> None:
     """End a topic, which is no more in `queues`, and all of its subscriptions."""
     for subscription in list(topic.subscriptions.values()):
         del state.queues[subscription.number]
-        if state.subscriptions.get(subscription.key) is subscription:
-            del state.subscriptions[subscription.key]
+        _forget_key(state, subscription)
         if subscription.listener is not None:
             subscription.listener.deleted()
     state.forgotten(topic.index.live_count, topic.index.live_bytes)
@@ -397,7 +418,7 @@ def name_all(state: TopicState) -> None:
         if not queue.is_declared:
             continue
         if isinstance(queue, LastingSubscription):
-            state.subscriptions[queue.key] = queue
+            _note_key(state, queue)
         elif isinstance(queue, LastingTopic):
             state.topics[queue.name] = queue
         else:

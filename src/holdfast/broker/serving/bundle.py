@@ -302,7 +302,7 @@ class Bundle(Subscription):
     """A subscription to several queues and topics, as its client knows it."""
 
     __slots__ = (
-        *("_stirring", "gone", "held", "holding", "is_stirring", "lapsing"),
+        *("_stirring", "gone", "held", "holding", "is_durable", "is_stirring", "lapsing"),
         *("patterns", "served", "strands", "waiting"),
     )
 
@@ -340,6 +340,8 @@ class Bundle(Subscription):
         """How many deliveries were made to it."""
         self.waiting: list[tuple[int, int, Strand]] = []
         """A heap of those that were refused room: who was served longest ago comes first."""
+        self.is_durable = False
+        """Whether its strands are the parts of one durable subscription."""
         self.is_stirring = False
         """Whether it stands in the leadership's line of those that may have room for who waits."""
         self._stirring = stirring

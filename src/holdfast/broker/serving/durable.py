@@ -47,6 +47,7 @@ class StoredTopic(Queue):
         "active",
         "effort",
         "no_local",
+        "parts_given",
         "purging",
         "selecting",
         "selective",
@@ -72,6 +73,9 @@ class StoredTopic(Queue):
         """The numbers of these."""
         self.no_local: dict[str, list[int]] = {}
         """By client-id: the slots of those that do not want what this client sends."""
+        self.parts_given = 0
+        """Which change of the durable subscriptions of wildcards was the last when those that mean
+        it were given parts here; 0: it was never looked at."""
         self.effort = 0
         """What asking all of them whether they want one message takes, in deliveries."""
         for each in lasting.subscriptions.values():
@@ -180,7 +184,7 @@ class StoredTopic(Queue):
 class DurableQueue(Queue):
     """One durable subscription of a stored topic, as it is consumed from."""
 
-    __slots__ = ("detached_at", "slot", "topic", "topic_number")
+    __slots__ = ("detached_at", "slot", "topic", "topic_number", "whole_number")
 
     lasting: LastingSubscription
 
@@ -189,6 +193,8 @@ class DurableQueue(Queue):
     ) -> None:
         self.topic = topic
         self.topic_number = topic.number
+        self.whole_number = lasting.whole_number
+        """The number of the subscription of a wildcard that it is a part of; 0: it is none."""
         self.slot = lasting.index.slot
         self.detached_at = lasting.detached_at
         """Since when nobody consumes from it, with what is on its way to the log; 0: somebody does,

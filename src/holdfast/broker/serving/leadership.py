@@ -33,6 +33,7 @@ from holdfast.broker.serving.consumer import Consumer, MessageSelector
 from holdfast.broker.serving.deadlines import Deadlines
 from holdfast.broker.serving.durable import DurableQueue, StoredTopic
 from holdfast.broker.serving.numbers_taken import NumbersTaken
+from holdfast.broker.serving.patterns import Patterns, WildDurable
 from holdfast.broker.serving.queue import NO_ALARM, Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.wildcards import Wildcards
@@ -41,6 +42,7 @@ from holdfast.errors import SelectorError
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import ReturnCause, ReturnedRecord
 from holdfast.model.schedules import SCHEDULE_QUEUE
+from holdfast.model.wildcards import parse_pattern
 
 ReadSelector = Callable[[str, LastingQueue], MessageSelector]
 """Gives what selects the messages of a stored topic."""
@@ -65,6 +67,7 @@ class Leadership:
         "browsing",
         "by_name",
         "durables",
+        "durables_to_come",
         "expiries",
         "filling",
         "flow",
@@ -76,6 +79,7 @@ class Leadership:
         "now_ms",
         "numbers",
         "overdue",
+        "patterns",
         "paused",
         "plans",
         "selector_bytes",
@@ -133,8 +137,8 @@ class Leadership:
         """By number: queues whose declaration is on its way."""
         self.leaving: dict[int, Queue] = {}
         """By number: queues whose deletion is on its way, without their names."""
-        self.names_to_come = 0
-        """How many more names mean a queue once all that is on its way to the log is applied."""
+        self.names_to_come = self.durables_to_come = 0
+        """How many more of each there are once all that is on its way to the log is applied."""
         self.touched: deque[Queue] = deque()
         """Queues with consumers that may have something new to dispatch."""
         self.filling: dict[Queue, None] = {}
@@ -146,7 +150,7 @@ class Leadership:
         """Deleted queues that still stand there: they are taken out together."""
         self.stirring: deque[Bundle] = deque()
         """Subscriptions to several destinations that may have room for those that wait for it."""
-        self.wildcards = Wildcards()
+        self.wildcards, self.patterns = Wildcards[Bundle](), Patterns()
 
     def make_choice(self, queue: Queue) -> Choice:
         """Make what pairs a queue's messages with its consumers."""
@@ -194,12 +198,23 @@ class Leadership:
         known = self._selectors.pop(subscription.number, None)
         if known is not None or not subscription.selector:
             return known
+        selector = self.selector_for(subscription.selector, subscription.topic)
+        if selector is not None and not subscription.whole_number:  # It has the whole's.
+            self.selector_bytes += selector.cost_bytes
+        return selector
+
+    def selector_for(self, text: str, topic: LastingTopic) -> MessageSelector | None:
+        """Give what selects messages of a topic; None: none does, or it cannot be read."""
         try:
-            selector = self._read_selector(subscription.selector, subscription.topic)
+            return self._read_selector(text, topic) if text else None
         except SelectorError:
             return None  # A later version's: rather too much than too little.
-        self.selector_bytes += selector.cost_bytes
-        return selector
+
+    def know_wildcard(self, subscription: LastingSubscription) -> None:
+        """Take note of a durable subscription of a wildcard that the log has."""
+        selector = self.selector_for(subscription.selector, subscription.topic)
+        pattern = parse_pattern(f"topic://{subscription.topic.name}")
+        self.patterns.add(WildDurable(subscription, pattern, selector))
 
     def planned(self, number: int) -> LastingQueue | None:
         """Give the lasting half made for a queue whose declaration is applied, if it is ours."""
@@ -208,12 +223,15 @@ class Leadership:
             return None
         if type(queue) is Queue:
             self.names_to_come -= 1
+        elif type(queue) is DurableQueue:
+            self.durables_to_come -= 1
         return queue.lasting
 
     def deleted(self, queue: Queue) -> None:
         """Note that a queue's deletion is applied."""
-        if self.leaving.pop(queue.number, None) is not None and type(queue) is Queue:
-            self.names_to_come += 1
+        if self.leaving.pop(queue.number, None) is not None:
+            self.names_to_come += type(queue) is Queue
+            self.durables_to_come += type(queue) is DurableQueue
         self._forget_name(queue)
         self.filling.pop(queue, None)
         self.paused.pop(queue, None)

@@ -10,50 +10,72 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 
 from __future__ import annotations
 
-from holdfast.broker.serving.bundle import Bundle
+from collections.abc import Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Kind
 from holdfast.model.limits import WILDCARD_SHAPES_MAX
-from holdfast.model.wildcards import Shape
+from holdfast.model.wildcards import Pattern, Shape
 
 _Key = tuple[str, ...]
 
 
-class Wildcards:
+class Patterned(Protocol):
+    """Whatever is concerned by names that patterns mean."""
+
+    @property
+    def patterns(self) -> Sequence[Pattern]:
+        """These."""
+
+
+T = TypeVar("T", bound=Patterned)
+
+
+class Wildcards(Generic[T]):
     """Subscriptions by their patterns."""
 
     __slots__ = ("_by_shape",)
 
     def __init__(self) -> None:
-        self._by_shape: dict[tuple[Kind, Shape], dict[_Key, dict[Bundle, None]]] = {}
+        self._by_shape: dict[tuple[Kind, Shape], dict[_Key, dict[T, None]]] = {}
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._by_shape)
 
-    def add(self, bundle: Bundle) -> None:
+    def require_room(self, patterns: Iterable[Pattern]) -> None:
+        """
+        Refuse patterns that would be of too many kinds, with those that are there.
+
+        Raises:
+            DestinationError: They would.
+        """
+        new = {(it.kind, it.shape) for it in patterns} - self._by_shape.keys()
+        if len(self._by_shape) + len(new) > WILDCARD_SHAPES_MAX:
+            raise DestinationError(
+                f"subscriptions have wildcards at {len(self._by_shape):,} different places in"
+                f" names already; at most {WILDCARD_SHAPES_MAX:,}"
+            )
+
+    def add(self, subscription: T) -> None:
         """
         Note a subscription.
 
         Raises:
             DestinationError: There are too many kinds of patterns.
         """
-        new = {(it.kind, it.shape) for it in bundle.patterns} - self._by_shape.keys()
-        if len(self._by_shape) + len(new) > WILDCARD_SHAPES_MAX:
-            raise DestinationError(
-                f"subscriptions have wildcards at {len(self._by_shape):,} different places in"
-                f" names already; at most {WILDCARD_SHAPES_MAX:,}"
-            )
-        for it in bundle.patterns:
+        self.require_room(subscription.patterns)
+        for it in subscription.patterns:
             by_key = self._by_shape.setdefault((it.kind, it.shape), {})
-            by_key.setdefault(it.key, {})[bundle] = None
+            by_key.setdefault(it.key, {})[subscription] = None
 
-    def remove(self, bundle: Bundle) -> None:
+    def remove(self, subscription: T) -> None:
         """Forget a subscription, if it is there."""
-        for it in bundle.patterns:
+        for it in subscription.patterns:
             by_key = self._by_shape.get((it.kind, it.shape), {})
             found = by_key.get(it.key, {})
-            found.pop(bundle, None)
+            found.pop(subscription, None)
             if not found:
                 by_key.pop(it.key, None)
             if not by_key:
@@ -68,10 +90,10 @@ class Wildcards:
             if of_kind is kind
         )
 
-    def of(self, kind: Kind, name: str) -> list[Bundle]:
+    def of(self, kind: Kind, name: str) -> list[T]:
         """Give the subscriptions that a destination of this name concerns, each once."""
         parts = name.split(".")
-        found: dict[Bundle, None] = {}
+        found: dict[T, None] = {}
         for (of_kind, shape), by_key in self._by_shape.items():
             key = shape.key_of(parts) if of_kind is kind else None
             if key is not None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from holdfast.model.facts import TOPIC_MARK
 from holdfast.model.records import QueueRecord
-from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord, whole_of
 from holdfast.spark.log.record_table import RecordTable
 from holdfast.store.record_codec import QUEUE, SUBSCRIPTION, TOPIC, decode_records
 
@@ -83,6 +83,8 @@ def declared_name(record: object, names: dict[int, str]) -> tuple[int, str]:
         return record.topic_number, f"{TOPIC_MARK}{record.name}"
     if isinstance(record, SubscriptionRecord):
         topic = names.get(record.topic_number, f"{TOPIC_MARK}#{record.topic_number}")
-        return record.number, f"{topic}?subscription={record.client_id}:{record.name}"
+        whole = whole_of(record.name)
+        name = f"#{whole}" if whole else record.name  # Of a part: whose it is.
+        return record.number, f"{topic}?subscription={record.client_id}:{name}"
     assert isinstance(record, QueueRecord), "it was looked for"
     return record.queue_number, record.name

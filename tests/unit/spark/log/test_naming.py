@@ -5,6 +5,7 @@ Names of queues: learned on the way, told beforehand, or looked for once.
 from __future__ import annotations
 
 from holdfast.model.records import QueueRecord
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord, part_name
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.record_table import RecordTable
 from trials.pipeline.written_log import block_of, message
@@ -35,3 +36,15 @@ def test_the_log_is_searched_only_for_what_is_unknown_and_once() -> None:
     assert [{4, 5}] == searches
     assert [None] == naming.of([6])
     assert [{4, 5}, {6}] == searches
+
+
+def test_a_part_of_a_durable_subscription_is_called_by_whose_it_is() -> None:
+    """What its record says of that no eye can read."""
+    naming = Naming({})
+    wholes = [TopicRecord(1, "a.>"), SubscriptionRecord(2, 1, 0, "ann", "mine")]
+    parts = [TopicRecord(3, "a.x"), SubscriptionRecord(4, 3, 0, "ann", part_name(2, 3))]
+    naming.learn(RecordTable(block_of([*wholes, *parts])))
+    assert naming.of([2, 4]) == [
+        "topic://a.>?subscription=ann:mine",
+        "topic://a.x?subscription=ann:#2",
+    ]
