@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.destinations import Destinations
+from holdfast.broker.errands import Errands
 from holdfast.broker.serving.burials import FORWARDED_MAX
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.errors import DestinationError
@@ -36,11 +37,20 @@ ms, and nobody else is served meanwhile."""
 _KEEPS_NOTHING: Final = (Kind.TOPIC, Kind.TEMPORARY_TOPIC, Kind.REMOTE_TEMPORARY_TOPIC)
 
 
+class RouteUnknownError(Exception):
+    """Where a message goes is not known yet: it is to be asked again, in another turn."""
+
+
 class Content(Protocol):
     """What selectors of policies are asked of."""
 
     def is_selected(self, selector: str, sent_to: Destination) -> bool:
-        """Whether a selector is true of the message, which was sent to that destination."""
+        """
+        Whether a selector is true of the message, which was sent to that destination.
+
+        Raises:
+            RouteUnknownError: So much was read for it in this turn already.
+        """
 
 
 class Route(NamedTuple):
@@ -78,10 +88,11 @@ class _Way:
 class Addressing:
     """Follows what is sent from one destination to the next."""
 
-    __slots__ = ("_destinations", "_policies")
+    __slots__ = ("_destinations", "_errands", "_policies")
 
-    def __init__(self, destinations: Destinations, policies: PolicyBook) -> None:
+    def __init__(self, destinations: Destinations, policies: PolicyBook, errands: Errands) -> None:
         self._destinations = destinations
+        self._errands = errands
         self._policies = policies
         destinations.form_of = policies.form_of
 
@@ -97,6 +108,7 @@ class Addressing:
 
         Raises:
             DestinationError: It comes to too many.
+            RouteUnknownError: To find that out takes more than one turn.
         """
         way = _Way(written)
         self._follow(way, content)
@@ -133,7 +145,7 @@ class Addressing:
         way.found[each] = None
         if each.kind is Kind.TOPIC and self._policies.form_of(each.name) is not None:
             way.is_directed = True
-            names = self._destinations.consumers_of(each.name)
+            names = self._consumers_of(each.name)
             _require_few(way.written, len(way.found) + len(way.ahead) + len(names))
             consumers = [Destination(Kind.QUEUE, name) for name in names]
             way.ways[each] = (*way.ways[each], *consumers)
@@ -163,7 +175,22 @@ class Addressing:
     def _takes(self, topic: Destination) -> bool:
         """Whether anybody would get what a mirror gets."""
         forwards_on = self._policies.forwarding_of(topic.kind, topic.name) is not None
-        return forwards_on or self._destinations.is_heard(topic.name)
+        if forwards_on or self._consumers_of(topic.name):
+            return True
+        return self._destinations.is_heard(topic.name)
+
+    def _consumers_of(self, topic: str) -> Sequence[str]:
+        """
+        Give the names of the queues that consume a topic, if it is a virtual one.
+
+        Raises:
+            RouteUnknownError: All names are being looked through, as policies name them newly.
+        """
+        looking = self._destinations.look_for_consumers(topic)
+        if looking is not None:
+            self._errands.begin(looking)
+            raise RouteUnknownError
+        return self._destinations.consumers_of(topic)
 
 
 def _require_few(written: tuple[Destination, ...], count: int) -> None:

@@ -71,7 +71,7 @@ class Broker:
         self.policies = PolicyBook(settings, self.state)
         self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
-        self.addressing = Addressing(self.destinations, self.policies)
+        self.addressing = Addressing(self.destinations, self.policies, self.errands)
         self.durables = Durables(self.state, self.receipts, self.destinations, self.errands)
         self.pausing = Pausing(self.destinations, self.policies)
         self.sending = Sending(

@@ -278,6 +278,13 @@ class Destinations:
         """Changes as queues are found to consume virtual topics of one form more."""
         return self._virtual.form_serial
 
+    def look_for_consumers(self, topic: str) -> Iterator[None] | None:
+        """Give what finds out, in steps, who consumes a topic; None: it is known, or soon found."""
+        form = self.form_of(topic)
+        if form is None or not self._virtual.has_to_look(form, self.queue_count):
+            return None
+        return self._virtual.look_through(form, self.has_queue)
+
     def consumers_of(self, topic: str) -> list[str]:
         """
         Give the names of the queues that consume a topic, if it is a virtual one.

@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 
+from holdfast.broker.addressing import RouteUnknownError
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.queue import Queue
@@ -25,7 +26,6 @@ from holdfast.errors import CorruptEntryError, HoldfastError
 from holdfast.model.records import MessageRecord
 from holdfast.sessions.scheduled_messages import read_kept, targets_now
 from holdfast.sessions.selection import Selections
-from holdfast.sessions.target import SelectorsUnreadError
 from holdfast.store.contract import LogStore
 
 log = structlog.get_logger("holdfast.server")
@@ -85,7 +85,7 @@ class Waking:
         left_off_count, self._left_off_count = self._left_off_count, 0
         try:
             self._send(queue, sequence, left_off_count)
-        except SelectorsUnreadError:
+        except RouteUnknownError:
             self._left_off_count = left_off_count + 1
             return False
         except Exception as error:  # noqa: BLE001 - it costs one message its time, and no other
@@ -132,7 +132,7 @@ class Waking:
         Raises:
             StoreError: It cannot be read now.
             RefusedError: It makes no sense, or cannot be sent there now.
-            SelectorsUnreadError: Where it goes is not known yet.
+            RouteUnknownError: Where it goes is not known yet.
         """
         message = self._read(queue, sequence)
         assert message.headers is not None, "it was read with its content"

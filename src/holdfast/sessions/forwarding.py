@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.broker.addressing import RouteUnknownError
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.destination import Destination
 from holdfast.sessions.selection import Selections
 from holdfast.sessions.stomp_lifetimes import with_expiry
 from holdfast.sessions.stomp_values import StompValues, written_by_jms
-from holdfast.sessions.target import SelectorsUnreadError
 
 READ_CHARACTERS_MAX: Final = 1_500
 """So much of selectors is read for a message in one turn, one of them at least: 4 ms."""
@@ -56,11 +56,11 @@ class SentContent:
         Whether a selector is true of it; one that cannot be read here is true of nothing.
 
         Raises:
-            SelectorsUnreadError: So much was read for it in this turn already.
+            RouteUnknownError: So much was read for it in this turn already.
         """
         if not self._selections.has_of_policy(selector):
             if self._readable <= 0:
-                raise SelectorsUnreadError
+                raise RouteUnknownError
             self._readable -= len(selector)
             self.effort += len(selector)
         found = self._selections.of_policy(selector)

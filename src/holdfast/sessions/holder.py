@@ -31,7 +31,7 @@ class Holder(Session):
 
         Raises:
             RefusedError: It cannot be sent any more.
-            SelectorsUnreadError: That takes more than one turn.
+            RouteUnknownError: That takes more than one turn.
         """
 
     @abstractmethod

@@ -88,7 +88,7 @@ def targets_now(
 
     Raises:
         RefusedError: One cannot be, or there would be too many.
-        SelectorsUnreadError: That takes more than one turn, and was left off so often before.
+        RouteUnknownError: That takes more than one turn, and was left off so often before.
     """
     assert message.body is not None, "it has its content"
     content = SentContent(

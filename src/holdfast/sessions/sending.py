@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from holdfast.broker.addressing import RouteUnknownError
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.durable import StoredTopic
@@ -23,7 +24,7 @@ from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.open_transactions import OpenTransactions
 from holdfast.sessions.requirements import no_room, read_number
-from holdfast.sessions.target import Goodbye, Outgoing, Question, SelectorsUnreadError, Target
+from holdfast.sessions.target import Goodbye, Outgoing, Question, Target
 from holdfast.sessions.waiting_sends import WaitingSends
 
 MUCH: Final = 1 << 30
@@ -465,7 +466,7 @@ class Sending:
             self.send(session, target, first)
         except RefusedError as error:
             session.refuse(error, first)
-        except SelectorsUnreadError:
+        except RouteUnknownError:
             is_done = False
         finally:
             self._is_next = False
@@ -479,7 +480,7 @@ class Sending:
             target = session.target_of(sending)
         except RefusedError:
             return True  # It is refused in its turn.
-        except SelectorsUnreadError:
+        except RouteUnknownError:
             return False
         return not self._note_stuck(target, sending)
 

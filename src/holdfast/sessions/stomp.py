@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, ClassVar, Final
 
+from holdfast.broker.addressing import RouteUnknownError
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.consumer import Consumer
@@ -54,7 +55,7 @@ from holdfast.sessions.stomp_headers import ZERO, negative_key, unknown_name
 from holdfast.sessions.stomp_sending import resolve
 from holdfast.sessions.stomp_subscribing import subscribe, unsubscribe
 from holdfast.sessions.stomp_transactions import abort, begin, commit
-from holdfast.sessions.target import Goodbye, Outgoing, SelectorsUnreadError, Target
+from holdfast.sessions.target import Goodbye, Outgoing, Target
 
 NOT_AUTHENTICATED: Final = "not-authenticated"
 """The code of the ERROR for who is not let in."""
@@ -181,7 +182,7 @@ class StompSession(ClientSession):
                         break
             except RefusedError as error:
                 self._refuse(error, event)
-            except SelectorsUnreadError:
+            except RouteUnknownError:
                 self.events = chain((event,), self.events)
                 return False
             except ProtocolError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from holdfast.broker.addressing import Route
+from holdfast.broker.addressing import Route, RouteUnknownError
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, ScheduleError
@@ -34,7 +34,7 @@ from holdfast.sessions.stomp_headers import read_group
 from holdfast.sessions.stomp_lifetimes import NOTHING, Lifetime, Said, lifetime_of, read_lifetime
 from holdfast.sessions.stomp_priorities import priority_of, read_priority
 from holdfast.sessions.stomp_schedules import read_schedule, scheduled, scheduled_before
-from holdfast.sessions.target import Action, SelectorsUnreadError, Target
+from holdfast.sessions.target import Action, Target
 
 
 def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Target:
@@ -44,7 +44,7 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
 
     Raises:
         RefusedError: It asks for what is not served, or cannot be sent there.
-        SelectorsUnreadError: That takes more than one turn; nothing is done yet.
+        RouteUnknownError: That takes more than one turn; nothing is done yet.
     """
     return question_of(session, frame.block.headers) or _resolve(session, frame, is_copy=is_copy)
 
@@ -246,7 +246,7 @@ def _route(
 
     Raises:
         DestinationError: It comes to too many, and did not when it was stored.
-        SelectorsUnreadError: That takes more than one turn.
+        RouteUnknownError: That takes more than one turn.
     """
     broker, context = session.holdings.broker, session.context
     if is_final or not broker.addressing.directs(written):
@@ -263,7 +263,7 @@ def _route(
     left_off_count, session.left_off_count = session.left_off_count, 0
     try:
         return broker.addressing.route(written, content)
-    except SelectorsUnreadError:
+    except RouteUnknownError:
         session.left_off_count = left_off_count + 1
         raise
     except DestinationError:

@@ -25,10 +25,6 @@ class Action(Enum):
     CONSUME = "consume"
 
 
-class SelectorsUnreadError(Exception):
-    """Where a message goes is not known yet: it is to be asked again, in another turn."""
-
-
 class Target:
     """What the constant headers of a send come to: worked out once, used for every one."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.serving import virtual_consumers
 from holdfast.model.format_level import LIMITS_LEVEL, NEWEST_LEVEL
 from holdfast.model.policies import as_text
 from holdfast.model.records import FormatRecord, PolicyRecord
@@ -161,3 +162,28 @@ def test_one_that_cannot_be_read_is_not_read_again(desk, read) -> None:
     for _ in range(2):
         assert selections.of_policy("a =") is None
     assert read == [1]
+
+
+def test_who_consumes_a_topic_that_is_virtual_now_is_found_in_steps(desk, monkeypatch) -> None:
+    """
+    Of very many queues; nothing that is confirmed is missed by one of them.
+    """
+    monkeypatch.setattr(virtual_consumers, "_LOOKED_AT_ONCE_MAX", 2)
+    monkeypatch.setattr(virtual_consumers, "_LOOKED_AT_PER_STEP", 2)
+    for number in range(5):
+        desk.broker.queue(f"VTC.{number}.t")
+    desk.broker.receipts.record(
+        PolicyRecord("topic://t", as_text({"virtualTopic": "true", "virtualTopicPrefix": "VTC.*."}))
+    )
+    desk.turn()
+    client = desk.connect()
+    client.send(b"x", "/topic/t", receipt="r")
+    assert client.session.is_left_off
+    desk.broker.queue("VTC.new.t")
+    desk.broker.errands.run(lambda: True)
+    assert not client.session.proceed(lambda: False)
+    desk.broker.errands.finish()
+    assert client.session.proceed(lambda: False)
+    desk.turn()
+    assert depths(desk) == {f"VTC.{name}.t": 1 for name in (0, 1, 2, 3, 4, "new")}
+    assert [it.headers["receipt-id"] for it in client.frames()] == ["r"]

@@ -20,6 +20,8 @@ _FORMS_MAX: Final = 64
 """Of so many forms it is kept which queues have which topic; of one more it is looked up anew."""
 _LOOKED_AT_PER_STEP: Final = 256
 """So many names are held against one form in a step: each takes up to 2 µs."""
+_LOOKED_AT_ONCE_MAX: Final = 1_024
+"""Of so many it is not worth the steps."""
 
 
 class _OfForm:
@@ -66,12 +68,14 @@ class _OfForm:
 class VirtualConsumers:
     """Names of queues, by form and by the virtual topic that they consume."""
 
-    __slots__ = ("_by_form", "_names", "form_serial")
+    __slots__ = ("_by_form", "_coming", "_names", "form_serial")
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         """Take where to get the names of all queues: they are looked through once for each form."""
         self._names = names
         self._by_form: dict[Form, _OfForm] = {}
+        self._coming: dict[Form, tuple[_OfForm, list[str]]] = {}
+        """Those by which all names are being looked through, with these; what is new is behind."""
         self.form_serial = 0
         """Of the last form by which they were looked through."""
 
@@ -79,10 +83,12 @@ class VirtualConsumers:
         """Note that there is a queue of this name."""
         for of_form in self._by_form.values():
             of_form.add(queue)
+        for _, names in self._coming.values():
+            names.append(queue)
 
     def remove(self, queue: str) -> None:
         """Note that there is none any more."""
-        for of_form in self._by_form.values():
+        for of_form in (*self._by_form.values(), *(it[0] for it in self._coming.values())):
             of_form.remove(queue)
 
     def of(self, topic: str, form: Form) -> list[str]:
@@ -101,11 +107,34 @@ class VirtualConsumers:
         found = self._by_form.get(form)
         return self._look_through(form) if found is None else found
 
-    def _look_through(self, form: Form) -> _OfForm:
+    def has_to_look(self, form: Form, count: int) -> bool:
+        """Whether so many names are to be looked through by a form, which is much at once."""
+        return form not in self._by_form and count > _LOOKED_AT_ONCE_MAX
+
+    def look_through(self, form: Form, is_there: Callable[[str], bool]) -> Iterator[None]:
+        """Look through all names in steps, while queues come and go; once for all who ask."""
+        if form in self._coming:
+            return
+        of_form, names = self._coming[form] = _OfForm(form), list(self._names())
+        place = 0
+        while place < len(names):
+            for name in names[place : place + _LOOKED_AT_PER_STEP]:
+                if name.startswith(form.head) and is_there(name):
+                    of_form.add(name)
+            place += _LOOKED_AT_PER_STEP
+            yield
+        del self._coming[form]
+        self._keep(form, of_form)
+
+    def _keep(self, form: Form, of_form: _OfForm) -> None:
         if len(self._by_form) >= _FORMS_MAX:
             del self._by_form[next(iter(self._by_form))]
-        of_form = self._by_form[form] = _OfForm(form)
+        self._by_form[form] = of_form
         self.form_serial += 1
+
+    def _look_through(self, form: Form) -> _OfForm:
+        of_form = _OfForm(form)
+        self._keep(form, of_form)
         head = form.head
         for name in self._names():
             if name.startswith(head):

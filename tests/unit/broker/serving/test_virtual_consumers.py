@@ -94,3 +94,45 @@ def test_of_a_queue_it_is_known_what_it_consumes() -> None:
     consumers.of("t", own)
     assert consumers.form_serial > before
     assert list(consumers.consumed_by("VTC.a.t", lambda _: own)) == ["t"]
+
+
+def test_many_names_are_looked_through_in_steps_while_queues_come_and_go(monkeypatch) -> None:
+    """
+    What is found then is what is found at once; who asks meanwhile begins nothing.
+    """
+    monkeypatch.setattr(virtual_consumers, "_LOOKED_AT_PER_STEP", 3)
+    form = Form("VTC.*.")
+    names = dict.fromkeys(f"VTC.{number}.t" for number in range(10))
+    consumers = VirtualConsumers(lambda: names)
+    assert consumers.has_to_look(form, 2_000)
+    assert not consumers.has_to_look(form, 10)
+    steps = consumers.look_through(form, names.__contains__)
+    next(steps)
+    assert list(consumers.look_through(form, names.__contains__)) == []
+    for gone in ("VTC.1.t", "VTC.8.t"):
+        del names[gone]
+        consumers.remove(gone)
+    for come in ("VTC.new.t", "VTC.1.t", "other"):
+        names[come] = None
+        consumers.add(come)
+    assert consumers.has_to_look(form, 2_000)
+    for _ in steps:
+        pass
+    assert not consumers.has_to_look(form, 2_000)
+    at_once = VirtualConsumers(lambda: names).of("t", form)
+    assert consumers.of("t", form) == at_once
+    consumers.remove("VTC.new.t")
+    assert "VTC.new.t" not in consumers.of("t", form)
+
+
+def test_what_is_looked_through_is_kept_as_little_as_the_rest(monkeypatch) -> None:
+    """
+    One form more, one less.
+    """
+    monkeypatch.setattr(virtual_consumers, "_FORMS_MAX", 1)
+    consumers = VirtualConsumers(lambda: ["VTC.a.t"])
+    consumers.of("t", DEFAULT_FORM)
+    for _ in consumers.look_through(Form("VTC.*."), lambda _: True):
+        pass
+    assert consumers.has_to_look(DEFAULT_FORM, 2_000)
+    assert consumers.of("t", Form("VTC.*.")) == ["VTC.a.t"]
