@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.serving.backlogs import PLACE_BYTES
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.broker.serving.topic import _PLACE_BYTES
 from holdfast.broker.settings import BrokerSettings
 
 SETTINGS = BrokerSettings(step_count_max=2, topic_pending_bytes_max=20)
@@ -104,7 +104,7 @@ class World:
         ]
         distinct = {id(message): message for message in waiting}.values()
         once = sum(it.size + SETTINGS.message_memory_overhead_bytes for it in distinct)
-        assert backlogs.total_bytes == once + (len(waiting) - len(distinct)) * _PLACE_BYTES
+        assert backlogs.total_bytes == once + (len(waiting) - len(distinct)) * PLACE_BYTES
         for each in self.subscribers:
             assert each.got == each.expected[: len(each.got)]
 
