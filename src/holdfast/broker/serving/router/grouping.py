@@ -354,7 +354,9 @@ class Grouping(Bucketed):
     def _choose(self, bucket: int, ring: Ring) -> Consumer:
         asked_count = min(len(ring.ready), _CHOSEN_AMONG_MAX)
         among = islice(ring.ready, asked_count)
-        ready = [consumer for consumer in among if consumer.has_room()]
+        # Who is first has room, but a part of a subscription that acknowledges nothing may have
+        # been asked for the last time of its turn.
+        ready = [consumer for consumer in among if consumer.has_room()] or [ring.ready[0]]
         self._left -= asked_count >> _LOOKED_AT_SHIFT
         chosen = self.owners.choose(bucket, ready, len(self._queue.subscriptions))
         if asked_count < len(ring.ready):
