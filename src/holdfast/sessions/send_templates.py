@@ -17,6 +17,7 @@ from typing import Final
 
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
+from holdfast.sessions.target import Basis
 
 COUNT_MAX: Final = 16
 """So many templates a connection has, then it begins anew."""
@@ -67,11 +68,11 @@ class AskedHeaders(Mapping[str, str]):
 
 
 class SendTemplate:
-    """What the headers that were asked for come to, of a SEND to one queue or topic."""
+    """What the headers that were asked for come to, of a SEND to one queue or topic by its name."""
 
     __slots__ = (
-        *("destination", "is_kept", "is_limited", "is_numbered", "is_wanted"),
-        *("priority", "producer_id"),
+        *("basis", "destination", "destinations", "is_kept", "is_limited", "is_numbered"),
+        *("is_wanted", "priority", "producer_id"),
     )
 
     def __init__(
@@ -84,8 +85,14 @@ class SendTemplate:
         is_limited: bool,
         priority: int,
         producer_id: str | None,
+        destinations: tuple[Queue | Topic, ...] | None = None,
+        basis: Basis | None = None,
     ) -> None:
         self.destination = destination
+        self.destinations = destinations
+        """All that it goes to, where that is more."""
+        self.basis = basis or destination
+        """What this rests on."""
         self.is_wanted = is_wanted
         """Whether it is to be kept, where it can be."""
         self.is_kept = is_kept
@@ -112,7 +119,7 @@ class SendTemplates:
         for names, known in self._by_names.items():
             template = known.get(tuple(map(get, names)))
             if template is not None:
-                return None if template.destination.is_outdated else template
+                return None if template.basis.is_outdated else template
         return None
 
     def keep(self, asked: AskedHeaders, template: SendTemplate) -> None:

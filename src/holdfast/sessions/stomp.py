@@ -169,7 +169,7 @@ class StompSession(ClientSession):
             try:
                 if type(event) is SendFrame:
                     target = event.block.memo
-                    if type(target) is not Target or target.destination.is_outdated:
+                    if type(target) is not Target or target.basis.is_outdated:
                         target = resolve(self, event, is_copy=self.carries_headers)
                     send(self, target, event)
                 elif type(event) is AcknowledgeFrame:
@@ -225,7 +225,7 @@ class StompSession(ClientSession):
     def target_of(self, sending: Outgoing) -> Target:
         assert type(sending) is SendFrame, "what was set aside"
         target = sending.block.memo
-        if type(target) is not Target or target.destination.is_outdated:
+        if type(target) is not Target or target.basis.is_outdated:
             target = resolve(self, sending, is_copy=self.carries_headers)
         return target
 

@@ -54,6 +54,8 @@ class Lifetime(NamedTuple):
     """The headers, as consumers see them."""
     is_constant: bool
     """Whether it is the same for every message with these headers, whenever it comes."""
+    is_momentary: bool = False
+    """Whether it is at least for those that come at the same time."""
 
 
 def read_lifetime(session: ClientSession, headers: dict[str, str]) -> Said:
@@ -99,11 +101,11 @@ def lifetime_of(
         times = [each.expires_ms(expires_ms, said.sent_ms, wall_ms) for each in rules]
         expires_ms = min(filter(None, times), default=0)
     if not 0 < expires_ms <= EXPIRES_MS_MAX:
-        return Lifetime(0, lines, is_constant=False)
+        return Lifetime(0, lines, is_constant=False, is_momentary=True)
     if expires_ms != said.expires_ms:
         lines = _expiring_at(lines, expires_ms)
     ahead_ms = max(0, broker.returning.now_ms - wall_ms)
-    return Lifetime(expires_ms + ahead_ms, lines, is_constant=False)
+    return Lifetime(expires_ms + ahead_ms, lines, is_constant=False, is_momentary=True)
 
 
 def with_expiry(lines: bytes, now_ms: int) -> bytes:

@@ -2,8 +2,9 @@
 What the headers of a SEND come to: worked out once for all messages that have the same.
 
 A program sends a hundred thousand messages that differ in their bodies only. So what their headers
-mean is kept with them, unless it may change: a lifetime may be over between two messages. Of those
-with headers of their own what the others come to is kept (`send_templates`).
+mean is kept with them, unless it may change: a lifetime counts from when a message comes, so it is
+the same for those of one moment only. Of those with headers of their own what the others come to
+is kept (`send_templates`).
 
 Called by its session.
 """
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.broker.addressing import Route, RouteUnknownError
+from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, ScheduleError
@@ -34,7 +36,7 @@ from holdfast.sessions.stomp_headers import read_group
 from holdfast.sessions.stomp_lifetimes import NOTHING, Lifetime, Said, lifetime_of, read_lifetime
 from holdfast.sessions.stomp_priorities import priority_of, read_priority
 from holdfast.sessions.stomp_schedules import read_schedule, scheduled, scheduled_before
-from holdfast.sessions.target import Action, Target
+from holdfast.sessions.target import Action, Basis, MomentaryBasis, StoredBasis, Target
 
 
 def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Target:
@@ -63,7 +65,8 @@ def _resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targ
     target = Target(template.destination, b"", persistent=template.is_kept)
     target.is_wanted = template.is_wanted
     target.producer_id, target.is_limited = template.producer_id, template.is_limited
-    destinations = (template.destination,)
+    target.destinations, target.basis = template.destinations, template.basis
+    destinations = template.destinations or (template.destination,)
     return _completed(session, frame, target, destinations, own, template.priority, is_copy=is_copy)
 
 
@@ -136,13 +139,16 @@ def _worked_out(
     target.is_wanted = wanted
     if len(destinations) > 1 or route.is_directed:
         target.destinations = destinations
+    if len(written) == 1 and not route.is_directed:
+        target.basis = _basis(session, destinations)
     producer_id = headers.get("producer-id")
     is_counted = wanted and (route.is_directed or any(map(_is_queue, destinations)))
     if producer_id is not None and is_counted and "transaction" not in headers:
         target.producer_id = read_producer_id(producer_id)
     target.is_limited = holdings.broker.limiting.are_limited(destinations)
+    basis, is_settled = target.basis, _is_settled(target)
     completed = _completed(session, frame, target, destinations, own, priority, is_copy=is_copy)
-    if target.destinations is None:
+    if is_settled:
         template = SendTemplate(
             destinations[0],
             is_wanted=wanted,
@@ -151,6 +157,8 @@ def _worked_out(
             is_limited=target.is_limited,
             priority=priority,
             producer_id=target.producer_id,
+            destinations=target.destinations,
+            basis=basis,
         )
         session.templates.keep(headers, template)
     return completed
@@ -178,13 +186,32 @@ def _completed(
     if lifetime.expires_ms or group or priority.known != PRIORITY_DEFAULT:
         known = Attributes(lifetime.expires_ms, group, priority.known)
         target.facts = MessageFacts(attributes=known)
-    is_settled = lifetime.is_constant and priority.is_constant and is_known
-    if is_settled and target.destinations is None:
-        target.is_plain = target.persistent and target.transaction is None
+    is_repeated = lifetime.is_constant or lifetime.is_momentary
+    if is_repeated and priority.is_constant and is_known and _is_settled(target):
+        broker = session.holdings.broker
+        if not lifetime.is_constant:
+            target.basis = MomentaryBasis(target.basis, broker.sending, broker.state)
+        is_one = target.destinations is None
+        target.is_plain = is_one and target.persistent and target.transaction is None
         # Else it is looked at anew with each message: one of many may be deleted, one more queue
         # consume its topic, or a selector of a policy not be true of the next.
         block.memo = target
     return target
+
+
+def _basis(session: ClientSession, destinations: tuple[Queue | Topic, ...]) -> Basis:
+    """Give what it rests on that one name means these: the one, or a topic and what stores it."""
+    if len(destinations) == 2:
+        topic, stored = destinations
+        if isinstance(topic, Topic) and isinstance(stored, StoredTopic):
+            patterns = session.holdings.broker.destinations.leadership.patterns
+            return StoredBasis(topic, stored, patterns)
+    return destinations[0]
+
+
+def _is_settled(target: Target) -> bool:
+    """Whether where it goes stays so as long as its basis is there."""
+    return target.destinations is None or type(target.basis) is StoredBasis
 
 
 def _read_schedule(

@@ -13,6 +13,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.sending import Sending
+from holdfast.broker.serving.durable import StoredTopic
+from holdfast.broker.serving.patterns import Patterns
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.model.facts import MessageFacts
@@ -25,12 +29,59 @@ class Action(Enum):
     CONSUME = "consume"
 
 
+class Basis(Protocol):
+    """What a target rests on: as long as it is there, the same headers come to the same."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether that is to be worked out anew."""
+
+
+class StoredBasis:
+    """A topic, and what its messages are stored for: both are sent to."""
+
+    __slots__ = ("_patterns", "_stored", "_topic")
+
+    def __init__(self, topic: Topic, stored: StoredTopic, patterns: Patterns) -> None:
+        self._topic = topic
+        self._stored = stored
+        self._patterns = patterns
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether one of them is gone, or it is stored for nobody any more, or for others, too."""
+        topic, stored, patterns = self._topic, self._stored, self._patterns
+        if topic.is_deleted or stored.is_deleted or not stored.subscription_count:
+            return True
+        return bool(patterns) and stored.parts_given != patterns.change_count
+
+
+class MomentaryBasis:
+    """What counts a lifetime from now rests on the time, too: of one turn, mostly."""
+
+    __slots__ = ("_basis", "_sending", "_stamp", "_state", "_wall")
+
+    def __init__(self, basis: Basis, sending: Sending, state: BrokerState) -> None:
+        """Hold for as long as both clocks say what they say now: ours, and the log's."""
+        self._basis = basis
+        self._sending = sending
+        self._state = state
+        self._wall = sending.now_microseconds
+        self._stamp = state.timestamp
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether time has passed, or what this rests on beside is outdated."""
+        is_past = self._sending.now_microseconds != self._wall
+        return is_past or self._state.timestamp != self._stamp or self._basis.is_outdated
+
+
 class Target:
     """What the constant headers of a send come to: worked out once, used for every one."""
 
     __slots__ = (
-        *("destination", "destinations", "facts", "is_limited", "is_plain", "is_wanted", "lines"),
-        *("persistent", "producer_id", "queue", "transaction"),
+        *("basis", "destination", "destinations", "facts", "is_limited", "is_plain", "is_wanted"),
+        *("lines", "persistent", "producer_id", "queue", "transaction"),
     )
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
@@ -39,6 +90,8 @@ class Target:
         """The destination again, if it is a queue."""
         self.destinations: tuple[Queue | Topic, ...] | None = None
         """All that it goes to; None where that is one."""
+        self.basis: Basis = destination
+        """What all of this rests on."""
         self.is_limited = False
         """Whether policies say how much may be on one of them."""
         self.is_plain = False

@@ -11,6 +11,7 @@ import pytest
 from holdfast.broker.serving.effective import Lifetimes
 from holdfast.model.format_level import EXPIRY_LEVEL
 from holdfast.model.records import PolicyRecord
+from holdfast.sessions import stomp
 
 NOW = 1_700_000_000_000
 """The desk's clock, in milliseconds."""
@@ -96,6 +97,38 @@ def test_the_same_headers_come_to_another_time_with_each_message(desk, client) -
         pass_time(desk, 20)
     client.subscribe()
     assert shown(client) == [str(NOW + 50), str(NOW + 70)]
+
+
+@pytest.mark.parametrize("destination", ["/queue/a", "/topic/a"])
+@pytest.mark.parametrize("headers", [{"expiration": "50"}, {}])
+def test_what_comes_at_one_moment_is_worked_out_once(
+    desk, client, monkeypatch: pytest.MonkeyPatch, destination, headers
+) -> None:
+    """
+    Whether its headers or a policy say how long it lives; as time passes it is worked out anew.
+    """
+    policy(desk, zeroExpirationOverride=70)
+    client.subscribe(destination, ack="auto")
+    found: list[bytes] = []
+    work_out = stomp.resolve
+
+    def noted(session, frame, **known):
+        found.append(frame.body)
+        return work_out(session, frame, **known)
+
+    monkeypatch.setattr(stomp, "resolve", noted)
+    for body in (b"1", b"2", b"3"):
+        client.send(body, destination, **headers)
+    first = shown(client)
+    desk.broker.sending.now_microseconds += 1000
+    for body in (b"4", b"5"):
+        client.send(body, destination, **headers)
+    second = shown(client)
+    lasts = {"/queue/a": 70, "/topic/a": 0}[destination]
+    lasts = 50 if headers else lasts
+    assert first == 3 * [str(NOW + lasts) if lasts else "0"]
+    assert second == 2 * [str(NOW + 1 + lasts) if lasts else "0"]
+    assert found == [b"1", *([b"4"] if lasts else [])]
 
 
 def test_policies_give_and_cut_lifetimes_also_of_who_sends_already(desk, client) -> None:

@@ -11,6 +11,7 @@ import pytest
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.records import FormatRecord, PolicyRecord
+from holdfast.sessions import stomp_sending
 
 TOPIC = "/topic/prices"
 NAME = {"activemq__subscriptionName": "mine"}
@@ -442,3 +443,102 @@ def test_what_a_transaction_sends_is_for_nobody_who_has_ended_by_its_commit(desk
     sender.say("COMMIT", transaction="t")
     assert plain.bodies() == ["true", "false"]
     assert desk.broker.destinations.stored.topic("prices") is None
+
+
+@pytest.fixture
+def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Where those SENDs go that are worked out, and not as the one before."""
+    found: list[str] = []
+    work_out = stomp_sending._worked_out
+
+    def noted(session, frame, **known):
+        found.append(frame.block.headers["destination"])
+        return work_out(session, frame, **known)
+
+    monkeypatch.setattr(stomp_sending, "_worked_out", noted)
+    return found
+
+
+def test_what_a_send_comes_to_is_worked_out_once(desk, worked_out) -> None:
+    """
+    As for a queue; also where each message has headers of its own.
+    """
+    client = durable(desk)
+    sender = desk.connect()
+    for number in range(3):
+        sender.send(b"%d" % number, TOPIC)
+    for number in range(3):
+        sender.send(b"%d" % number, TOPIC, correlation_id=f"c{number}")
+    desk.turn()
+    assert client.bodies() == ["0", "1", "2", "0", "1", "2"]
+    assert worked_out == [TOPIC]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_it_is_worked_out_anew_as_subscriptions_come_and_end(desk, worked_out, own) -> None:
+    """
+    For whoever sends on and says the same, or with headers of each message's own. What nobody
+    needs later is not stored, and what somebody does is, at once.
+    """
+    sender, numbers = desk.connect(), iter(range(100))
+
+    def send(body: bytes) -> None:
+        headers = {"correlation_id": f"c{next(numbers)}"} if own else {}
+        sender.send(body, TOPIC, receipt="r", **headers)
+        desk.turn()
+        assert [it.command for it in sender.frames()] == ["RECEIPT"]
+
+    listener = desk.connect()
+    listener.subscribe(TOPIC, "l", ack="auto")
+    first, second = durable(desk), durable(desk, client_id="c2")
+    send(b"1")
+    assert (first.bodies(), second.bodies(), listener.bodies()) == (["1"], ["1"], ["1"])
+    end(first)
+    send(b"2")
+    assert (second.bodies(), listener.bodies()) == (["2"], ["2"])
+    before = len(worked_out)
+    assert before == 1
+    end(second)
+    desk.turn()
+    assert desk.broker.state.live_count() == 0
+    send(b"3")
+    assert (desk.broker.state.live_count(), listener.bodies()) == (0, ["3"])
+    third = durable(desk, client_id="c3")
+    third.leave()
+    send(b"4")
+    assert (desk.broker.state.live_count(), listener.bodies()) == (1, ["4"])
+    third = desk.connect(client_id="c3")
+    third.subscribe(TOPIC, "d", **NAME)
+    assert third.bodies() == ["4"]
+    assert len(worked_out) == before + 2
+
+
+def test_it_is_worked_out_anew_where_the_topic_was_forgotten_meanwhile(new_desk) -> None:
+    """
+    As there were too many: who subscribes plainly then gets what comes.
+    """
+    desk = begin(new_desk(BrokerSettings(topic_count_max=1)))
+    client, sender = durable(desk), desk.connect()
+    sender.send(b"1", TOPIC)
+    forgotten = desk.broker.destinations.topics["prices"]
+    desk.connect().send(b"x", "/topic/other")
+    assert forgotten.is_deleted
+    listener = desk.connect()
+    listener.subscribe(TOPIC, "l", ack="auto")
+    sender.send(b"2", TOPIC)
+    desk.turn()
+    assert (client.bodies(), listener.bodies()) == (["1", "2"], ["2"])
+
+
+def test_a_wildcard_that_comes_meanwhile_gets_what_is_sent_next(desk, worked_out) -> None:
+    """
+    By whoever sends on and says the same.
+    """
+    client, sender = durable(desk, "/topic/a.b"), desk.connect()
+    sender.send(b"1", "/topic/a.b")
+    wild = durable(desk, "/topic/a.*", client_id="c2")
+    for body in (b"2", b"3"):
+        sender.send(body, "/topic/a.b")
+    desk.turn()
+    assert (client.bodies(), wild.bodies()) == (["1", "2", "3"], ["2", "3"])
+    assert worked_out == 2 * ["/topic/a.b"]
