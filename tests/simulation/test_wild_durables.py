@@ -11,7 +11,7 @@ from trials.safeguards.ablation import Ablation
 from trials.safeguards.wild_durables import ABLATIONS
 from trials.simulation.durable_clients import ANEW, AWAY, COPIED
 from trials.simulation.faults import Plan
-from trials.simulation.wild_durable_clients import NEW_TOPIC, WILD_DURABLE
+from trials.simulation.wild_durable_clients import EMPTIED, NEW_TOPIC, WILD_DURABLE
 
 COUNT = 3
 
@@ -24,7 +24,7 @@ def test_each_gets_what_its_wildcard_means() -> None:
     """
     M8 over failovers and cleaning, from the first message of each topic on; all of it is delivered.
     """
-    assert_kept(plan, first=1, count=COUNT, happened=(AWAY, ANEW, COPIED, NEW_TOPIC))
+    assert_kept(plan, first=1, count=COUNT, happened=(AWAY, ANEW, COPIED, NEW_TOPIC, EMPTIED))
 
 
 @pytest.mark.parametrize("ablation", ABLATIONS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.broker.durables import Durables
+from holdfast.broker.removing import Removing
 from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.stored_topics import StoredTopics
 from trials.safeguards.ablation import Ablation, Patch
@@ -45,6 +46,13 @@ def _forget_one_part() -> list[Patch]:
     return [(Durables, "give_part", given)]
 
 
+def _let_go_of_what_is_needed() -> list[Patch]:
+    def is_idle(removing: Removing, topic: Any) -> bool:
+        return all(each.whole_number for each in topic.subscriptions.values())
+
+    return [(Removing, "_is_idle_topic", is_idle)]
+
+
 def _often(plan: Plan) -> None:
     plan.kinds[WILD_DURABLE] = 6
     plan.operations = max(plan.operations, 1_200)
@@ -60,4 +68,5 @@ ABLATIONS = [
     ),
     Ablation("forget wildcards as the leader changes", _forget_wildcards, _TROUBLE, _often),
     Ablation("forget a part now and then", _forget_one_part, _TROUBLE, _often),
+    Ablation("let a part go that has something", _let_go_of_what_is_needed, _TROUBLE, _often),
 ]

@@ -396,7 +396,9 @@ class CommittedLog:
 
     def _purge(self, record: PurgeRecord) -> None:
         number, through = record.queue_number, record.through_sequence
-        if record.topic_number:
+        if self._is_empty_part(number):
+            pass  # Nobody loses anything by it.
+        elif record.topic_number:
             self.topics.check_removed(number, through)
         else:
             self._history.check_removed(number, through, self.names.get(number, ""))
@@ -407,7 +409,9 @@ class CommittedLog:
         number = record.queue_number
         if ended is not None:
             for each in ended:
-                if each.key not in self.topics.changing:
+                if self._is_empty_part(each.number):
+                    self.topics.emptied_count += 1
+                elif each.key not in self.topics.changing:
                     raise ViolationError("S6", f"{each.key} ended, and nobody asked")
                 self._remove(each.number, None)
             return
@@ -417,6 +421,10 @@ class CommittedLog:
             self._remove(number, None)
         elif any(place[0] == number for place in self.live):
             raise ViolationError("Q61", f"{name} went, and there was a message on it")
+
+    def _is_empty_part(self, number: int) -> bool:
+        """Whether it is the part of a subscription of a wildcard, and there is nothing of it."""
+        return self.topics.is_part(number) and not any(place[0] == number for place in self.live)
 
     def _remove(self, queue_number: int, through: int | None) -> None:
         """Take what stands up to a sequence off a queue, or a subscription."""

@@ -73,6 +73,9 @@ class StoredTopics:
         """By topic: asked of a subscription and a sequence through which all may go."""
         self._leaving: dict[tuple[int, int], Subscribed] = {}
         """What a copy of this entry says is not needed any more, and is not settled so far."""
+        self.emptied_count = 0
+        """Parts of subscriptions of wildcards that went when there was nothing of them."""
+        self._part_numbers: set[int] = set()
         self.copied_count = 0
         """Copies by the cleaner that somebody did not need any more."""
 
@@ -119,6 +122,7 @@ class StoredTopics:
         self.by_number[new.number] = new
         if new.whole:
             self.parts.add(place)
+            self._part_numbers.add(new.number)
             return
         self.by_key[new.key] = new
         name = self.names.get(new.topic, "")
@@ -151,6 +155,10 @@ class StoredTopics:
         for each in ended:
             self._remove(each)
         return ended
+
+    def is_part(self, number: int) -> bool:
+        """Whether it is, or was, the part of a subscription of a wildcard."""
+        return number in self._part_numbers
 
     def check_removed(self, number: int, through: int) -> None:
         """Hold what is taken off a subscription against who has asked for it, or its limits."""

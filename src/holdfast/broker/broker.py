@@ -194,7 +194,12 @@ class Broker:
 
     def _bind(self) -> None:
         """Give what its parts do the names by which it is asked for."""
-        self.removing = Removing(self.state, destinations=self.destinations, policies=self.policies)
+        self.removing = Removing(
+            self.state,
+            destinations=self.destinations,
+            durables=self.durables,
+            policies=self.policies,
+        )
         self.destinations.forms = self.removing.forms
         self.lapsing = Lapsing(
             self.state,

@@ -394,6 +394,13 @@ class Durables:
         leadership.durables_to_come -= 1
         self._destinations.empty(queue)
 
+    def remove_part(self, key: SubscriptionKey) -> None:
+        """End the part of a subscription of a wildcard; its consumer leaves it, and only it."""
+        part = self.find(key)
+        if part is not None:
+            self._destinations.went(part)
+            self.remove(part)
+
     def purge(self, queue: DurableQueue) -> int:
         """Let a subscription be done with all that is there now; gives how many messages."""
         through = queue.assigned_sequence - 1

@@ -11,6 +11,8 @@ is behind the deletion, and stored.
 Invariants:
     What is deleted has no message, none on its way to it, and no consumer.
     A queue that consumes a virtual topic is never deleted: what is sent meanwhile is for it.
+    Of a topic nothing goes but what durable subscriptions of wildcards have of it: that comes again
+    with the next message.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ from itertools import product, starmap
 from typing import Final
 
 from holdfast.broker.destinations import Destinations, Idle
+from holdfast.broker.durables import Durables
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.lasting.topics import LastingTopic
+from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.queue import Queue
 from holdfast.model.destination import Kind
@@ -48,15 +53,29 @@ class Removing:
     """Deletes what nobody uses."""
 
     __slots__ = (
-        *("_change_count", "_destinations", "_forms", "_left", "_look_at_ms", "_policies"),
+        *(
+            "_change_count",
+            "_destinations",
+            "_durables",
+            "_forms",
+            "_left",
+            "_look_at_ms",
+            "_policies",
+        ),
         *("_says_any", "_state", "look_ms", "removed_total"),
     )
 
     def __init__(
-        self, state: BrokerState, *, destinations: Destinations, policies: PolicyBook
+        self,
+        state: BrokerState,
+        *,
+        destinations: Destinations,
+        durables: Durables,
+        policies: PolicyBook,
     ) -> None:
         self._state = state
         self._destinations = destinations
+        self._durables = durables
         self._policies = policies
         self.look_ms = LOOK_MS
         self.removed_total = 0
@@ -69,7 +88,7 @@ class Removing:
 
     def follow(self) -> None:
         """Forget all: another leader counts anew."""
-        self._left: Iterator[str] | None = None
+        self._left: Iterator[LastingQueue] | None = None
         self._look_at_ms = 0
         self._destinations.idle.clear()
         self._destinations.idle_ms.clear()
@@ -107,13 +126,13 @@ class Removing:
     def step(self, is_spent: IsSpent = lambda: False) -> bool:
         """Look at some queues, and delete who is idle for long enough; whether to go on now."""
         if self._left is None:
-            self._left = iter(list(self._state.by_name))
+            self._left = iter([*self._state.by_name.values(), *self._state.topics.values()])
             self._look_at_ms = self._passed_ms + self.look_ms
         removed = effort = 0
         known = self._destinations.idle_ms
-        for name in self._left:
+        for lasting in self._left:
             known_count = len(known)
-            removed += self._look_at(name)
+            removed += self._look_at(lasting)
             if removed >= _REMOVED_PER_BATCH:
                 return False  # The next turn goes on.
             effort += _LOOK_UP_EFFORT if len(known) > known_count else 1
@@ -124,13 +143,14 @@ class Removing:
         self._left = None
         return False
 
-    def _look_at(self, name: str) -> bool:
+    def _look_at(self, lasting: LastingQueue) -> bool:
         """Note whether a queue is idle; delete it if it was so for long enough; whether it is."""
-        lasting = self._state.by_name.get(name)
-        if lasting is None:
+        is_topic = isinstance(lasting, LastingTopic)
+        named = self._state.topics if is_topic else self._state.by_name
+        if named.get(lasting.name) is not lasting:
             return False
         idle = self._destinations.idle
-        if not self._is_idle(lasting):
+        if not (self._is_idle_topic(lasting) if is_topic else self._is_idle(lasting)):
             idle.pop(lasting.number, None)
             return False
         timeout_ms = self._timeout_ms(lasting)
@@ -158,6 +178,24 @@ class Removing:
             return False
         return not self._is_awaited(queue)
 
+    def _is_idle_topic(self, topic: LastingQueue) -> bool:
+        """Whether a topic is stored for wildcards only, and they have nothing of it."""
+        leadership = self._destinations.leadership
+        assert isinstance(topic, LastingTopic), "it is asked of these"
+        if topic.index.live_count or topic.number in leadership.leaving:
+            return False
+        if not all(each.whole_number for each in topic.subscriptions.values()):
+            return False
+        served = leadership.half_of(topic)
+        if served is None:
+            return True
+        assert isinstance(served, StoredTopic), "a topic has no other"
+        is_whole = served.subscription_count == len(topic.subscriptions)
+        if not is_whole or self._is_awaited(served):
+            return False
+        halves = [leadership.half_of(each) for each in topic.subscriptions.values()]
+        return not any(each is not None and each.transient_count for each in halves)
+
     @staticmethod
     def _is_awaited(queue: Queue) -> bool:
         """Whether messages are on their way to a queue: they have numbers that the log has not."""
@@ -169,8 +207,14 @@ class Removing:
         known = self._destinations.idle_ms
         found = known.get(lasting.number)
         if found is None:
-            found = known[lasting.number] = self._look_up(lasting.name)
+            is_topic = isinstance(lasting, LastingTopic)
+            look_up = self._look_up_topic if is_topic else self._look_up
+            found = known[lasting.number] = look_up(lasting.name)
         return found
+
+    def _look_up_topic(self, name: str) -> int:
+        said = self._policies.explain(Kind.TOPIC, name)
+        return max(1, int(said[_TIMEOUT].value)) if said[_KEY].value == TRUE else 0
 
     def _look_up(self, name: str) -> int:
         if name.startswith(_OWN_MARK) or self._consumes_topic(name):
@@ -194,6 +238,12 @@ class Removing:
 
     def _remove(self, lasting: LastingQueue) -> None:
         destinations = self._destinations
+        if isinstance(lasting, LastingTopic):
+            destinations.idle.pop(lasting.number, None)
+            destinations.idle_ms.pop(lasting.number, None)
+            for each in list(lasting.subscriptions.values()):
+                self._durables.remove_part(each.key)
+            return
         queue = destinations.existing(lasting.name)
         destinations.delete(queue)
         self.removed_total += 1

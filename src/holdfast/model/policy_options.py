@@ -357,13 +357,16 @@ OPTIONS: Final = {
         PolicyOption(
             name="gcInactiveDestinations",
             kind=Kind.QUEUE,
-            meaning="whether a queue goes that is empty and that nobody uses for a while",
+            is_of_both=True,
+            meaning="whether a queue goes that is empty and that nobody uses for a while, and what"
+            " durable subscriptions of wildcards have of such a topic",
             choices=(FALSE, TRUE),
             default=FALSE,
         ),
         PolicyOption(
             name="inactiveTimeoutBeforeGC",
             kind=Kind.QUEUE,
+            is_of_both=True,
             meaning="for so many milliseconds",
             allowed=Allowed(1, LIFETIME_MS_MAX),
             default=60_000,

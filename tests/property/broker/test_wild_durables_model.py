@@ -51,6 +51,7 @@ STEPS = st.one_of(
     st.tuples(st.just("acknowledge"), names, st.integers(0, 7)),
     st.tuples(st.just("reject"), names, st.integers(0, 7), st.booleans()),
     st.tuples(st.just("fail over")),
+    st.tuples(st.just("tidy up")),
     st.tuples(st.just("fail over while it ends"), names),
 )
 
@@ -91,6 +92,19 @@ class WildWorld(World):
             if which in self.consuming:
                 is_meant = self.means(wanted[0], topic) and not wanted[1]
                 assert came[which] == count * is_meant
+
+    def tidy_up(self) -> None:
+        """Of topics nothing is kept of which nobody has anything."""
+        self.desk.turn()
+        self.collect()
+        removing, state = self.desk.broker.removing, self.desk.broker.state
+        for topic in list(state.topics.values()):
+            if removing._is_idle_topic(topic):
+                removing._remove(topic)
+        self.desk.turn()
+        for topic in state.topics.values():
+            is_only_theirs = all(it.whole_number for it in topic.subscriptions.values())
+            assert topic.index.live_count or not is_only_theirs
 
     def fail_over_while_it_ends(self, which: int) -> None:
         """Its end is in the log, and of what it had not all is gone."""

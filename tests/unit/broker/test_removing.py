@@ -8,8 +8,16 @@ import json
 
 import pytest
 
+from holdfast.broker.durables import Wanted
+from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.removing import LOOK_MS, Removing
-from holdfast.model.records import PolicyRecord, QueueRecord
+from holdfast.model.format_level import NEWEST_LEVEL
+from holdfast.model.records import (
+    FormatRecord,
+    PolicyRecord,
+    QueueRecord,
+    SubscriptionAcknowledgeRecord,
+)
 
 GONE_MS = 60_000
 
@@ -53,6 +61,70 @@ def test_an_empty_queue_goes_after_its_time_on_every_node(desk) -> None:
     assert names(desk) == set()
     assert not desk.replayed().by_name
     assert desk.broker.removing.removed_total == 1
+
+
+def wild(desk):
+    """Let a durable subscription be of a wildcard."""
+    desk.broker.receipts.record(FormatRecord(NEWEST_LEVEL))
+    desk.turn()
+    desk.broker.durables.open(Wanted("a.*", "ann", "mine"))
+    desk.turn()
+    return desk.broker.destinations.stored
+
+
+def send(desk, *topics: str) -> None:
+    for name in topics:
+        desk.broker.send(desk.broker.destinations.stored.topic(name), b"", b"", desk.client, None)
+
+
+def test_what_wildcards_have_of_a_topic_goes_when_it_is_nothing(desk) -> None:
+    """
+    If that is said of it, and only theirs: so a producer that names ever new topics has room again.
+    """
+    wild(desk)
+    send(desk, "a.full", "a.empty", "a.own", "a.unsaid")
+    desk.broker.durables.open(Wanted("a.own", "ben", "his"))
+    desk.turn()
+    for name in ("a.empty", "a.own", "a.unsaid"):
+        (part,) = [it for it in desk.state.topics[name].subscriptions.values() if it.whole_number]
+        sequences = list(part.index.sequences(1, 9))
+        record = SubscriptionAcknowledgeRecord(part.number, sequences, part.topic.number)
+        desk.broker.receipts.record(record)
+    desk.turn()
+    pass_time(desk)
+    assert len(desk.state.topics) == 5, "of queues it was said"
+    say(desk, "topic://>", gcInactiveDestinations="true", inactiveTimeoutBeforeGC=GONE_MS)
+    say(desk, "topic://a.unsaid", gcInactiveDestinations="false")
+    pass_time(desk, GONE_MS // 1000 - 1)
+    assert len(desk.state.topics) == 5
+    pass_time(desk)
+    assert set(desk.state.topics) == {"a.*", "a.full", "a.own", "a.unsaid"}
+    assert desk.broker.durables.count == 5
+    assert digest_of(desk.replayed()) == digest_of(desk.state)
+
+
+def test_what_is_sent_as_it_goes_is_for_the_wildcard(desk) -> None:
+    """
+    Also in the same turn, and while it is on its way: it has a part again.
+    """
+    stored = wild(desk)
+    say(desk, "topic://>", gcInactiveDestinations="true", inactiveTimeoutBeforeGC=GONE_MS)
+    stored.topic("a.x")
+    desk.turn()
+    before = desk.state.topics["a.x"]
+    broker = desk.broker
+    for _ in range((GONE_MS + 3 * LOOK_MS) // 1000):
+        broker.sending.now_microseconds += 1_000_000
+        broker.returning.look_at_the_clock()
+        broker.wake()
+        if broker.receipts.batch.records:
+            break
+    send(desk, "a.x")
+    desk.turn()
+    after = desk.state.topics["a.x"]
+    assert after is not before and after.index.live_count == 1
+    pass_time(desk)
+    assert desk.state.topics["a.x"] is after
 
 
 def test_what_is_used_stays(desk) -> None:

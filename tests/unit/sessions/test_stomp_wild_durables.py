@@ -377,6 +377,28 @@ def test_one_row_tells_of_all_its_parts(desk) -> None:
     assert (again.messages, again.bytes, again.is_active) == (3, row.bytes, False)
 
 
+def test_who_consumes_is_not_bothered_as_what_is_empty_goes(desk) -> None:
+    """
+    It leaves that part alone, and has the next message of the topic, and of all others.
+    """
+    client = consumer(desk)
+    send(desk, "/topic/a.x", "/topic/a.y", "/topic/a.z")
+    found = messages(client)
+    for frame in found[1:]:
+        client.say("ACK", id=frame.headers["ack"])
+    desk.turn()
+    topics = desk.broker.state.topics
+    for name in ("a.y", "a.z"):
+        (part,) = topics[name].subscriptions.values()
+        desk.broker.durables.remove_part(part.key)
+    desk.turn()
+    assert set(topics) == {"a.>", "a.x"} and told(desk)[0].is_active
+    client.say("ACK", id=found[0].headers["ack"])
+    send(desk, "/topic/a.y", "/topic/a.x")
+    assert sorted(places(messages(client))) == ["/topic/a.x", "/topic/a.y"]
+    assert desk.broker.durables.count == 3
+
+
 def test_a_leader_ends_what_the_last_one_did_not(desk) -> None:
     """
     Its end is one record: whoever leads then sees nothing of it, and takes its parts away.

@@ -121,6 +121,8 @@ def test_without_policies_the_settings_hold_for_topics() -> None:
         "maxLength": (0, ""),
         "maxLengthBytes": (0, ""),
         "offlineDurableSubscriberTimeout": (-1, ""),
+        "gcInactiveDestinations": ("false", ""),
+        "inactiveTimeoutBeforeGC": (60_000, ""),
         "constantPendingMessageLimitStrategy": (-1, ""),
         "messageEvictionStrategy": ("oldestMessageEvictionStrategy", ""),
         "prefetchRatePendingMessageLimitStrategy": (0, ""),
