@@ -17,13 +17,14 @@ def say(broker: Broker, place: Queue | Topic, lines: bytes, body: bytes) -> bool
     """Send what the broker answers, in memory only, if there is room; whether there was."""
     try:
         place = broker.routing.current_of(place)
+        is_stored = isinstance(place, Topic) and place.is_stored
+        stored = broker.destinations.stored.topic(place.name) if is_stored else None
     except DestinationError:
-        return False  # It is gone, and cannot be declared again.
+        return False  # It is gone, or stored for wildcards only, and cannot be declared now.
     if place.is_deleted or not broker.has_room(place):
         return False
     if isinstance(place, Topic):
         broker.publish(place, lines, body)
-        stored = broker.destinations.stored.topic(place.name) if place.is_stored else None
         if stored is not None:
             broker.sending.send_transient_on(stored, lines, body, None, "")
         return True

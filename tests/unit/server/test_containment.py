@@ -13,7 +13,7 @@ from holdfast.broker.limiting import Limiting
 from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.queue import Queue
 from holdfast.errors import DestinationError
-from holdfast.sessions.sending import Sending
+from holdfast.sessions import questions
 from holdfast.sessions.stomp import StompSession
 
 
@@ -115,7 +115,7 @@ def break_errand_of_queue(node, client, monkeypatch, send) -> None:
 def break_telling(node, client, monkeypatch, send) -> None:
     client.data_received(send(b"x"))
     node.settle()
-    monkeypatch.setattr(Sending, "say", fail)
+    monkeypatch.setattr(questions, "say", fail)
     asked = b"SEND\ndestination:/queue/ActiveMQ.Statistics.Destination.>\nreply-to:/queue/a\n\n\0"
     client.data_received(asked)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 
-from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.format_level import DURABLE_LEVEL, WILD_DURABLES_LEVEL
 from holdfast.model.records import FormatRecord, PolicyRecord
 from holdfast.sessions.answering import say
 
@@ -51,3 +51,18 @@ def test_there_is_no_answer_to_what_is_gone(desk) -> None:
     desk.broker.destinations.temporaries.queues.clear()
     queue.is_deleted = True
     assert not say(desk.broker, queue, b"", b"2")
+
+
+def test_there_is_none_where_a_wildcard_may_have_no_part(desk) -> None:
+    """
+    To a topic that one more durable subscription would have to be made for.
+    """
+    desk.broker.receipts.record(FormatRecord(WILD_DURABLES_LEVEL))
+    desk.turn()
+    lasting = desk.connect(client_id="c")
+    lasting.subscribe("/topic/answers.*", ack="auto", activemq__subscriptionName="s")
+    desk.turn()
+    assert say(desk.broker, desk.broker.topic("answers.a"), b"", b"1")
+    desk.broker.durables.count_max = 2
+    assert not say(desk.broker, desk.broker.topic("answers.b"), b"", b"2")
+    assert lasting.bodies() == ["1"]
