@@ -24,6 +24,7 @@ from holdfast.spark.pipelines.audit import audit
 from holdfast.spark.pipelines.audit_result import AuditResult
 from holdfast.spark.pipelines.log_state import depths, log_records
 from holdfast.spark.pipelines.replica_proof import Replica
+from holdfast.spark.pipelines.report import make_report
 from holdfast.spark.pipelines.served_depths import compared, served_depths
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from trials.pipeline.written_log import WrittenLog, records_of
@@ -204,3 +205,39 @@ def test_what_was_taken_out_is_missed(
     assert (less.kind, less.queue) == ("served", f"{PREFIX}eve:mine")
     assert less.reason == f"it serves 4 messages of {PREFIX}eve:mine; 9 live in its log"
     records.unpersist()
+
+
+def test_a_report_tells_of_topics_and_subscriptions(spark: SparkSession, written: Written) -> None:
+    """
+    Each topic beside the queues, its messages once; each subscription with what was for it.
+    """
+    found = make_report(spark, {"path": str(written.directory)})
+    names = ("stored", "acknowledged", "dead-lettered", "expired", "dropped", "purged", "backlog")
+    rows = {it["destination"]: [it[name] for name in names] for it in found["destinations"]}
+    assert rows["topic://prices"] == [11, 0, 0, 1, 4, 0, 6]
+    assert rows["topic://short"] == [3, 1, 0, 0, 0, 2, 0]
+    assert rows["ActiveMQ.DLQ"] == [6, 0, 0, 0, 0, 0, 6]
+    told = {
+        it["subscription"].removeprefix(PREFIX): [it[name] for name in names]
+        for it in found["subscriptions"]
+    }
+    assert told == {
+        "ann:mine": [5, 0, 0, 1, 0, 0, 4],
+        "ben:mine": [11, 2, 1, 1, 3, 0, 4],
+        "cat:mine": [10, 1, 1, 1, 3, 0, 4],
+        "dan:mine": [11, 0, 0, 0, 0, 11, 0],
+        "eve:mine": [11, 0, 0, 1, 6, 0, 4],
+        "topic://short?subscription=zoe:it": [3, 1, 0, 0, 0, 2, 0],
+    }
+    assert found["totals"]["stored"] == sum(it["stored"] for it in found["destinations"])
+    by_name = {it["subscription"]: it for it in found["subscriptions"]}
+    ann, ben, dan = (by_name[f"{PREFIX}{it}:mine"] for it in ("ann", "ben", "dan"))
+    assert (ann["topic"], ann["client_id"], ann["selector"]) == ("prices", "ann", "kind = 'gold'")
+    assert (ann["ended_at"], dan["ended_at"] is None) == (None, False)
+    assert ben["seconds_to_acknowledge"]["max"] >= 0
+    assert (ann["oldest_waiting"] is None, dan["oldest_waiting"]) == (False, None)
+    curves = found["series"]["subscriptions"]
+    for each in found["subscriptions"]:
+        drawn = curves[each["subscription"]]
+        assert [sum(drawn[name]) for name in names[:-1]] == [each[name] for name in names[:-1]]
+        assert drawn["backlog"][-1] == each["backlog"]

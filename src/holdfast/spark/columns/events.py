@@ -54,7 +54,7 @@ from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.naming import Naming, declared_name
 from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
 from holdfast.spark.log.row_filter import INDEX_MAX, RowFilter
-from holdfast.store.fact_blocks import PLACES
+from holdfast.store.fact_blocks import PLACES, SKIPS
 from holdfast.store.record_codec import (
     ACKNOWLEDGE,
     CLEANED,
@@ -187,7 +187,8 @@ class _EventRows:
         self.producer_ends: Integers = np.zeros(count, dtype=np.int64)
         self.details: dict[int, str] = {}
         self.facts: dict[int, MessageFacts] = {}
-        """Of messages that stand on several queues, and of what was moved, where it stands now."""
+        """Of messages that stand on several queues, or that subscriptions skip; of what was moved,
+        where it stands now."""
         self.sequences: dict[int, list[int]] = {}
         self._take_messages()
         self._take_others()
@@ -203,7 +204,7 @@ class _EventRows:
         put["count"].put(rows, 1)
         put["stored_at"].put(rows, messages.stored_at)
         put["message_bytes"].put(rows, messages.body_ends - messages.header_starts)
-        self.facts = {int(rows[row]): it for row, it in messages.facts(PLACES).items()}
+        self.facts = {int(rows[row]): it for row, it in messages.facts(PLACES | SKIPS).items()}
         has = messages.has_producer
         if has.any():
             starts = messages.starts[has] + MESSAGE_TYPE.itemsize

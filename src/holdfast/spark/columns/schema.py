@@ -103,6 +103,7 @@ _EVENTS: Final = (
     Column("index_to", pa.int64(), "cleaned: through this entry; hold: from this entry on"),
     Column("place_queues", SEQUENCES, "other queues where it is; move: where each is now", False),
     Column("place_sequences", SEQUENCES, "and its sequences there", False),
+    Column("skips", pa.binary(), "durable subscriptions that do not get it, a bit each", False),
     Column("detail", pa.string(), "move, hold, policy, producer, counters, …: as JSON"),
 )
 

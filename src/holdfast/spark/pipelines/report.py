@@ -13,7 +13,8 @@ Invariants:
     Every message is counted once on each queue on which it stands, however often the cleaner wrote
     it again; among those of its producer, and the largest, once in all.
     stored = acknowledged + expired + dropped + dead-lettered + purged + moved + removed + fired
-    + backlog, per destination and in total.
+    + skipped + backlog, per destination, per durable subscription and in total.
+    What durable subscriptions were to get is in the total once, as a message of its topic.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.spark.archive.places import with_hadoop_options
 from holdfast.spark.log.holds import held_for_a_while
-from holdfast.spark.pipelines.message_lives import lives
+from holdfast.spark.pipelines.message_lives import KnownQueues, known_queues, lives
 from holdfast.spark.pipelines.stretches import gaps_of, load_stretches
 from holdfast.spark.source.open_source import open_source
 from holdfast.spark.source.options import read_options
@@ -48,13 +49,13 @@ _STEPS: Final = tuple(
     )
 )
 _EVENT_COLUMNS: Final = (
-    "index,time,kind,destination,queue_number,first_sequence,last_sequence,sequences,"
-    "producer_id,stored_at,message_bytes,dispatch_mark,place_queues,place_sequences,detail"
+    "index,record_number,time,kind,destination,queue_number,first_sequence,last_sequence,sequences,"
+    "producer_id,stored_at,message_bytes,dispatch_mark,place_queues,place_sequences,skips,detail"
 )
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _FATES: Final = (
     *("acknowledged", "expired", "dropped", "dead-lettered"),
-    *("purged", "moved", "removed", "fired"),
+    *("purged", "moved", "removed", "fired", "skipped"),
 )
 
 Report = dict[str, Any]
@@ -127,19 +128,22 @@ def summarize(events: DataFrame) -> Report:
     from pyspark import StorageLevel  # noqa: PLC0415 - the packages are an extra
 
     kept = events.persist(StorageLevel.MEMORY_AND_DISK)
-    table = lives(kept).persist(StorageLevel.MEMORY_AND_DISK)
+    known = known_queues(kept)
+    table = lives(kept, known).persist(StorageLevel.MEMORY_AND_DISK)
+    names = known.names
     try:
         totals, first, last = _totals(kept, table)
-        names = _names(kept)
-        report: Report = {"totals": totals, "from": None, "to": None, "destinations": []}
-        report["series"] = {"start": None, "step_seconds": 0, "destinations": {}}
+        report: Report = {"totals": totals, "from": None, "to": None}
+        report["destinations"], report["subscriptions"] = [], []
+        report["series"] = {"start": None, "step_seconds": 0}
+        report["series"] |= {"destinations": {}, "subscriptions": {}}
         report["top_producers"] = _top_producers(table)
         report["largest_messages"] = _largest(table, names)
         if first is not None and last is not None:
             buckets = Buckets.covering(first, last)
             report["from"], report["to"] = _iso(first), _iso(last)
-            report["destinations"] = _destinations(table, _marks(kept), names)
-            report["series"] = _series(kept, table, buckets, names)
+            report["destinations"], report["subscriptions"] = _told_of_each(table, known)
+            report["series"] = _series(kept, table, buckets, known)
         return report
     finally:
         table.unpersist()
@@ -193,45 +197,37 @@ def _totals(events: DataFrame, table: DataFrame) -> tuple[Report, int | None, in
         f.max(f.when(about_messages, f.unix_micros("time"))).alias("last"),
         f.count(f.lit(1)).alias("events"),
     ).collect()[0]
-    row = table.agg(*_aggregates()).collect()[0]
+    row = table.where("NOT is_delivery").agg(*_aggregates()).collect()[0]
     return {"events": span["events"], **_told(row)}, span["first"], span["last"]
 
 
-def _names(events: DataFrame) -> dict[int, str]:
-    """Queue names by number; a queue whose name the log has lost is called by its number."""
-    rows = (
-        events.where("queue_number is not null")
-        .groupBy("queue_number")
-        .agg({"destination": "max"})
-        .collect()
-    )
-    return {number: name or f"queue {number}" for number, name in rows}
-
-
-def _marks(events: DataFrame) -> dict[int, int]:
-    rows = (
-        events.where("dispatch_mark is not null")
-        .groupBy("queue_number")
-        .agg({"dispatch_mark": "max"})
-        .collect()
-    )
-    return dict(rows)
-
-
-def _destinations(table: DataFrame, marks: dict[int, int], names: dict[int, str]) -> list[Report]:
-    rows = table.groupBy("queue_number").agg(*_aggregates(), *_delivered(marks)).collect()
-    found = []
+def _told_of_each(table: DataFrame, known: KnownQueues) -> tuple[list[Report], list[Report]]:
+    """Tell of each destination, and of each durable subscription."""
+    rows = table.groupBy("queue_number").agg(*_aggregates(), *_delivered(known.marks)).collect()
+    destinations, subscriptions = [], []
     for row in rows:
         number = row["queue_number"]
         # What was acknowledged was delivered, whatever a mark that was cleaned away has said.
-        told = {
-            "destination": names[number],
-            "queue_number": number,
-            **_told(row),
-            "delivered_most": max(row["delivered"] or 0, row["acknowledged"] or 0),
+        delivered = max(row["delivered"] or 0, row["acknowledged"] or 0)
+        told = {"queue_number": number, **_told(row), "delivered_most": delivered}
+        subscribed = known.subscriptions.get(number)
+        if subscribed is None:
+            destinations.append({"destination": known.names[number], **told})
+            continue
+        ended = _iso(subscribed.taker.ended_time)
+        named = {
+            "topic": subscribed.topic,
+            "client_id": subscribed.client_id,
+            "name": subscribed.name,
+            "selector": subscribed.selector or None,
         }
-        found.append(told)
-    return sorted(found, key=lambda each: (-each["stored"], each["destination"]))
+        subscriptions.append(
+            {"subscription": known.names[number], **named, "ended_at": ended, **told}
+        )
+    return (
+        sorted(destinations, key=lambda each: (-each["stored"], each["destination"])),
+        sorted(subscriptions, key=lambda each: (-each["backlog"], each["subscription"])),
+    )
 
 
 def _delivered(marks: dict[int, int]) -> list[Column]:
@@ -245,8 +241,12 @@ def _delivered(marks: dict[int, int]) -> list[Column]:
     return [f.sum(f.when(f.col("sequence") <= mark, 1).otherwise(0)).alias("delivered")]
 
 
-def _series(events: DataFrame, table: DataFrame, buckets: Buckets, names: dict[int, str]) -> Report:
-    """Return per destination the curves over time: counts per bucket, backlog at its end."""
+def _series(events: DataFrame, table: DataFrame, buckets: Buckets, known: KnownQueues) -> Report:
+    """
+    Return the curves over time: counts per bucket, backlog at its end.
+
+    They are per destination and durable subscription; what came again under one name is one.
+    """
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
     curves: dict[int, dict[str, list[int]]] = defaultdict(
@@ -268,13 +268,25 @@ def _series(events: DataFrame, table: DataFrame, buckets: Buckets, names: dict[i
     marks: dict[int, list[int]] = defaultdict(lambda: [0] * buckets.count)
     for row in marked.agg(f.max("dispatch_mark").alias("mark")).collect():
         marks[row["queue_number"]][row["bucket"]] = row["mark"]
+    for number, subscribed in known.subscriptions.items():
+        of_topic = zip(marks[subscribed.taker.topic], marks[number], strict=True)
+        marks[subscribed.taker.topic] = list(map(max, of_topic))
     for number, found in curves.items():
         found["delivered_most"] = _handed_out(found, highest[number], marks[number])
         found["backlog"] = _backlog(found)
+    by_name: dict[str, dict[str, Report]] = {"destinations": {}, "subscriptions": {}}
+    for number, found in sorted(curves.items()):
+        group = by_name["subscriptions" if number in known.subscriptions else "destinations"]
+        before = group.get(known.names[number])
+        group[known.names[number]] = found if before is None else _added(before, found)
+    return {"start": _iso(buckets.start), "step_seconds": buckets.step // SECOND, **by_name}
+
+
+def _added(one: dict[str, list[int]], other: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Add curves point by point."""
     return {
-        "start": _iso(buckets.start),
-        "step_seconds": buckets.step // SECOND,
-        "destinations": {names[number]: found for number, found in sorted(curves.items())},
+        name: [sum(pair) for pair in zip(values, other[name], strict=True)]
+        for name, values in one.items()
     }
 
 

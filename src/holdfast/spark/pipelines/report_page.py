@@ -67,8 +67,12 @@ def render_page(report: Report, *, title: str = "Holdfast report") -> str:
             f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
             _head(report, title),
             _tiles(report["totals"]),
-            _destination_table(report["destinations"]),
-            _charts(report),
+            _destination_table("Destinations", "destination", report["destinations"]),
+            _destination_table(
+                "Durable subscriptions", "subscription", report.get("subscriptions", [])
+            ),
+            _charts(report, "Over time", "destination"),
+            _charts(report, "Durable subscriptions over time", "subscription"),
             _producers(report["top_producers"]),
             _messages(report["largest_messages"]),
             _footnote(),
@@ -95,7 +99,9 @@ def _head(report: Report, title: str) -> str:
     if source.get("is_part"):
         note += (
             '<p class="note">Only a part of the log was asked for: messages stored before it are'
-            " not counted, and what was settled after it counts as waiting.</p>"
+            " not counted, and what was settled after it counts as waiting. Of durable"
+            " subscriptions made before it nothing is told, and what is on their topics counts as"
+            " waiting.</p>"
         )
     return f'<h1>{escape(title)}</h1><div class="soft">{span}<br>{told}</div>{note}'
 
@@ -118,10 +124,10 @@ def _tiles(totals: Report) -> str:
     return f'<div class="tiles">{"".join(drawn)}</div>'
 
 
-def _destination_table(destinations: Sequence[Report]) -> str:
+def _destination_table(title: str, kind: str, destinations: Sequence[Report]) -> str:
     head = (
-        *("destination", "stored", "bytes", "delivered at most", "acknowledged", "dead-lettered"),
-        *("purged", "backlog", "oldest waiting", "p50", "p95", "p99", "max"),
+        *(kind, "stored", "bytes", "delivered at most", "acknowledged", "dead-lettered"),
+        *("expired", "dropped", "purged", "backlog", "oldest waiting", "p50", "p95", "p99", "max"),
     )
     rows = []
     for each in destinations:
@@ -129,31 +135,34 @@ def _destination_table(destinations: Sequence[Report]) -> str:
         dead = _number(each["dead-lettered"])
         rows.append(
             (
-                escape(each["destination"]),
+                escape(each[kind]),
                 _number(each["stored"]),
                 _size(each["stored_bytes"]),
                 _number(each["delivered_most"]),
                 _number(each["acknowledged"]),
                 f'<span class="bad">{dead}</span>' if each["dead-lettered"] else dead,
+                _number(each["expired"]),
+                _number(each["dropped"]),
                 _number(each["purged"]),
                 _number(each["backlog"]),
                 each["oldest_waiting"] or "–",
                 *(_seconds(waits[name]) for name in ("p50", "p95", "p99", "max")),
             )
         )
-    return _section("Destinations", head, rows)
+    return _section(title, head, rows)
 
 
-def _charts(report: Report) -> str:
-    series = report["series"]
-    if not series["start"]:
+def _charts(report: Report, title: str, kind: str) -> str:
+    series, told = report["series"], report.get(f"{kind}s", [])
+    if not series["start"] or not told:
         return ""
     step = series["step_seconds"]
-    drawn = [each["destination"] for each in report["destinations"]][:DESTINATIONS_DRAWN_MAX]
-    cards = [_card(name, series["destinations"][name], series["start"], step) for name in drawn]
-    left = len(report["destinations"]) - len(drawn)
+    every = list(dict.fromkeys(each[kind] for each in told))
+    drawn = every[:DESTINATIONS_DRAWN_MAX]
+    cards = [_card(name, series[f"{kind}s"][name], series["start"], step) for name in drawn]
+    left = len(every) - len(drawn)
     more = f'<p class="soft">{left} more with fewer messages are not drawn.</p>' if left else ""
-    return f'<h2>Over time</h2><div class="cards">{"".join(cards)}</div>{more}'
+    return f'<h2>{title}</h2><div class="cards">{"".join(cards)}</div>{more}'
 
 
 def _card(name: str, curves: Report, start: str, step: int) -> str:
@@ -233,7 +242,8 @@ def _footnote() -> str:
         '<p class="soft">All times are UTC. Percentiles are of the time from storing a message to'
         " its acknowledgement, exact to a part in ten thousand. The log keeps a mark up to which"
         " messages may have been delivered, not every delivery: hence “at most”. A"
-        " dead-lettered message is stored once more, on the dead-letter queue.</p>"
+        " dead-lettered message is stored once more, on the dead-letter queue. A topic's message is"
+        " stored once, and waits until each durable subscription is done with it.</p>"
     )
 
 

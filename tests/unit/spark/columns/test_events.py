@@ -166,6 +166,12 @@ def test_a_message_on_several_queues_tells_the_others() -> None:
     ] == [tuple(row.values()) for row in rows_of(block, columns=columns)]
 
 
+def test_a_message_tells_which_subscriptions_skip_it() -> None:
+    """A bit for each slot; null where nobody does."""
+    block = block_of([knowing(message(1, 5), "skips"), message(1, 6)])
+    assert [b"\x05\x80", None] == [row["skips"] for row in rows_of(block, columns=("skips",))]
+
+
 def test_records_of_topics_and_subscriptions_say_what_they_are_about() -> None:
     """
     What is said of a subscription's messages has its number, not the topic's, which stands first.

@@ -53,7 +53,7 @@ def test_the_backlog_is_what_came_less_what_went() -> None:
         "dead-lettered": [0, 1],
         "purged": [0, 11],
     }
-    curves |= {"moved": [0, 0], "removed": [0, 0], "fired": [0, 0]}
+    curves |= {"moved": [0, 0], "removed": [0, 0], "fired": [0, 0], "skipped": [0, 0]}
     assert _backlog(curves) == [7, 0]
 
 

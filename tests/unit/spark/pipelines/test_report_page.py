@@ -16,6 +16,8 @@ COUNTS = {
     "stored_bytes": 2048,
     "acknowledged": 9,
     "dead-lettered": 1,
+    "expired": 3,
+    "dropped": 5,
     "purged": 0,
     "backlog": 2,
     "backlog_bytes": 10,
@@ -104,6 +106,19 @@ def test_the_page_says_what_it_cannot_know() -> None:
     assert "(not numbered)" in page
     assert "2.0 ms" in page
     assert "5.0 min" in page
+
+
+def test_durable_subscriptions_have_a_table_and_curves() -> None:
+    """Beside the destinations, which have no column that is only theirs."""
+    name = "topic://prices?subscription=<ann>:mine"
+    told = report()
+    told["subscriptions"] = [{"subscription": name, "delivered_most": 11, **COUNTS}]
+    told["series"]["subscriptions"] = {name: told["series"]["destinations"]["orders"]}
+    page = render_page(told)
+    assert page.count("topic://prices?subscription=&lt;ann&gt;:mine</td>") == 1
+    assert page.count("<h3>topic://prices?subscription=&lt;ann&gt;:mine</h3>") == 1
+    assert page.count("Durable subscriptions") == 2
+    assert "Durable subscriptions" not in render_page(report())
 
 
 def test_an_empty_log_has_a_page() -> None:
