@@ -244,7 +244,7 @@ def test_what_a_replay_has_stored_is_never_its_own_choice(
 def test_senders_that_cannot_be_are_refused(
     spark: SparkSession, one_node: LocalCluster, log: Path, target: str, senders: int
 ) -> None:
-    """A topic stores nothing, so a task that runs twice would send twice."""
+    """Numbers do not count on a topic, so a task that runs twice would send twice."""
     with pytest.raises(ConfigError, match="senders: "):
         replay(spark, {"path": str(log)}, Choice(), target, one_node.uri, senders=senders)
 

@@ -9,6 +9,7 @@ import time
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,6 +24,7 @@ from holdfast.spark.pipelines.accounting import take_account
 from holdfast.spark.pipelines.audit import audit
 from holdfast.spark.pipelines.audit_result import AuditResult
 from holdfast.spark.pipelines.log_state import depths, log_records
+from holdfast.spark.pipelines.replay import Choice, replay
 from holdfast.spark.pipelines.replica_proof import Replica
 from holdfast.spark.pipelines.report import make_report
 from holdfast.spark.pipelines.served_depths import compared, served_depths
@@ -117,18 +119,27 @@ def _await(node: LocalNode, counts: dict[str, int]) -> None:
     node.wait_until(lambda _: waiting(node) == counts, f"{counts} waiting")
 
 
+@dataclass(frozen=True)
+class Made:
+    """What was made of the log as it was written, before anything else is done to it."""
+
+    audit: AuditResult
+    report: dict[str, Any]
+
+
 @pytest.fixture(scope="module")
-def audited(spark: SparkSession, written: Written) -> AuditResult:
-    """The node's own log, and what it serves."""
-    return audit(spark, [Replica("node", RemoteLog((written.node.admin,)))])
+def made(spark: SparkSession, written: Written) -> Made:
+    """Of the node's own log, and what it serves; of its files."""
+    audited = audit(spark, [Replica("node", RemoteLog((written.node.admin,)))])
+    return Made(audited, make_report(spark, {"path": str(written.directory)}))
 
 
-def test_each_message_has_one_fate_for_each_subscription(audited: AuditResult) -> None:
+def test_each_message_has_one_fate_for_each_subscription(made: Made) -> None:
     """
     Nothing is found; what became of each is what was done, and the node serves what is left.
     """
-    assert audited.findings == []
-    account = audited.account
+    assert made.audit.findings == []
+    account = made.audit.account
     assert account is not None
     told = {
         it.subscription.removeprefix(PREFIX): (
@@ -155,7 +166,7 @@ def test_each_message_has_one_fate_for_each_subscription(audited: AuditResult) -
     fates = {fate: count for fate, count in account.fates.items() if count}
     # Of the topics: ann has the even ones but the sixth, all others the last four.
     assert fates == {"live": 6 + 1 + 6, "expired": 1, "dropped": 4, "acknowledged": 1, "deleted": 2}
-    assert [it.not_told for it in audited.served] == [""]
+    assert [it.not_told for it in made.audit.served] == [""]
 
 
 def test_what_was_taken_out_is_missed(
@@ -207,11 +218,11 @@ def test_what_was_taken_out_is_missed(
     records.unpersist()
 
 
-def test_a_report_tells_of_topics_and_subscriptions(spark: SparkSession, written: Written) -> None:
+def test_a_report_tells_of_topics_and_subscriptions(made: Made) -> None:
     """
     Each topic beside the queues, its messages once; each subscription with what was for it.
     """
-    found = make_report(spark, {"path": str(written.directory)})
+    found = made.report
     names = ("stored", "acknowledged", "dead-lettered", "expired", "dropped", "purged", "backlog")
     rows = {it["destination"]: [it[name] for name in names] for it in found["destinations"]}
     assert rows["topic://prices"] == [11, 0, 0, 1, 4, 0, 6]
@@ -241,3 +252,24 @@ def test_a_report_tells_of_topics_and_subscriptions(spark: SparkSession, written
         drawn = curves[each["subscription"]]
         assert [sum(drawn[name]) for name in names[:-1]] == [each[name] for name in names[:-1]]
         assert drawn["backlog"][-1] == each["backlog"]
+
+
+@pytest.mark.parametrize("target", ["/queue/again", "/topic/again"])
+def test_a_topic_is_replayed_in_its_order(
+    spark: SparkSession, written: Written, made: Made, target: str
+) -> None:
+    """
+    To a queue, or a topic where somebody subscribes: each of the chosen once, also what expired.
+    """
+    assert made.report["totals"]["stored"]  # It is read before anything is added.
+    source, uri = {"path": str(written.directory)}, written.node.uri
+    choice = Choice(destinations=(TOPIC,), where="sequence > 4")
+    with blocking.connect(uri, client_id="fay") as connection:
+        durable = "all" if target.startswith("/topic") else None
+        with connection.subscribe(target, durable=durable) as subscription:
+            assert replay(spark, source, choice, target, uri).confirmed == 7
+            found = [subscription.receive(30.0) for _ in range(7)]
+            assert [it and it.text for it in found] == [f"{number}" for number in range(5, 12)]
+            for message in found:
+                assert message is not None
+                message.acknowledge()

@@ -59,7 +59,7 @@ From = Annotated[
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before, ISO 8601.")]
 Destinations = Annotated[
     list[str] | None,
-    typer.Option("--destination", metavar="NAME", help="Of this queue; may be repeated."),
+    typer.Option("--destination", metavar="NAME", help="Of this queue or topic; may be repeated."),
 ]
 Where = Annotated[
     str, typer.Option("--where", metavar="SQL", help="A condition on the columns of messages.")
@@ -219,7 +219,7 @@ def _again(target: str) -> str:
     """Say what the same command would do once more."""
     if is_lasting(target):
         return "the same command again stores nothing twice, for seven days"
-    return "a topic stores nothing: the same command again sends all of it once more"
+    return "numbers do not count on a topic: the same command again sends all of it once more"
 
 
 def _replayed(progress: ReplayProgress) -> str:

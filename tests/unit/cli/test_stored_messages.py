@@ -43,13 +43,15 @@ def test_a_replay_goes_to_no_queue_that_nobody_reads(capsys: pytest.CaptureFixtu
     )
 
 
-def test_a_choice_that_is_no_queue_is_told_before_spark(capsys: pytest.CaptureFixture[str]) -> None:
-    """A topic stores nothing, and patterns are not served."""
+def test_a_choice_that_is_not_stored_is_told_before_spark(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing temporary is, and patterns are not served."""
     command = ["replay", "/queue/x", "--url", "http://a:1", "--destination"]
-    assert main([*command, "/topic/x"]) == 2
+    assert main([*command, "/temp-queue/x"]) == 2
     assert main([*command, "a.*"]) == 1
     told = capsys.readouterr().err
-    assert "only queues store messages" in told
+    assert "only queues and topics store messages" in told
     assert "wildcards are for" in told
 
 

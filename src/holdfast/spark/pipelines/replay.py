@@ -34,6 +34,7 @@ from holdfast.client.sequence import is_lasting
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ConfigError, LimitReachedError, StoreError
 from holdfast.model.destination import Kind, parse_destination
+from holdfast.model.facts import TOPIC_MARK
 from holdfast.spark.archive.places import HADOOP_KEYS, with_hadoop_options
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.columns.schema import choose_columns, spark_schema
@@ -96,7 +97,7 @@ class Choice:
     """Which messages; all conditions hold together."""
 
     destinations: tuple[str, ...] = ()
-    """Queues by name; empty means every queue, the dead-letter queue included."""
+    """Queues and topics by name; empty means all, the dead-letter queue included."""
 
     start_time: str = ""
     """Stored at or after this time, in ISO 8601; without a zone it is UTC."""
@@ -109,18 +110,19 @@ class Choice:
 
     def names(self) -> tuple[str, ...]:
         """
-        The queues' bare names, sorted.
+        The names as the log has them, sorted: a topic's begins with `topic://`.
 
         Raises:
             DestinationError: One is no destination.
-            ConfigError: One is a topic, which stores nothing.
+            ConfigError: One is temporary, of which nothing is stored.
         """
-        queues = {text: parse_destination(text) for text in self.destinations}
-        if topics := [text for text, it in queues.items() if it.kind is not Kind.QUEUE]:
+        named = {text: parse_destination(text) for text in self.destinations}
+        marks = {Kind.QUEUE: "", Kind.TOPIC: TOPIC_MARK}
+        if others := [text for text, it in named.items() if it.kind not in marks]:
             raise ConfigError(
-                [f"{text}: only queues store messages; choose queues" for text in topics]
+                [f"{text}: only queues and topics store messages; choose these" for text in others]
             )
-        return tuple(sorted({it.name for it in queues.values()}))
+        return tuple(sorted({marks[it.kind] + it.name for it in named.values()}))
 
     def job(self, cluster_id: str, target: str, meaning: Sequence[str] = ()) -> str:
         """
@@ -347,8 +349,8 @@ def replay(
     Send the chosen messages to `target` and wait until all are stored there.
 
     Run again with the same choice and target it stores only what is new, as long as the cluster
-    remembers the producers: seven days without use. A topic stores nothing, so it gets everything
-    each time.
+    remembers the producers: seven days without use. On a topic numbers do not count, so it gets
+    everything each time, as do its durable subscriptions.
 
     Args:
         uri: Where the target's cluster is, as clients write it.
@@ -393,7 +395,7 @@ def _check_senders(senders: int, target: str) -> None:
         raise ConfigError([f"senders: 1 to {SENDERS_MAX:,} are possible, not {senders:,}"])
     if senders > 1 and not is_lasting(target):
         raise ConfigError(
-            [f"senders: {target} stores nothing, so what a task sends again came twice; use one"]
+            [f"senders: {target} counts no numbers, so what a task sends again came twice; use one"]
         )
 
 

@@ -44,10 +44,12 @@ def test_a_wrong_destination_is_told() -> None:
         Choice(destinations=("a.*",)).names()
 
 
-def test_topics_are_no_choice() -> None:
-    """Nothing of them is stored: the queue of the same name was sent in place of them."""
-    with pytest.raises(ConfigError, match="/topic/a: only queues store messages"):
-        Choice(destinations=("/queue/a", "/topic/a")).names()
+def test_a_topic_is_chosen_by_its_name_in_the_log() -> None:
+    """It is none of the queues of the same name; what is temporary is nowhere stored."""
+    names = Choice(destinations=("/topic/a", "/queue/a", "b")).names()
+    assert names == ("a", "b", "topic://a")
+    with pytest.raises(ConfigError, match="/temp-topic/a: only queues and topics store messages"):
+        Choice(destinations=("/queue/a", "/temp-topic/a")).names()
 
 
 def test_a_cleaned_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
