@@ -88,12 +88,16 @@ def take_account(records: DataFrame, where: str, *, is_whole: bool) -> Account:
     for row in became.groupBy("fate").count().collect():
         account.fates[row["fate"]] = row["count"]
     stored = messages(records)
-    counted = stored.agg(
-        f.count_distinct("queue_number", "sequence").alias("messages"),
+    is_new = f.when(~f.col("rewritten"), 1)
+    each = stored.groupBy("queue_number", "sequence").agg(f.count(is_new).alias("copies"))
+    counted = each.agg(
+        f.count(f.lit(1)).alias("messages"),
         f.count_distinct("queue_number").alias("queues"),
+        f.max("copies").alias("copies"),
     ).collect()[0]
     account.messages, account.queues = counted["messages"], counted["queues"]
-    account.findings += stored_twice(stored, where)
+    if (counted["copies"] or 0) > 1:
+        account.findings += stored_twice(stored, where)
     account.findings += queue_gaps(stored, where, is_whole=is_whole)
     producers, found = producer_gaps(records, where, is_whole=is_whole)
     account.producers = producers
@@ -183,10 +187,15 @@ def producer_gaps(records: DataFrame, where: str, *, is_whole: bool) -> tuple[in
     if is_whole:
         before = f.coalesce(before, f.lit(0))
     judged = numbers.withColumn("before", before)
-    count = numbers.select("producer_id").distinct().count()
     is_gap = f.col("producer_sequence") > f.col("before") + 1
     is_double = (f.col("producer_sequence") <= f.col("before")) & ~f.col("is_repeat")
-    rows = judged.where(is_gap | is_double).limit(FINDINGS_MAX).collect()
+    counted = judged.agg(
+        f.count_distinct("producer_id").alias("producers"),
+        f.count(f.when(is_gap | is_double, 1)).alias("wrong"),
+    ).collect()[0]
+    count = counted["producers"]
+    wrong = judged.where(is_gap | is_double).limit(FINDINGS_MAX)
+    rows = wrong.collect() if counted["wrong"] else []
     found = []
     for row in rows:
         number, last = row["producer_sequence"], row["before"]
