@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.cli.main import app
 from holdfast.client import blocking
-from holdfast.model.format_level import DURABLE_LEVEL
+from holdfast.model.format_level import WILD_DURABLES_LEVEL
 from holdfast.model.records import MessageRecord, PurgeRecord
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
@@ -75,9 +75,10 @@ def written(one_node: LocalCluster) -> Written:
     Eleven messages of a topic, of which each of five subscriptions made something else: ann wants
     gold, which the even ones are; cat not its own, which the first is; dan ends. Message 6 expires
     for whoever has it yet, and each that is left may keep four. Another topic ends, with its last.
+    Gil gets what is sent to two topics by a wildcard, and has it yet.
     """
     node = next(iter(one_node.nodes.values()))
-    node.wait_until(lambda status: status["format_level"] >= DURABLE_LEVEL, "at the level")
+    node.wait_until(lambda status: status["format_level"] >= WILD_DURABLES_LEVEL, "at the level")
     consume(node, "ann", selector="kind = 'gold'")
     for client in ("ben", "dan", "eve"):
         consume(node, client)
@@ -91,6 +92,14 @@ def written(one_node: LocalCluster) -> Written:
                 headers["expires"] = f"{time.time() * 1000 + 500:.0f}"
             sender.send(TOPIC, f"{number}", headers=headers)
         sender.send("/queue/orders", "order")
+    with (
+        blocking.connect(node.uri, client_id="gil") as connection,
+        connection.subscribe("/topic/wild.*", durable="all"),
+    ):
+        pass
+    with blocking.connect(node.uri) as sender:
+        for name in ("/topic/wild.one", "/topic/wild.one", "/topic/wild.two"):
+            sender.send(name, "wild")
     consume(node, "ben", 3, rejected=1)
     consume(node, "cat", 2, rejected=1, no_local="true")
     with blocking.connect(node.uri, client_id="dan") as connection:
@@ -106,12 +115,13 @@ def written(one_node: LocalCluster) -> Written:
         message.acknowledge(confirm=True)
     with blocking.connect(node.uri, client_id="zoe") as connection:
         connection.end_durable("it")
+    wild = {"gil": 3}
     is_expired = {"ann": 4, "ben": 7, "cat": 7, "eve": 10}
-    _await(node, is_expired)
+    _await(node, is_expired | wild)
     limit = ["queues", "set", "topic://prices", "maxLength=4", "--admin", node.admin]
     with redirect_stdout(io.StringIO()):
         app(args=limit, standalone_mode=False)
-    _await(node, dict.fromkeys(is_expired, 4))
+    _await(node, dict.fromkeys(is_expired, 4) | wild)
     return Written(node, node.data)
 
 
@@ -161,11 +171,20 @@ def test_each_message_has_one_fate_for_each_subscription(made: Made) -> None:
         "dan:mine": (11, {"deleted": 11}),
         "eve:mine": (11, {"live": 4, "expired": 1, "dropped": 6}),
         "topic://short?subscription=zoe:it": (3, {"acknowledged": 1, "deleted": 2}),
+        "topic://wild.*?subscription=gil:all": (0, {}),
+        "topic://wild.one?subscription=gil:all": (2, {"live": 2}),
+        "topic://wild.two?subscription=gil:all": (1, {"live": 1}),
     }
-    assert account.deliveries == sum(account.delivery_fates.values()) == 51
+    assert account.deliveries == sum(account.delivery_fates.values()) == 54
     fates = {fate: count for fate, count in account.fates.items() if count}
     # Of the topics: ann has the even ones but the sixth, all others the last four.
-    assert fates == {"live": 6 + 1 + 6, "expired": 1, "dropped": 4, "acknowledged": 1, "deleted": 2}
+    assert fates == {
+        "live": 6 + 3 + 1 + 6,
+        "expired": 1,
+        "dropped": 4,
+        "acknowledged": 1,
+        "deleted": 2,
+    }
     assert [it.not_told for it in made.audit.served] == [""]
 
 
@@ -239,6 +258,8 @@ def test_a_report_tells_of_topics_and_subscriptions(made: Made) -> None:
         "dan:mine": [11, 0, 0, 0, 0, 11, 0],
         "eve:mine": [11, 0, 0, 1, 6, 0, 4],
         "topic://short?subscription=zoe:it": [3, 1, 0, 0, 0, 2, 0],
+        "topic://wild.one?subscription=gil:all": [2, 0, 0, 0, 0, 0, 2],
+        "topic://wild.two?subscription=gil:all": [1, 0, 0, 0, 0, 0, 1],
     }
     assert found["totals"]["stored"] == sum(it["stored"] for it in found["destinations"])
     by_name = {it["subscription"]: it for it in found["subscriptions"]}

@@ -322,15 +322,24 @@ def lasting_state(records: DataFrame) -> LastingState:
 
 
 def depths(records: DataFrame) -> dict[int, int]:
-    """Count what lives by number of the queue or durable subscription; not of topics themselves."""
+    """
+    Count what lives by number of the queue or durable subscription; not of topics themselves.
+
+    A durable subscription of a wildcard has what all of its parts have, as nodes tell it.
+    """
     left = _never_settled(records).select("queue_number")
     known = topics_and_subscriptions(records)
     if known.topics:
         left = left.where(~f.col("queue_number").isin(*known.topics))
         wanted = needed(records, known, settled(records))
         left = left.unionAll(wanted.select(f.col("subscription").alias("queue_number")))
-    rows = left.groupBy("queue_number").count().collect()
-    return {int(row["queue_number"]): int(row["count"]) for row in rows}
+    wholes = known.wholes()
+    found: dict[int, int] = {}
+    for row in left.groupBy("queue_number").count().collect():
+        number = wholes.get(row["queue_number"], row["queue_number"])
+        if number:  # Parts of what has ended nobody sees any more.
+            found[number] = found.get(number, 0) + row["count"]
+    return found
 
 
 def _queues(records: DataFrame) -> tuple[list[QueueRecord], int]:

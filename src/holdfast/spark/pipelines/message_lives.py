@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.model.facts import DEAD_LETTER_CAUSES, TOPIC_MARK, Cause
+from holdfast.model.topic_records import whole_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -73,14 +74,20 @@ def known_queues(events: DataFrame) -> KnownQueues:
             known.topics.add(number)
         if row["ended"] is not None:
             ends[number] = tuple(row["ended"])
-    for row in rows:
-        if row["declared"] is not None:
-            _note_subscription(known, row["queue_number"], row["declared"], ends)
+    declared_rows = {it["queue_number"]: it["declared"] for it in rows if it["declared"]}
+    # A part of one of a wildcard is called as that.
+    wholes = {it: json.loads(row["detail"])["name"] for it, row in declared_rows.items()}
+    for number, row in declared_rows.items():
+        _note_subscription(known, number, row, ends, wholes)
     return known
 
 
 def _note_subscription(
-    known: KnownQueues, number: int, declared: Any, ends: dict[int, tuple[int, int, int]]
+    known: KnownQueues,
+    number: int,
+    declared: Any,
+    ends: dict[int, tuple[int, int, int]],
+    wholes: dict[int, str],
 ) -> None:
     from holdfast.spark.pipelines.deliveries import Taker  # noqa: PLC0415 - wants the extra
 
@@ -89,11 +96,12 @@ def _note_subscription(
     end = ends.get(number) or ends.get(topic) or ()
     taker = Taker(number, topic, told["slot"], declared["first_sequence"], *end)
     name = known.names.get(topic, f"{TOPIC_MARK}#{topic}")
+    called = wholes.get(whole_of(told["name"]), told["name"])
     known.subscriptions[number] = Subscribed(
-        *(taker, name.removeprefix(TOPIC_MARK), told["client_id"], told["name"]),
+        *(taker, name.removeprefix(TOPIC_MARK), told["client_id"], called),
         told["selector"] or "",
     )
-    known.names[number] = f"{name}?subscription={told['client_id']}:{told['name']}"
+    known.names[number] = f"{name}?subscription={told['client_id']}:{called}"
     # What was given to any of them was given.
     known.marks[topic] = max(known.marks.get(topic, 0), known.marks.get(number, 0))
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
 from holdfast.model.records import SubscriptionAcknowledgeRecord
-from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord, whole_of
 from holdfast.spark.log.naming import declared_name
 from holdfast.spark.pipelines.deliveries import Taker, Told, deliveries
 from holdfast.store.fact_blocks import SKIPS, unpack_facts
@@ -59,13 +59,30 @@ class TopicsAndSubscriptions:
         return self.past_topics | self.topics
 
     def names(self) -> dict[int, str]:
-        """Give what each topic and subscription that is, or was, is called."""
+        """
+        Give what each topic and subscription that is, or was, is called.
+
+        A part of one of a wildcard is called by its own topic, and as the whole.
+        """
         found: dict[int, str] = {}
-        past = (it for it, _ in self.ended.values())
-        for each in (*self.all_topics.values(), *past, *self.subscriptions.values()):
+        every = {number: it for number, (it, _) in self.ended.items()} | self.subscriptions
+        for each in (*self.all_topics.values(), *every.values()):
             number, name = declared_name(each, found)
             found[number] = name
+            if isinstance(each, SubscriptionRecord) and (whole := every.get(whole_of(each.name))):
+                found[number] = (
+                    f"{found[each.topic_number]}?subscription={whole.client_id}:{whole.name}"
+                )
         return found
+
+    def wholes(self) -> dict[int, int]:
+        """Give of each part of a wildcard's subscription the number of that; 0: it is no more."""
+        found = {number: whole_of(it.name) for number, it in self.subscriptions.items()}
+        return {
+            number: whole if whole in self.subscriptions else 0
+            for number, whole in found.items()
+            if whole
+        }
 
     def takers(self) -> list[Taker]:
         """Give the subscriptions that are."""

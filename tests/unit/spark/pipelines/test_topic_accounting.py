@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
+from holdfast.model.topic_records import SubscriptionRecord, TopicRecord, part_name
 from holdfast.spark.pipelines.topic_accounting import SubscriptionAccount, account_of_topics
 from holdfast.spark.pipelines.topic_rows import Moment, TopicsAndSubscriptions
 
@@ -80,3 +80,16 @@ def test_what_was_never_for_it_does_not_add_up() -> None:
     told, found = account(*counts, is_whole=False)
     assert told[BEN].is_balanced
     assert found == []
+
+
+def test_a_part_of_a_wildcards_subscription_is_called_as_the_whole() -> None:
+    """And nodes tell of it with that, as long as it is there."""
+    found, at = known(), Moment(7, 8, 9)
+    found.take(TopicRecord(5, "p.*"), 5, at)
+    found.take(SubscriptionRecord(6, 5, 0, "cat", "all"), 6, at)
+    found.take(SubscriptionRecord(7, 2, 2, "cat", part_name(6, 2)), 7, at)
+    assert found.names()[7] == "topic://prices?subscription=cat:all"
+    assert found.wholes() == {7: 6}
+    found.take(None, 6, at)
+    assert found.wholes() == {7: 0}
+    assert found.names()[7] == "topic://prices?subscription=cat:all"
