@@ -125,6 +125,11 @@ class Scrubber:
         self.rounds = 0
         """How often the whole of the sealed log has been read."""
 
+    @property
+    def turn_seconds_max(self) -> float:
+        """With turns at least so often it verifies as much as its rate allows."""
+        return _STEP_BYTES_MAX / self._journal.settings.scrub_bytes_per_second
+
     def turn(self, now: float) -> list[Damage]:
         """Verify as much as the rate allows since the last call; `now` is monotonic seconds."""
         rate = self._journal.settings.scrub_bytes_per_second

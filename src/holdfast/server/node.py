@@ -173,13 +173,14 @@ class Node:
             self.member_watch.step(now)
             self.checkpoints.step()
             self.hold_watch.step(now)
-            self._scrub(now)
-            pause = pace.pause(now, clock.thread_cpu() - cpu, self._due(now))
+            worked = clock.thread_cpu() - cpu
+            self._scrub(now)  # At its own rate, however often it is asked: that is no work to do.
+            pause = pace.pause(now, worked, self._due(now))
             await conductor.rest.take(pause, pace.quiet_seconds)
 
     def _due(self, now: float) -> float:
         """When something is due by the clock, of what says when; see `Pace.pause`."""
-        due = self.driver.rests_until
+        due = min(self.driver.rests_until, now + self.scrubber.turn_seconds_max)
         broker = self.parts.broker
         soonest_ms = broker.soonest_ms
         if soonest_ms:

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from holdfast.journal import scrub
 from holdfast.journal.damage import Damage
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.segment import EntryPlace
@@ -102,6 +103,26 @@ def test_it_keeps_to_its_rate(log: LocalJournal) -> None:
     assert scrubber._next == 2
     scrubber.turn(1.5)
     assert scrubber._next == 3
+
+
+def test_a_turn_has_an_end_so_there_must_be_enough_of_them(
+    log: LocalJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who lets it turn as seldom as it says reads at the rate that was asked for; else slower."""
+    monkeypatch.setattr(scrub, "_STEP_BYTES_MAX", 2 * RATE)
+    often = Scrubber(log.journal).turn_seconds_max
+    assert often == 2.0
+
+    def seconds(pause: float) -> float:
+        scrubber, now = Scrubber(log.journal), 0.0
+        while scrubber.rounds < 4:
+            now += pause
+            scrubber.turn(now)
+        return now
+
+    # A round ends with a turn.
+    assert seconds(often) <= seconds(often / 8) + 4 * often
+    assert seconds(4 * often) > seconds(often / 8) + 4 * 4 * often
 
 
 def test_segments_dropped_meanwhile_are_skipped(log: LocalJournal, disk: SimulatedDisk) -> None:
