@@ -116,11 +116,8 @@ class Bundling:
         Add a subscription to what is named, and to what its patterns mean, now and later.
 
         Raises:
-            DestinationError: There are too many kinds of patterns, or of queues.
+            DestinationError: There are too many kinds of patterns.
         """
-        for pattern in bundle.patterns:
-            if pattern.kind is Kind.QUEUE:
-                self._destinations.bind(pattern.text)
         self._destinations.leadership.wildcards.add(bundle)
         self._add(bundle, outlet)
         self._errands.begin(self._join_all(bundle, named), bundle.receiver)
@@ -185,6 +182,9 @@ class Bundling:
 
     def _join_all(self, bundle: Bundle, named: Sequence[Queue | Topic]) -> Iterator[None]:
         try:
+            for pattern in bundle.patterns:
+                if pattern.kind is Kind.QUEUE:
+                    yield from self._destinations.bind(pattern.text)
             for destination in named:
                 self._join(bundle, destination)
             if bundle.patterns:

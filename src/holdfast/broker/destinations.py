@@ -298,9 +298,11 @@ class Destinations:
             raise _too_many_consumers(topic)
         return found
 
-    def bind(self, name: str) -> None:
+    def bind(self, name: str) -> Iterator[None]:
         """
         Let a name with wildcards be that of queues that consume virtual topics, if it can be.
+
+        At once, but where all queues are to be looked through first, which takes steps.
 
         They come into being with the first message for them. What the name means is in the log, as
         a queue on which nothing ever is.
@@ -312,6 +314,9 @@ class Destinations:
             return
         bound_in = [form for form in self.forms() if topics_of(name, form) is not None]
         for form in bound_in:
+            while self._virtual.has_to_look(form, self.queue_count):
+                yield
+                yield from self._virtual.look_through(form, self.has_queue)
             if len(self._virtual.bindings_of(form)) >= BINDINGS_MAX:
                 raise DestinationError(
                     f"at most {BINDINGS_MAX} names with wildcards may consume virtual topics, as"

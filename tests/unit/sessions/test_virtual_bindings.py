@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker import destinations
+from holdfast.broker.serving import virtual_consumers
 from holdfast.model.format_level import NEWEST_LEVEL
 from tests.unit.sessions.test_forwarding import say
 from tests.unit.sessions.test_several_destinations import bodies_of, stored
@@ -148,6 +149,28 @@ def test_there_are_never_more_than_may_be(desk, monkeypatch) -> None:
     assert names(desk) == {
         *(ALL, "Consumer.B.VirtualTopic.>", FIRST, "Consumer.B.VirtualTopic.orders")
     }
+
+
+def test_very_many_queues_are_looked_through_in_steps(desk, monkeypatch) -> None:
+    """
+    Where a policy names a form that nobody asked of; two who come at once wait for one look.
+    """
+    monkeypatch.setattr(virtual_consumers, "_LOOKED_AT_ONCE_MAX", 100)
+    for number in range(600):
+        desk.broker.queue(f"VTC.a{number}.other")
+    desk.turn()
+    said = {"virtualTopic": "true", "virtualTopicPrefix": "VTC.*."}
+    say(desk, "topic://prices.>", **said)
+    clients = [desk.connect(), desk.connect()]
+    for client in clients:
+        client.subscribe("/queue/VTC.billing.prices.>", receipt="yes")
+    assert desk.broker.errands
+    assert not desk.broker.destinations.has_queue("VTC.billing.prices.>")
+    desk.turn()
+    for client in clients:
+        assert [frame.command for frame in client.frames()] == ["RECEIPT"]
+    send(desk, "prices.eu")
+    assert {"VTC.billing.prices.>", "VTC.billing.prices.eu"} <= names(desk)
 
 
 def test_what_could_not_be_called_so_is_left_out(desk) -> None:
