@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
+from holdfast.broker.binding import bind
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.durables import Durables
 from holdfast.broker.errands import Errands
@@ -184,7 +185,7 @@ class Bundling:
         try:
             for pattern in bundle.patterns:
                 if pattern.kind is Kind.QUEUE:
-                    yield from self._destinations.bind(pattern.text)
+                    yield from bind(self._destinations, pattern.text)
             for destination in named:
                 self._join(bundle, destination)
             if bundle.patterns:

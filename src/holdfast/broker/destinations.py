@@ -30,7 +30,6 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.shelves import LOOKED_AT, NO_SHELF, SHELF_SHIFT
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.serving.topic import IdleTopics, Topic
-from holdfast.broker.serving.virtual_bindings import topics_of
 from holdfast.broker.serving.virtual_consumers import VirtualConsumers
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.stored_topics import StoredTopics
@@ -68,7 +67,6 @@ class Destinations:
         "_receipts",
         "_settings",
         "_state",
-        "_virtual",
         "advising",
         "came",
         "form_of",
@@ -83,6 +81,7 @@ class Destinations:
         "stored",
         "temporaries",
         "topics",
+        "virtual",
         "went",
     )
 
@@ -136,7 +135,7 @@ class Destinations:
             read_selector=self.read_selector,
         )
         self._state.planning = self.leadership
-        self._virtual = VirtualConsumers(self.queue_names)
+        self.virtual = VirtualConsumers(self.queue_names)
         leadership = self.leadership
         self.temporaries = Temporaries(
             self._settings.temporary_count_max,
@@ -155,7 +154,7 @@ class Destinations:
         Read, in steps, what durable subscriptions want, and who consumes virtual topics of these
         forms: later it would hold up who sends.
         """
-        yield from self._virtual.look_ahead(forms, list(self._state.by_name))
+        yield from self.virtual.look_ahead(forms, list(self._state.by_name))
         leadership = self.leadership
         for count, subscription in enumerate(list(self._state.subscriptions.values()), 1):
             if subscription.selector:
@@ -251,7 +250,7 @@ class Destinations:
         self._receipts.record(record)
         leadership.by_name[name] = leadership.plans[number] = queue
         leadership.names_to_come += 1
-        self._virtual.add(name)
+        self.virtual.add(name)
         self.came(queue)
         self.say_came(queue)
         return queue
@@ -264,26 +263,26 @@ class Destinations:
     def _require_virtual_room(self, names: Sequence[str]) -> None:
         for own in {DEFAULT_FORM.topic_of(name) for name in names}:
             if own is not None:  # Of other forms it is known once one was asked of.
-                self._virtual.of(own, DEFAULT_FORM)
-        topic = self._virtual.full_topic(names, self.form_of)
+                self.virtual.of(own, DEFAULT_FORM)
+        topic = self.virtual.full_topic(names, self.form_of)
         if topic is not None:
             raise _too_many_consumers(topic)
 
     def consumes_mirror(self, queue: str) -> bool:
         """Whether what comes to a queue of this name is what comes to another one."""
-        return any(map(is_mirror, self._virtual.consumed_by(queue, self.form_of)))
+        return any(map(is_mirror, self.virtual.consumed_by(queue, self.form_of)))
 
     @property
     def form_serial(self) -> int:
         """Changes as queues are found to consume virtual topics of one form more."""
-        return self._virtual.form_serial
+        return self.virtual.form_serial
 
     def look_for_consumers(self, topic: str) -> Iterator[None] | None:
         """Give what finds out, in steps, who consumes a topic; None: it is known, or soon found."""
         form = self.form_of(topic)
-        if form is None or not self._virtual.has_to_look(form, self.queue_count):
+        if form is None or not self.virtual.has_to_look(form, self.queue_count):
             return None
-        return self._virtual.look_through(form, self.has_queue)
+        return self.virtual.look_through(form, self.has_queue)
 
     def consumers_of(self, topic: str) -> list[str]:
         """
@@ -293,37 +292,10 @@ class Destinations:
             DestinationError: There are too many: they came before it was one.
         """
         form = self.form_of(topic)
-        found = [] if form is None else self._virtual.of(topic, form)
+        found = [] if form is None else self.virtual.of(topic, form)
         if len(found) > VIRTUAL_CONSUMERS_MAX + BINDINGS_MAX:
             raise _too_many_consumers(topic)
         return found
-
-    def bind(self, name: str) -> Iterator[None]:
-        """
-        Let a name with wildcards be that of queues that consume virtual topics, if it can be.
-
-        At once, but where all queues are to be looked through first, which takes steps.
-
-        They come into being with the first message for them. What the name means is in the log, as
-        a queue on which nothing ever is.
-
-        Raises:
-            DestinationError: There are too many such names, or queues.
-        """
-        if self.has_queue(name):
-            return
-        bound_in = [form for form in self.forms() if topics_of(name, form) is not None]
-        for form in bound_in:
-            while self._virtual.has_to_look(form, self.queue_count):
-                yield
-                yield from self._virtual.look_through(form, self.has_queue)
-            if len(self._virtual.bindings_of(form)) >= BINDINGS_MAX:
-                raise DestinationError(
-                    f"at most {BINDINGS_MAX} names with wildcards may consume virtual topics, as"
-                    f" '{name}' would; one that nobody needs goes by `holdfast queues delete`"
-                )
-        if bound_in:
-            self.queue(name)
 
     def is_heard(self, topic: str) -> bool:
         """Whether anybody gets what is sent to a topic now."""
@@ -397,7 +369,7 @@ class Destinations:
         del self.leadership.by_name[queue.name]
         self.leadership.leaving[queue.number] = queue
         self.leadership.names_to_come -= 1
-        self._virtual.remove(queue.name)
+        self.virtual.remove(queue.name)
         self.went(queue)
         self.say_gone(queue)
 

@@ -187,6 +187,6 @@ def test_who_leads_knows_already_who_consumes_virtual_topics(desk) -> None:
     desk.broker.prepare()
     desk.broker.lead()
     destinations = desk.broker.destinations
-    destinations._virtual._names = None
+    destinations.virtual._names = None
     assert destinations.consumers_of("VirtualTopic.t") == ["Consumer.A.VirtualTopic.t"]
     assert destinations.consumers_of("news") == ["VTC.1.news"]

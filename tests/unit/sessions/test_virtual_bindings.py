@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker import destinations
+from holdfast.broker import binding
 from holdfast.broker.serving import virtual_consumers
 from holdfast.model.format_level import NEWEST_LEVEL
 from tests.unit.sessions.test_forwarding import say
@@ -135,7 +135,7 @@ def test_there_are_never_more_than_may_be(desk, monkeypatch) -> None:
     """
     A name more is refused, and those that are there go on; senders are never refused for them.
     """
-    monkeypatch.setattr(destinations, "BINDINGS_MAX", 2)
+    monkeypatch.setattr(binding, "BINDINGS_MAX", 2)
     come_once(desk)
     come_once(desk, "Consumer.B.VirtualTopic.>")
     come_once(desk)
