@@ -167,7 +167,8 @@ class Addressing:
             if not it.selector or content.is_selected(it.selector, each)
         ]
         stays = not rule.is_only or (rule.keeps_unmatched and not more)
-        mirror = mirror_of(each.name) if rule.is_mirrored else None
+        is_mirrored = rule.is_mirrored and not self._destinations.consumes_mirror(each.name)
+        mirror = mirror_of(each.name) if is_mirrored else None
         if mirror is not None and self._takes(mirror):
             more.append(mirror)
         return more, stays

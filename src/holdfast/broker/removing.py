@@ -31,6 +31,7 @@ from holdfast.broker.lasting.topics import LastingTopic
 from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.virtual_bindings import topics_of
 from holdfast.model.destination import Kind
 from holdfast.model.policy_option import VIRTUAL_TOPIC_POSTFIX, VIRTUAL_TOPIC_PREFIX, Value
 from holdfast.model.policy_options import TRUE
@@ -232,6 +233,8 @@ class Removing:
             return True  # It may; nobody loses anything by a queue that stays.
         for form in self._forms:
             topic = form.topic_of(name)
+            if topics_of(name, form) is not None:
+                return True  # It means topics that nobody has named yet.
             if topic is not None and self._destinations.form_of(topic) == form:
                 return True
         return False

@@ -129,6 +129,6 @@ class StoredTopics:
         self._receipts.record(DeleteQueueRecord(topic.number))
         live = destinations.topics.get(topic.name)
         if live is not None:
-            live.note_stored(False)
+            live.note_stored(self.is_stored(topic.name))  # Wildcards may mean it still.
         elif not has_wildcards(topic.name):
             destinations.say_gone(topic)

@@ -108,10 +108,18 @@ class SendTemplate:
 class SendTemplates:
     """What one connection's SENDs came to."""
 
-    __slots__ = ("_by_names",)
+    __slots__ = ("_by_names", "wild_count")
 
     def __init__(self) -> None:
         self._by_names: dict[tuple[str, ...], dict[Said, SendTemplate]] = {}
+        self.wild_count = 0
+        """As with `Target`, of all that is known."""
+
+    def follow(self, wild_count: int) -> None:
+        """Forget all where a durable subscription of a wildcard was made since."""
+        if wild_count != self.wild_count:
+            self.wild_count = wild_count
+            self.forget()
 
     def find(self, headers: Mapping[str, str]) -> SendTemplate | None:
         """Give what these headers come to; None: that is not known, or not any more."""

@@ -162,6 +162,7 @@ class StompSession(ClientSession):
         if is_busy and sending.is_on_its_way(self):
             return False
         effort = 0
+        patterns = holdings.broker.destinations.leadership.patterns
         effort_max = self.step_count_max // (1 + holdings.broker.advising.effort)
         send = sending.send
         acknowledge = self._hold_back if self.context.is_lease_awaited else self._acknowledge
@@ -169,7 +170,11 @@ class StompSession(ClientSession):
             try:
                 if type(event) is SendFrame:
                     target = event.block.memo
-                    if type(target) is not Target or target.basis.is_outdated:
+                    if (
+                        type(target) is not Target
+                        or target.wild_count != patterns.change_count
+                        or target.basis.is_outdated
+                    ):
                         target = resolve(self, event, is_copy=self.carries_headers)
                     send(self, target, event)
                 elif type(event) is AcknowledgeFrame:
@@ -222,10 +227,14 @@ class StompSession(ClientSession):
         elif type(event) is FrameRefused:
             self._refuse(event.error, event)
 
+    def _is_outdated(self, target: Target) -> bool:
+        patterns = self.holdings.broker.destinations.leadership.patterns
+        return target.wild_count != patterns.change_count or target.basis.is_outdated
+
     def target_of(self, sending: Outgoing) -> Target:
         assert type(sending) is SendFrame, "what was set aside"
         target = sending.block.memo
-        if type(target) is not Target or target.basis.is_outdated:
+        if type(target) is not Target or self._is_outdated(target):
             target = resolve(self, sending, is_copy=self.carries_headers)
         return target
 

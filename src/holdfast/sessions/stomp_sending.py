@@ -57,6 +57,7 @@ def _resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targ
     is_taken = "transaction" not in headers and sending.has_taken(
         headers.get("producer-id"), frame.producer_sequence
     )
+    templates.follow(session.holdings.broker.destinations.leadership.patterns.change_count)
     template = templates.find(headers)
     if template is None:
         return _worked_out(session, frame, is_copy=is_copy, is_taken=is_taken)
@@ -195,6 +196,7 @@ def _completed(
         target.is_plain = is_one and target.persistent and target.transaction is None
         # Else it is looked at anew with each message: one of many may be deleted, one more queue
         # consume its topic, or a selector of a policy not be true of the next.
+        target.wild_count = session.templates.wild_count
         block.memo = target
     return target
 

@@ -81,7 +81,7 @@ class Target:
 
     __slots__ = (
         *("basis", "destination", "destinations", "facts", "is_limited", "is_plain", "is_wanted"),
-        *("lines", "persistent", "producer_id", "queue", "transaction"),
+        *("lines", "persistent", "producer_id", "queue", "transaction", "wild_count"),
     )
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
@@ -105,6 +105,9 @@ class Target:
         by the time of its COMMIT."""
         self.producer_id: str | None = None
         self.transaction: str | None = None
+        self.wild_count = 0
+        """How often a durable subscription of a wildcard had been made then: a new one may mean a
+        topic that is not stored so far."""
 
 
 class Question(Topic):

@@ -56,14 +56,14 @@ POLICIES: Final = (
     ("queue", "slowConsumerStrategy", ("none", "abortSlowAckConsumerStrategy")),
     ("topic", "maximumRedeliveries", (0, 2)),
     ("topic", "durableTopicPrefetch", (1, 5)),
-    ("topic", "maxLength", (0, 5)),
-    ("topic", "offlineDurableSubscriberTimeout", (-1, 5000)),
     ("topic", "subscriptionRecoveryPolicy", ("fixedCountSubscriptionRecoveryPolicy",)),
     ("topic", "constantPendingMessageLimitStrategy", (-1, 2)),
     ("topic", "producerFlowControl", ("true", "false")),
 )
 
 HARSH: Final = (
+    ("topic", "maxLength", (0, 5)),
+    ("topic", "offlineDurableSubscriberTimeout", (-1, 5000)),
     ("queue", "deliverySecondsMax", (0, 2)),
     ("queue", "zeroExpirationOverride", (0, 3000)),
     ("queue", "deadLetterStrategy", ("discard", "shared")),
@@ -85,6 +85,9 @@ QUESTIONS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     (_MANAGEMENT, {"AMQ_SCHEDULER_ACTION": "REMOVEALL"}),
 )
 
+ALL_TOPICS: Final = {"activemq__subscriptionName": "all", "ack": "client"}
+"""Of one who subscribes to all topics, is away, and comes at the end."""
+
 Place = tuple[str, str]
 """A message, by its body, and the queue that it was for."""
 
@@ -103,7 +106,8 @@ class Got(NamedTuple):
 
     @property
     def is_of_queue(self) -> bool:
-        return self.frame.headers["destination"].startswith("/queue/")
+        headers = self.frame.headers  # An answer to who asks for what is scheduled is another one.
+        return headers["destination"].startswith("/queue/") and "scheduledJobDue" not in headers
 
 
 class Books:
@@ -116,8 +120,15 @@ class Books:
         """Acknowledged, and confirmed: nobody gets it again."""
         self.may_be_settled: set[Place] = set()
         """Acknowledged: it may be that the log has it."""
+        self.owed: set[Place] = set()
+        """Sent to topics, and confirmed: who has subscribed to all of them gets each."""
         self.seen: dict[str, int] = {}
         """Message ids that were delivered, and how often."""
+
+    def confirm(self, places: list[Place]) -> None:
+        """Note that these are stored."""
+        self.stored.update(it for it in places if it[1].startswith("/queue/"))
+        self.owed.update(it for it in places if it[1].startswith("/topic/"))
 
 
 class Client:
@@ -176,7 +187,7 @@ class Client:
         mode = self.modes.get(got.subscription, "")
         if mode == "browser" or not mode:
             return
-        is_queue = headers["destination"].startswith("/queue/")
+        is_queue = got.is_of_queue
         if is_queue and headers.get("persistent") == "true":
             self.world.check_delivery(got)
         if mode == "auto":
@@ -204,6 +215,8 @@ class World:
         self.serial = 0
         self.now_ms = self.desk.broker.sending.now_microseconds // 1000
         self.policies: set[str] = set()
+        self.wants_all_topics = False
+        """Whether somebody has subscribed to all of them, and left."""
 
     # What is checked
 
@@ -251,12 +264,22 @@ class World:
             self.say_policy: 1.5,
             self.fail_over: 0.4,
             self.ask: 0.7,
+            self.subscribe_to_all_topics: 0.5,
             self.operate: 0.5 if self.is_harsh else 0,
         }
         (action,) = self.random.choices(list(actions), list(actions.values()))
         action()
         self.read()
         self.require_whole()
+
+    def subscribe_to_all_topics(self) -> None:
+        """Once: many have sent before, and what their headers come to is remembered."""
+        if not self.wants_all_topics:
+            self.desk.connect(client_id="zed").subscribe("/topic/>", **ALL_TOPICS)
+            self.desk.turn()
+            self.desk.context.client_ids["zed"].leave()
+            self.desk.turn()
+            self.wants_all_topics = True
 
     def read(self) -> None:
         for client in list(self.clients):
@@ -358,35 +381,46 @@ class World:
             names = random.sample(QUEUES, 2)
             kind = "queue"
         places = [f"/{kind}/{name}" for name in names]
+        said = self.headers_of_message()
+        scheduled = "AMQ_SCHEDULED_DELAY" in said
+        is_kept = said.get("persistent") == "true" and not scheduled
+        accounted = [(body, place) for place in places] if is_kept and kind == "queue" else []
+        owed = [(body, place) for place in places] if is_kept and kind == "topic" else []
+        if "expires" in said or not self.wants_all_topics:
+            owed = []
+        transaction = self.open_transaction(client, 0.2)
+        if transaction:
+            client.transactions[transaction][0].extend([*accounted, *owed])
+            said["transaction"] = transaction
+        elif accounted or owed:
+            said["receipt"] = client.receipt(lambda: self.books.confirm([*accounted, *owed]))
+        elif random.random() < 0.3:
+            said["receipt"] = client.receipt(lambda: None)
+        self.say(client, "SEND", body.encode(), destination=",".join(places), **said)
+
+    def headers_of_message(self) -> dict[str, str]:
+        """Give what a SEND says beside its destination."""
+        random = self.random
+        if random.random() < 0.4:
+            return {"persistent": "true"}  # As most: what that comes to is remembered.
         said: dict[str, str] = {}
-        if random.random() < 0.85:
+        if random.random() < 0.75:
             said["persistent"] = "true"
         if random.random() < 0.4:
             said["colour"] = random.choice(["red", "blue"])
         if random.random() < 0.4:
             said["size"] = str(random.randrange(10))
-        if random.random() < 0.3:
+        if random.random() < 0.4:
             said["JMSXGroupID"] = random.choice("gh")
             if random.random() < 0.1:
                 said["JMSXGroupSeq"] = "-1"
-        if random.random() < 0.3:
+        if random.random() < 0.4:
             said["priority"] = str(random.randrange(10))
-        if random.random() < 0.1:
+        if random.random() < 0.15:
             said["expires"] = str(self.now_ms + random.choice([500, 5_000]))
-        scheduled = random.random() < 0.08
-        if scheduled:
+        if random.random() < 0.12:
             said["AMQ_SCHEDULED_DELAY"] = str(random.choice([1, 700, 4_000]))
-        is_kept = said.get("persistent") == "true" and kind == "queue" and not scheduled
-        accounted = [(body, place) for place in places] if is_kept else []
-        transaction = self.open_transaction(client, 0.2)
-        if transaction:
-            client.transactions[transaction][0].extend(accounted)
-            said["transaction"] = transaction
-        elif accounted:
-            said["receipt"] = client.receipt(lambda: self.books.stored.update(accounted))
-        elif random.random() < 0.3:
-            said["receipt"] = client.receipt(lambda: None)
-        self.say(client, "SEND", body.encode(), destination=",".join(places), **said)
+        return said
 
     def ask(self) -> None:
         """Ask the broker something, by a message."""
@@ -419,7 +453,7 @@ class World:
             return
 
         def done() -> None:
-            self.books.stored.update(stored)
+            self.books.confirm(stored)
             self.books.settled.update(settled)
 
         self.books.may_be_settled.update(settled)
@@ -469,7 +503,7 @@ class World:
             return
         identity = self.random.choice(list(client.modes))
         said = {"id": identity}
-        if self.random.random() < (0.3 if client.client_id else 0.02):
+        if self.random.random() < (0.4 if client.client_id else 0.02):
             said["activemq.subscriptionName"] = self.random.choice(["news", "log"])
         else:
             del client.modes[identity]
@@ -592,6 +626,12 @@ class World:
                     if frame.headers.get("persistent") == "true":
                         self.check_delivery(got)
                     there.add(got.place)
+        client = self.desk.connect(client_id="zed")
+        client.subscribe("/topic/>", **ALL_TOPICS, activemq__prefetchSize="0")
+        self.pass_time(1_000)
+        came = {Got(it, "").place for it in client.frames() if it.command == "MESSAGE"}
+        missed = self.books.owed - came
+        assert not missed, f"owed to who wants all topics: {sorted(missed)[:5]} of {len(missed)}"
         lost = self.books.stored - self.books.may_be_settled - there
         assert not lost, f"confirmed, and nowhere: {sorted(lost)[:5]} of {len(lost)}"
         back = there & self.books.settled

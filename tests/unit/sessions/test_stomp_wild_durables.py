@@ -418,3 +418,59 @@ def test_a_leader_ends_what_the_last_one_did_not(desk) -> None:
     assert messages(client) == [] and not desk.broker.state.live_count()
     send(desk, "/topic/a.x")
     assert len(messages(client)) == 1 and len(desk.broker.state.parts) == 1
+
+
+@pytest.mark.parametrize("more", [{}, {"colour": "red"}])
+def test_who_has_sent_there_before_sends_to_it_whoever_else_comes_and_goes(desk, more) -> None:
+    """
+    What a producer's headers came to before is looked at anew, also where the topic was stored for
+    somebody meanwhile, and for nobody since.
+    """
+    live, producer = desk.connect(client_id="live"), desk.connect()
+    live.ask("SUBSCRIBE", destination="/topic/a.x", id="l", ack="auto")
+
+    def publish(body: bytes) -> None:
+        said = {"persistent": "true", "receipt": "r", **more}
+        (frame,) = producer.ask("SEND", body, destination="/topic/a.x", **said)
+        assert frame.command == "RECEIPT"
+
+    publish(b"0")
+    publish(b"1")
+    wanting = consumer(desk)
+    other = desk.connect(client_id="bob")
+    for command in ("SUBSCRIBE", "UNSUBSCRIBE"):
+        other.ask(command, destination="/topic/a.x", id="o", activemq__subscriptionName="n")
+    publish(b"2")
+    publish(b"3")
+    assert [frame.body for frame in messages(wanting)] == [b"2", b"3"]
+
+
+def test_who_takes_it_up_before_all_topics_are_looked_at_gets_what_comes(desk) -> None:
+    """
+    Whoever made it was gone before that was done; nobody waits for it.
+    """
+    producer = desk.connect()
+    for number in range(3_000):
+        desk.broker.topic(f"a.t{number}")
+    last = "/topic/a.last"
+    for _ in range(2):
+        producer.ask("SEND", b"before", destination=last, persistent="true")
+
+    def turn() -> None:
+        desk.seal()
+        desk.commit()
+        left = iter(range(1))
+        desk.broker.errands.run(lambda: next(left, None) is None)
+        desk.dispatch()
+
+    said = {"id": "s", "ack": "client-individual", "destination": "/topic/a.>", **NAMED}
+    first = desk.connect(client_id="ann")
+    first.say("SUBSCRIBE", **said)
+    turn()
+    first.leave()
+    second = desk.connect(client_id="ann")
+    second.say("SUBSCRIBE", receipt="r", **said)
+    while not second.frames():
+        turn()
+    producer.say("SEND", b"after", destination=last, persistent="true")
+    assert [frame.body for frame in messages(second)] == [b"after"]

@@ -194,3 +194,35 @@ def test_a_transaction_has_it_with_its_commit(desk) -> None:
         client.say(verb, transaction="t")
         desk.turn()
     assert bodies_of(desk, FIRST) == {FIRST: ["2"]}
+
+
+def test_mirrors_are_meant_by_who_says_so_and_are_not_mirrored_again(desk) -> None:
+    """
+    Where all queues are mirrored, those that a name makes would each have a mirror that it means.
+    """
+    say(desk, "queue://>", mirrored="true")
+    for who in "AB":
+        come_once(desk, f"Consumer.{who}.VirtualTopic.>")
+    come_once(desk, "Consumer.C.VirtualTopic.Mirror.>")
+    before = names(desk)
+    client = desk.connect()
+    client.send(b"1", "/queue/orders", receipt="r")
+    desk.turn()
+    assert [frame.command for frame in client.frames()] == ["RECEIPT"]
+    assert names(desk) - before == {"orders", "Consumer.C.VirtualTopic.Mirror.orders"}
+
+
+def test_nobody_removes_a_name_that_means_topics_of_a_policy(desk) -> None:
+    """
+    Though the policy does not mean the name itself, read as one.
+    """
+    said = {"virtualTopic": "true", "virtualTopicPrefix": "VTC.*."}
+    say(desk, "topic://prices.eu", **said)
+    say(desk, "queue://>", gcInactiveDestinations="true", inactiveTimeoutBeforeGC=1)
+    come_once(desk, "VTC.A.prices.>")
+    for _ in range(4):
+        desk.broker.sending.now_microseconds += 30_000_000
+        desk.broker.returning.look_at_the_clock()
+        desk.broker.removing.step()
+        desk.turn()
+    assert names(desk) == {"VTC.A.prices.>"}

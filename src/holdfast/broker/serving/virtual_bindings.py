@@ -8,6 +8,7 @@ sent to `VirtualTopic.orders` goes to `Consumer.A.VirtualTopic.orders`, be it th
 Invariants:
     It follows from the names of the queues, so each leader finds out for itself.
     One message is never for two queues of one application because of two names that mean its topic.
+    The mirror of a queue is meant only by a name that says `VirtualTopic.Mirror.` itself.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from holdfast.model.destination import has_wildcards
+from holdfast.model.forwarding import is_mirror
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
 from holdfast.model.virtual_topics import Form
 from holdfast.model.wildcards import Shape, parse_pattern
 
 _REMEMBERED_MAX: Final = 4096
+_MIRRORS_OWN: Final = (0, 1)
+"""Which parts of its own a pattern has that says itself that it means mirrors of queues."""
 
 
 class _Around(NamedTuple):
@@ -82,9 +86,10 @@ class Bindings:
             return ()
         parts = topic.split(".")
         around: dict[_Around, None] = {}
+        is_of_mirror = is_mirror(topic)
         for shape, by_key in self._by_shape.items():
             key = shape.key_of(parts)
-            if key is not None:
+            if key is not None and not (is_of_mirror and shape.own[:2] != _MIRRORS_OWN):
                 around |= by_key.get(key, {})
         names = (f"{each.head}{topic}{each.tail}" for each in around)
         return tuple(name for name in names if len(name.encode()) <= QUEUE_NAME_BYTES_MAX)
