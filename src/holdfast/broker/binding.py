@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.serving.virtual_bindings import topics_of
 from holdfast.errors import DestinationError
+from holdfast.model.format_level import WILD_DURABLES_LEVEL
 from holdfast.model.limits import BINDINGS_MAX
 
 
@@ -24,12 +25,13 @@ def bind(destinations: Destinations, name: str) -> Iterator[None]:
 
     At once, but where all queues are to be looked through first, which takes steps. The queues come
     into being with the first message for them. What the name means is in the log, as a queue on
-    which nothing ever is.
+    which nothing ever is. Not before each member of a cluster is of a version that makes queues for
+    such a name: one that does not might lead next.
 
     Raises:
         DestinationError: There are too many such names, or queues.
     """
-    if destinations.has_queue(name):
+    if destinations.has_queue(name) or destinations.format_level < WILD_DURABLES_LEVEL:
         return
     virtual = destinations.virtual
     bound_in = [form for form in destinations.forms() if topics_of(name, form) is not None]

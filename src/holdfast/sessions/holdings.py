@@ -487,8 +487,8 @@ class Holdings:
 
     def held_count(self, session: Holder) -> int:
         """What there is to give back."""
-        held = len(self.subscriptions) + self.transactions.held_count + self.rollback_count
-        return held + self.broker.temporaries.count_of(session)
+        held = sum(it.left_in for it in self.subscriptions.values()) + self.rollback_count
+        return held + self.transactions.held_count + self.broker.temporaries.count_of(session)
 
 
 def unnamed(ordinal: int) -> str:

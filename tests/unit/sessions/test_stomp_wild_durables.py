@@ -474,3 +474,14 @@ def test_who_takes_it_up_before_all_topics_are_looked_at_gets_what_comes(desk) -
         turn()
     producer.say("SEND", b"after", destination=last, persistent="true")
     assert [frame.body for frame in messages(second)] == [b"after"]
+
+
+def test_a_connection_with_very_many_parts_leaves_them_in_steps(desk, monkeypatch) -> None:
+    """
+    Else the turn in which it is lost would take as long as it has parts.
+    """
+    client = consumer(desk)
+    assert client.session.held_count == 2
+    send(desk, *[f"/topic/a.{number}" for number in range(40)])
+    desk.turn()
+    assert client.session.held_count == 42

@@ -361,6 +361,11 @@ class Bundle(Subscription):
         return self.held
 
     @property
+    def left_in(self) -> int:
+        """In how many steps its connection leaves it; what is not durable is left by itself."""
+        return 1 + len(self.strands) if self.is_durable else 1
+
+    @property
     def queues(self) -> list[Queue]:
         """The queues that its strands take messages from."""
         return [each for each in self.strands if isinstance(each, Queue)]

@@ -61,6 +61,11 @@ class Subscription(Consumer):
         return None
 
     @property
+    def left_in(self) -> int:
+        """In how many steps its connection leaves it."""
+        return 1
+
+    @property
     def queues(self) -> list[Queue]:
         """The queues that it takes messages from."""
         return [] if self.queue is None else [self.queue]
