@@ -32,6 +32,7 @@ from holdfast.broker.limiting import Limiting
 from holdfast.broker.moving import Moving
 from holdfast.broker.operating import Operating
 from holdfast.broker.outputs import Batch
+from holdfast.broker.parts import Parts
 from holdfast.broker.pausing import Pausing
 from holdfast.broker.policy_advising import PolicyAdvising
 from holdfast.broker.policy_changes import PolicyChanges
@@ -73,6 +74,7 @@ class Broker:
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
         self.addressing = Addressing(self.destinations, self.policies, self.errands)
         self.durables = Durables(self.state, self.receipts, self.destinations, self.errands)
+        self.parts = Parts(self.destinations, self.durables)
         self.pausing = Pausing(self.destinations, self.policies)
         self.sending = Sending(
             self.state, self.receipts, self.destinations, self.flow, self.publishing

@@ -13,14 +13,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from holdfast.broker.destinations import Destinations
-from holdfast.broker.durables import stored_beside
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.outputs import Batch, Publications, Publisher
+from holdfast.broker.parts import stored_beside, topics_now
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
@@ -325,13 +325,19 @@ class Committing:
         """
         receipts = self._receipts
         current = {each: self._routing.current_of(each) for each in transaction.destinations}
-        if self._destinations.leadership.patterns:
-            self._give_parts(current.values())
+        now_stored, left_out = topics_now(self._destinations.stored, transaction, current)
         if transaction.publications:
             stored = stored_beside(self._destinations, current.values())
             held = transaction.publications
             receipts.batch.publications.append(Publications(current, held, *told, stored))
-        self._put_now_stored(transaction, runs)
+        self._publishing.backlogs.evicted_total += left_out
+        # What was sent to topics before they were stored goes first: it was sent before.
+        for name, topic in now_stored.items():
+            sends = transaction.unstored[name]
+            runs.append(_run_on(topic, sends.records))
+            receipts.uncommitted_bytes += receipts.batch.add_messages(
+                sends.records, sends.size_bytes
+            )
         receipts.uncommitted_bytes += receipts.batch.add_messages(
             transaction.records, transaction.records_bytes
         )
@@ -352,23 +358,6 @@ class Committing:
         transaction.asked = asked
         for _ in steps:
             pass
-
-    def _give_parts(self, places: Iterable[Queue | Topic]) -> None:
-        """Let durable subscriptions of wildcards get this that came since it was sent."""
-        for each in places:
-            if isinstance(each, StoredTopic):
-                self._destinations.stored.topic(each.name)
-
-    def _put_now_stored(self, transaction: Transaction, runs: list[Run]) -> None:
-        """Put what was sent to topics before they were stored, first: it was sent before."""
-        receipts = self._receipts
-        for name, sends in transaction.unstored.items():
-            topic = self._destinations.stored.topic(name)
-            if topic is not None:
-                runs.append(_run_on(topic, sends.records))
-                receipts.uncommitted_bytes += receipts.batch.add_messages(
-                    sends.records, sends.size_bytes
-                )
 
     def _advance_marks(self, runs: list[Run]) -> Iterator[None]:
         """Ask in steps for dispatch marks further ahead, where the messages come near to them."""

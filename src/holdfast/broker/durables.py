@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.broker.destinations import Destinations
@@ -29,7 +29,6 @@ from holdfast.broker.serving.consumer import MessageSelector
 from holdfast.broker.serving.durable import DurableQueue, StoredTopic
 from holdfast.broker.serving.patterns import WildDurable
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, LevelNotReachedError
 from holdfast.model.destination import Kind, has_wildcards
 from holdfast.model.format_level import DURABLE_LEVEL, WILD_DURABLES_LEVEL
@@ -46,6 +45,8 @@ _WILD_MAX: Final = 64
 """A topic that all of them mean is given as many parts, and consumers, as it is first sent to: that
 takes some 5 ms."""
 _WILD_EFFORT_MAX: Final = 250
+WILD_SELECTOR_BYTES_MAX: Final = 1024
+"""Each part's record has it anew."""
 _MARKED_PER_STEP: Final = 512
 _PURGED_CHUNKS: Final = 64
 """Of so many chunks one record takes a subscription's messages: about a millisecond."""
@@ -74,7 +75,7 @@ class Durables:
 
     __slots__ = (
         *("_destinations", "_errands", "_receipts", "_state", "came", "count_max", "effort_max"),
-        *("selector_bytes_max", "wild_effort_max", "wild_max"),
+        *("given_total", "selector_bytes_max", "wild_effort_max", "wild_max"),
     )
 
     def __init__(
@@ -94,6 +95,8 @@ class Durables:
         self.wild_max, self.wild_effort_max = _WILD_MAX, _WILD_EFFORT_MAX
         """One more wildcard is refused; what the selectors of all of them may take of the loop for
         one message, as they may mean the same topic."""
+        self.given_total = 0
+        """Parts that were given, of all leaderships of this process."""
         self.count_max = _COUNT_MAX
         """One more is refused."""
         self.selector_bytes_max = _SELECTOR_BYTES_MAX
@@ -181,8 +184,14 @@ class Durables:
         Refuse a wildcard that is one too many: each may mean the same topic.
 
         Raises:
-            DestinationError: There are too many, or their selectors would take too long.
+            DestinationError: There are too many, or selectors are too long or would take too long.
         """
+        size = len(wanted.selector_text.encode())
+        if size > WILD_SELECTOR_BYTES_MAX:
+            raise DestinationError(
+                f"the selector of a durable subscription of a wildcard has {size:,} bytes, at most"
+                f" {WILD_SELECTOR_BYTES_MAX:,}: it is stored for each topic"
+            )
         patterns = self._destinations.leadership.patterns
         patterns.require_room(pattern)
         before = patterns.by_number.get(0 if known is None else known.number)
@@ -284,18 +293,24 @@ class Durables:
             DestinationError: There are too many subscriptions for that.
         """
         patterns = self._destinations.leadership.patterns
-        lacking = patterns.of(name)
-        if topic is not None:
-            lacking = [it for it in lacking if not self._is_there(it.key_on(topic.number))]
+        lacking = self.lacking(name, topic)
         if lacking:
             what = "durable subscriptions, with one for each topic that a wildcard means"
             require_room(self.count + len(lacking) - 1, self.count_max, what)
             topic = topic or self._destinations.stored.declare(name)
             for durable in lacking:
                 self.give_part(durable, topic)
+            self.given_total += len(lacking)
         if topic is not None:
             topic.parts_given = patterns.change_count
         return topic
+
+    def lacking(self, name: str, topic: StoredTopic | None) -> list[WildDurable]:
+        """Give those whose wildcards mean a topic, and that have no part on it, as it is now."""
+        found = self._destinations.leadership.patterns.of(name)
+        if topic is None:
+            return found
+        return [it for it in found if not self._is_there(it.key_on(topic.number))]
 
     def _is_there(self, key: SubscriptionKey) -> bool:
         """Whether there is a subscription of this client-id and name; asking makes nothing."""
@@ -446,15 +461,6 @@ def _is_as_wanted(known: DurableQueue, wanted: Wanted) -> bool:
 
 def _nothing(whole: DurableQueue, part: DurableQueue) -> None:
     """Be told of a part, and do nothing."""
-
-
-def stored_beside(
-    destinations: Destinations, places: Iterable[Queue | Topic]
-) -> dict[Queue | Topic, StoredTopic]:
-    """Give, by those of these that are such topics, what is sent to for their subscriptions."""
-    live = [it for it in places if isinstance(it, Topic) and it.is_stored]
-    found = {each: destinations.stored.topic(each.name) for each in live}
-    return {each: stored for each, stored in found.items() if stored is not None}
 
 
 def _borders(index: SequenceIndex, begin: int, through: int) -> Iterator[int]:

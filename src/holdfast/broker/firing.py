@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.broker.destinations import Destinations
-from holdfast.broker.durables import stored_beside
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.moving import Moving
 from holdfast.broker.outputs import Publications
+from holdfast.broker.parts import stored_beside
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.returning import Returning
 from holdfast.broker.serving.durable import StoredTopic

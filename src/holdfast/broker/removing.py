@@ -43,6 +43,8 @@ _PER_STEP: Final = 64
 _LOOK_UP_EFFORT: Final = 32
 """To find out what policies say of a queue takes as long as to look at so many: up to 0.5 ms where
 a dozen of patterns mean it."""
+_REMOVAL_EFFORT: Final = 4
+"""To delete one takes as long as to look at so many."""
 _REMOVED_PER_BATCH: Final = 1_000
 _OWN_MARK: Final = "$"
 _FORMS_MAX: Final = 64
@@ -133,10 +135,12 @@ class Removing:
         known = self._destinations.idle_ms
         for lasting in self._left:
             known_count = len(known)
-            removed += self._look_at(lasting)
+            removed_now = self._look_at(lasting)
+            removed += removed_now
             if removed >= _REMOVED_PER_BATCH:
                 return False  # The next turn goes on.
             effort += _LOOK_UP_EFFORT if len(known) > known_count else 1
+            effort += _REMOVAL_EFFORT * removed_now
             if effort >= _PER_STEP:
                 effort = 0
                 if is_spent():
@@ -144,28 +148,27 @@ class Removing:
         self._left = None
         return False
 
-    def _look_at(self, lasting: LastingQueue) -> bool:
-        """Note whether a queue is idle; delete it if it was so for long enough; whether it is."""
+    def _look_at(self, lasting: LastingQueue) -> int:
+        """Note whether a queue is idle, and delete it after long enough; gives how much that is."""
         is_topic = isinstance(lasting, LastingTopic)
         named = self._state.topics if is_topic else self._state.by_name
         if named.get(lasting.name) is not lasting:
-            return False
+            return 0
         idle = self._destinations.idle
         if not (self._is_idle_topic(lasting) if is_topic else self._is_idle(lasting)):
             idle.pop(lasting.number, None)
-            return False
+            return 0
         timeout_ms = self._timeout_ms(lasting)
         if not timeout_ms:
-            return False
+            return 0
         found = Idle(self._passed_ms, lasting.next_sequence, lasting.enqueued_total)
         known = idle.setdefault(lasting.number, found)
         if known[1:] != found[1:]:
             idle[lasting.number] = found  # It was used meanwhile.
-            return False
+            return 0
         if found.since_ms - known.since_ms < timeout_ms:
-            return False
-        self._remove(lasting)
-        return True
+            return 0
+        return self._remove(lasting)
 
     def _is_idle(self, lasting: LastingQueue) -> bool:
         """Whether a queue has nothing, nothing is on its way to it, and nobody consumes from it."""
@@ -239,17 +242,20 @@ class Removing:
                 return True
         return False
 
-    def _remove(self, lasting: LastingQueue) -> None:
+    def _remove(self, lasting: LastingQueue) -> int:
+        """Delete a queue, or all that wildcards have of a topic; gives how many that are."""
         destinations = self._destinations
         if isinstance(lasting, LastingTopic):
             destinations.idle.pop(lasting.number, None)
             destinations.idle_ms.pop(lasting.number, None)
-            for each in list(lasting.subscriptions.values()):
+            parts = list(lasting.subscriptions.values())
+            for each in parts:
                 self._durables.remove_part(each.key)
-            return
+            return len(parts)
         queue = destinations.existing(lasting.name)
         destinations.delete(queue)
         self.removed_total += 1
+        return 1
 
 
 def _forms_of(policies: list[dict[str, Value]]) -> list[Form] | None:

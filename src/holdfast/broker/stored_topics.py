@@ -7,7 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.broker.lasting.state import BrokerState
@@ -17,7 +17,8 @@ from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
-from holdfast.model.destination import Destination, Kind, has_wildcards
+from holdfast.errors import DestinationError
+from holdfast.model.destination import has_wildcards
 from holdfast.model.records import DeleteQueueRecord
 from holdfast.model.topic_records import TopicRecord
 
@@ -67,6 +68,28 @@ class StoredTopics:
             return self.give_parts(name, topic)
         return topic
 
+    def at_hand(self, name: str) -> StoredTopic | None:
+        """Give it as `topic` does, but where there may be no more subscriptions as it is."""
+        try:
+            return self.topic(name)
+        except DestinationError:
+            live = self._destinations.topics.get(name)
+            if live is not None:
+                live.note_stored(self.is_stored(name))  # So nobody remembers what it comes to.
+            return self.known(name)
+
+    @property
+    def have_wildcards(self) -> bool:
+        """Whether there are durable subscriptions of wildcards."""
+        return bool(self._destinations.leadership.patterns)
+
+    def lacks_parts(self, name: str, topic: StoredTopic | None) -> bool:
+        """Whether some that are meant may have no part yet on a topic, stored as this."""
+        patterns = self._destinations.leadership.patterns
+        if topic is None:
+            return bool(patterns) and patterns.concern(name)
+        return bool(patterns) and topic.parts_given != patterns.change_count
+
     def known(self, name: str) -> StoredTopic | None:
         """Give the topic of this name if it has durable subscriptions by now, else None."""
         if not self._has_subscriptions(name):
@@ -96,11 +119,6 @@ class StoredTopics:
         """Give the names of those that the log has, or that are on their way; of no wildcard."""
         names = (*self._state.topics, *self._destinations.leadership.stored_topics)
         return {name for name in names if not has_wildcards(name)}
-
-    def among(self, written: Sequence[Destination]) -> list[StoredTopic]:
-        """Give those of some destinations that are topics with durable subscriptions."""
-        found = [self.topic(each.name) for each in written if each.kind is Kind.TOPIC]
-        return [each for each in found if each is not None]
 
     def declare(self, name: str) -> StoredTopic:
         """Let the messages of a topic be stored from now on."""

@@ -152,8 +152,6 @@ class Holdings:
         found = dict.fromkeys(
             known[each] if each in known else self.target(session, each, action) for each in written
         )
-        if action is Action.SEND:
-            found |= dict.fromkeys(self.broker.destinations.stored.among(written))
         return tuple(found)
 
     def require_place(
@@ -387,6 +385,7 @@ class Holdings:
 
         Raises:
             RefusedError: There is no room for it, or it is not this producer's next.
+            RouteUnknownError: To find out where it goes takes more than one turn; nothing is done.
         """
         if self.sending.waiting.holds_producer(producer_id):
             text = f"messages of producer {producer_id} with earlier numbers wait for room"
@@ -395,10 +394,11 @@ class Holdings:
         has_taken = self.broker.has_taken(producer_id, sequence)
         if has_sends and not has_taken:
             self.transactions.require_store(transaction, self.sending.waiting.holds)
+            self.transactions.give_parts(session, transaction)
         if finished is not None:
             self.broker.finished.forget(*finished)
         # Many small ones are as much as one that is large.
-        session.effort = transaction.numbered_count >> 3
+        session.effort += transaction.numbered_count >> 3
         self.broker.commit(transaction, session, receipt, producer_id, sequence)
         session.effort += transaction.asked
         self.transactions.committed(transaction, is_new=not has_taken)

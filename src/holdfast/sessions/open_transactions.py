@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from holdfast.broker.addressing import RouteUnknownError
 from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
@@ -127,6 +128,24 @@ class OpenTransactions:
         for destination in transaction.targets:
             if not self._broker.has_room(destination):
                 raise StoreFullError(no_room(destination))
+
+    def give_parts(self, session: Holder, transaction: Transaction) -> None:
+        """
+        Let wildcards that are durably subscribed to have what one is about to commit.
+
+        Raises:
+            DestinationError: They can have no more parts.
+            RouteUnknownError: That takes more than one turn.
+        """
+        parts = self._broker.parts
+        if transaction.preparing is None:
+            transaction.preparing = parts.before_commit(transaction)
+        before = parts.effort
+        is_over = next(transaction.preparing, transaction) is transaction
+        session.effort += parts.effort - before
+        if not is_over:
+            raise RouteUnknownError
+        transaction.preparing = None
 
     @property
     def held_count(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.parts import spares_of
 from holdfast.broker.serving.dead_letters import with_origin
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
@@ -109,9 +110,13 @@ def targets_now(
     for each in written:
         find = destinations.topic if each.kind is Kind.TOPIC else destinations.queue
         found[find(each.name)] = None
-    found |= dict.fromkeys(destinations.stored.among(written))
+    spares = spares_of(kept.destinations, is_stored=kept.persistent)
+    stored = broker.parts.among(written, spares)
+    found |= dict.fromkeys(stored)
     for target in found:
         is_kept = kept.persistent and isinstance(target, Queue)
         if not (is_kept or broker.sending.has_room(target)):
             return None
+    if kept.persistent:
+        broker.publishing.backlogs.evicted_total += broker.parts.left_out(written)
     return tuple(found)

@@ -350,7 +350,7 @@ class Sending:
         waiting.is_refusing = False
         if type(destination) is Topic:
             broker.publish(destination, target.lines, sending.body, target.facts, session.id)
-            session.effort = destination.effort
+            session.effort += destination.effort
             if destination.spread_count:
                 self.spreading = destination
                 self.spreading_receipt = receipt

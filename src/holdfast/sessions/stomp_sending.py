@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.broker.addressing import Route, RouteUnknownError
+from holdfast.broker.parts import Spares, spares_of
 from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
@@ -134,7 +135,8 @@ def _worked_out(
         lines = _with_replies(session, block.headers, block.lines)
         said_of_it = {"group": own.group, "priority": priority}
         return scheduled(session, block.headers, lines, schedule, said=own.said, **said_of_it)
-    destinations = _targets(session, route.destinations)
+    spares = spares_of(written, is_stored=wanted)
+    destinations = _targets(session, route.destinations, spares)
     lasting = any(isinstance(each, Queue) and not each.is_temporary for each in destinations)
     target = Target(destinations[0], b"", persistent=wanted and lasting)
     target.is_wanted = wanted
@@ -303,17 +305,25 @@ def _route(
         session.effort += content.effort
 
 
-def _targets(session: ClientSession, written: tuple[Destination, ...]) -> tuple[Queue | Topic, ...]:
+def _targets(
+    session: ClientSession, written: tuple[Destination, ...], spares: Spares
+) -> tuple[Queue | Topic, ...]:
     """
-    Give where a message goes.
+    Give where a message goes, and what stores it beside that.
 
     Raises:
         RefusedError: It cannot go there.
+        RouteUnknownError: To let wildcards have it takes more than one turn.
     """
     if not written:
         return (session.holdings.broker.destinations.nowhere,)
     session.effort += len(written) - 1
-    return session.holdings.targets(session, written, Action.SEND)
+    found = session.holdings.targets(session, written, Action.SEND)
+    parts = session.holdings.broker.parts
+    before = parts.effort
+    stored = parts.among(written, spares)
+    session.effort += parts.effort - before
+    return (*found, *dict.fromkeys(stored))
 
 
 def _with_replies(session: ClientSession, headers: dict[str, str], lines: bytes) -> bytes:

@@ -6,9 +6,11 @@ Which topics there are nobody says before: they are there from the first message
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.broker import parts
 from holdfast.model.format_level import WILD_DURABLES_LEVEL
 from tests.property.broker.test_durable_model import (
     NAMES,
@@ -46,6 +48,14 @@ STEPS = st.one_of(
     st.tuples(st.just("end elsewhere"), names),
     *2 * (st.tuples(st.just("send"), senders, topics, st.lists(numbers, min_size=1, max_size=4)),),
     st.tuples(st.just("together"), senders, topics, st.lists(numbers, max_size=6)),
+    st.tuples(
+        st.just("to several"),
+        senders,
+        st.lists(topics, min_size=2, max_size=4, unique=True),
+        names,
+        st.sampled_from(list(MEANS)),
+        st.booleans(),
+    ),
     st.tuples(st.just("pass by"), topics, st.integers(1, 3)),
     st.tuples(st.just("acknowledge"), names, st.integers(0, 7)),
     st.tuples(st.just("acknowledge"), names, st.integers(0, 7)),
@@ -60,6 +70,8 @@ class WildWorld(World):
     """Most subscriptions are of wildcards."""
 
     level = WILD_DURABLES_LEVEL
+    waited_count = 0
+    """Turns that a COMMIT waited for parts."""
 
     def means(self, subscribed: str, topic: str) -> bool:
         return MEANS[subscribed](topic)
@@ -71,6 +83,33 @@ class WildWorld(World):
             self.collect()
             self.desk.broker.durables.remove(self.desk.broker.durables.find(NAMES[which]))
             del self.needs[which]
+
+    def to_several(
+        self, name: str, places: list[str], which: int, wildcard: str, is_cut_short: bool
+    ) -> None:
+        """
+        To some topics in one transaction; a wildcard that comes before its COMMIT has all of it.
+
+        One part is given in each turn, and the leader may be gone before the COMMIT is done.
+        """
+        sender = self.client(name) if name else self.desk.connect()
+        sender.say("BEGIN", transaction="all")
+        for number, place in enumerate(places, self.serial + 1):
+            sender.send(f"{number}".encode(), place, n="1", transaction="all")
+        self.subscribe(which, wildcard, "", False)
+        sender.say("COMMIT", transaction="all")
+        while sender.session.is_left_off:
+            self.waited_count += 1
+            if is_cut_short:
+                self.fail_over()
+                return
+            self.desk.turn()
+            self.collect()
+            sender.session.proceed(lambda: False)
+        for place in places:
+            self.needed(name, place, 1)
+        if not name:
+            sender.leave()
 
     def pass_by(self, topic: str, count: int) -> None:
         """Somebody sends what is not kept, whoever is there has it."""
@@ -150,8 +189,25 @@ def test_each_gets_what_its_wildcard_means(steps: list[tuple]) -> None:
     M8: also of topics that nobody had named before, from the first message on; once each.
     """
     world = WildWorld()
-    for step in steps:
-        world.do(step)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "PARTS_PER_STEP", 1)
+        for step in steps:
+            world.do(step)
+            world.check()
+        world.fail_over()
         world.check()
-    world.fail_over()
+
+
+@pytest.mark.parametrize("is_cut_short", [True, False])
+def test_a_transaction_waits_for_parts_in_the_model(is_cut_short: bool) -> None:
+    """
+    That is what the step is for.
+    """
+    world = WildWorld()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "PARTS_PER_STEP", 1)
+        places = ["/topic/a.x", "/topic/a.y", "/topic/c"]
+        world.do(("to several", "", places, 0, "/topic/>", is_cut_short))
+    assert world.waited_count == (1 if is_cut_short else 2)
     world.check()
+    assert len(world.needs[0][1]) == (0 if is_cut_short else 3)

@@ -103,6 +103,32 @@ def test_what_wildcards_have_of_a_topic_goes_when_it_is_nothing(desk) -> None:
     assert digest_of(desk.replayed()) == digest_of(desk.state)
 
 
+def test_many_parts_of_topics_are_much_to_delete(desk) -> None:
+    """
+    As much as so many queues: after some the clock is asked, and not all go with one batch.
+    """
+    stored = wild(desk)
+    for number in range(19):
+        desk.broker.durables.open(Wanted("a.*", f"c{number}", "mine"))
+    for number in range(70):
+        stored.topic(f"a.{number}")
+    say(desk, "topic://>", gcInactiveDestinations="true", inactiveTimeoutBeforeGC=GONE_MS)
+    pass_time(desk, GONE_MS // 1000 - 1)
+    broker, counts = desk.broker, [0]
+    before = broker.durables.count
+    assert before == 20 * 71
+    for _ in range(200):
+        broker.sending.now_microseconds += 1_000_000
+        broker.returning.look_at_the_clock()
+        if broker.has_to_wake:
+            broker.wake(lambda: True)
+        counts.append(before - broker.durables.count)
+        before = broker.durables.count
+        desk.turn()
+    assert max(counts) == 20, "those of one topic go together"
+    assert sum(counts) == 20 * 70
+
+
 def test_what_is_sent_as_it_goes_is_for_the_wildcard(desk) -> None:
     """
     Also in the same turn, and while it is on its way: it has a part again.

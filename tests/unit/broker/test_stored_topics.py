@@ -8,7 +8,6 @@ import pytest
 
 from holdfast.broker.durables import Wanted
 from holdfast.broker.settings import BrokerSettings
-from holdfast.model.destination import parse_destinations
 from holdfast.model.format_level import DURABLE_LEVEL
 from holdfast.model.records import DeleteQueueRecord, FormatRecord
 from holdfast.model.topic_records import TopicRecord
@@ -54,12 +53,3 @@ def test_another_leader_finds_what_the_log_has(desk) -> None:
     assert destinations.stored.is_stored("t") and not destinations.leadership.stored_topics
     found = destinations.stored.topic("t")
     assert found is destinations.stored.topic("t") and found.name == "t"
-
-
-def test_of_what_is_written_only_stored_topics_count(desk) -> None:
-    """
-    No queue of the same name, and no topic without a durable subscription.
-    """
-    durable = desk.broker.durables.open(Wanted("t", "c", "n"))
-    written = parse_destinations("/queue/t,/topic/t,/topic/other")
-    assert desk.broker.destinations.stored.among(written) == [durable.topic]

@@ -97,6 +97,7 @@ class Transaction:
         "operation_count",
         "placed",
         "own_bytes",
+        "preparing",
         "publications",
         "records",
         "records_bytes",
@@ -136,6 +137,8 @@ class Transaction:
         self.operation_count = 0
         self.own_bytes = 0
         """What it is counted for with nothing in it."""
+        self.preparing: Iterator[None] | None = None
+        """What is left to be done in steps before it commits; None: nobody has begun to."""
         self.asked = 0
         """What its COMMIT took, in deliveries, to ask durable subscriptions what they want; 0 where
         that is done in steps, later."""

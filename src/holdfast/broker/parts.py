@@ -1,0 +1,159 @@
+"""
+What a message needs on topics before it goes there: parts of the wildcards that mean them.
+
+A part takes some 80 microseconds, and a message may go to a thousand topics. So those of one topic
+are given at once, those of several over as many turns as it takes, and the message waits. A part
+that is there some entries before its first message is as right as one in the same.
+
+Who needs no part to keep a promise is not refused where there may be no more: what is not
+persistent is for who is there, and a mirror stops nobody who sends to its queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from holdfast.broker.addressing import RouteUnknownError
+from holdfast.broker.destinations import Destinations
+from holdfast.broker.durables import Durables
+from holdfast.broker.serving.durable import StoredTopic
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
+from holdfast.broker.serving.transactions import Transaction
+from holdfast.broker.stored_topics import StoredTopics
+from holdfast.model.destination import Destination, Kind
+from holdfast.model.forwarding import is_mirror
+
+PARTS_PER_STEP: Final = 64
+"""So many are given in one turn to one message, or those of one topic: some 5 ms."""
+PART_EFFORT: Final = 8
+"""To give one takes as long as so many ordinary requests."""
+_LOOKED_PER_STEP: Final = 512
+
+Spares = Callable[[Destination], bool]
+"""Whether a message may go to a topic also where wildcards that mean it can have no part."""
+
+
+def spares_of(written: Container[Destination], *, is_stored: bool) -> Spares:
+    """Give which topics stop nobody, of those where a message goes that is sent to these."""
+    if not is_stored:
+        return lambda _: True
+    return lambda each: is_mirror(each.name) and each not in written
+
+
+class Parts:
+    """Gives topics the parts that are lacking, a step at a time."""
+
+    __slots__ = ("_durables", "_stored")
+
+    def __init__(self, destinations: Destinations, durables: Durables) -> None:
+        self._durables = durables
+        self._stored = destinations.stored
+
+    @property
+    def effort(self) -> int:
+        """What all took that were given so far, in ordinary requests."""
+        return self._durables.given_total * PART_EFFORT
+
+    def among(self, written: Sequence[Destination], spares: Spares) -> list[StoredTopic]:
+        """
+        Give those of some destinations that are topics with durable subscriptions.
+
+        Raises:
+            DestinationError: There are too many subscriptions for that.
+            RouteUnknownError: To give all their parts takes more than one turn.
+        """
+        found, before = [], self._durables.given_total
+        for each in written:
+            if each.kind is Kind.TOPIC:
+                if self._is_much(each.name, before):
+                    raise RouteUnknownError
+                found.append(self._find(each.name, is_spared=spares(each)))
+        return [each for each in found if each is not None]
+
+    def before_commit(self, transaction: Transaction) -> Iterator[None]:
+        """
+        Give in steps all parts that what a transaction sends needs now.
+
+        Raises:
+            DestinationError: There are too many subscriptions for that.
+        """
+        before = self._durables.given_total
+        for count, (name, is_spared) in enumerate(_topics_of(transaction).items(), 1):
+            if self._is_much(name, before) or not count % _LOOKED_PER_STEP:
+                yield
+                before = self._durables.given_total
+            self._find(name, is_spared=is_spared)
+
+    def left_out(self, written: Sequence[Destination]) -> int:
+        """Of how many of these that are mirrors wildcards that mean them have no part now."""
+        names = [each.name for each in written if each.kind is Kind.TOPIC and is_mirror(each.name)]
+        return sum(self._stored.lacks_parts(name, self._stored.known(name)) for name in names)
+
+    def _find(self, name: str, *, is_spared: bool) -> StoredTopic | None:
+        return self._stored.at_hand(name) if is_spared else self._stored.topic(name)
+
+    def _is_much(self, name: str, before: int) -> bool:
+        """Whether to give this topic its parts is too much, after what was given since."""
+        given = self._durables.given_total - before
+        if not given:
+            return False
+        topic = self._stored.known(name)
+        if not self._stored.lacks_parts(name, topic):
+            return False
+        return given + len(self._durables.lacking(name, topic)) > PARTS_PER_STEP
+
+
+def _topics_of(transaction: Transaction) -> dict[str, bool]:
+    """Give the topics that a transaction sends to, and whether each stops nobody."""
+    kept = [each.name for each in transaction.by_queue if isinstance(each, StoredTopic)]
+    found = {name: is_mirror(name) for name in (*kept, *transaction.unstored)}
+    for each in transaction.targets:
+        if isinstance(each, StoredTopic) or (isinstance(each, Topic) and each.is_stored):
+            found.setdefault(each.name, True)
+    return found
+
+
+def topics_now(
+    stored: StoredTopics, transaction: Transaction, current: Mapping[Queue | Topic, Queue | Topic]
+) -> tuple[dict[str, StoredTopic], int]:
+    """
+    Give those that what was sent to topics before they were stored goes to now, as it is committed.
+
+    All have the parts then that they need; also given is how many messages mirrors lack, as there
+    may be no more parts.
+
+    Raises:
+        DestinationError: There are too many subscriptions for that.
+    """
+    found: dict[str, StoredTopic] = {}
+    left_out = 0
+    for sent_to, place in current.items() if stored.have_wildcards else ():
+        if isinstance(place, StoredTopic):
+            assert isinstance(sent_to, Queue), "a topic that is not stored is none"
+            count = len(transaction.by_queue.get(sent_to, ()))
+            left_out += _now(stored, place.name, count)[1]
+    for name, sends in transaction.unstored.items():
+        topic, lacking = _now(stored, name, len(sends.records))
+        left_out += lacking
+        if topic is not None:
+            found[name] = topic
+    return found, left_out
+
+
+def _now(stored: StoredTopics, name: str, count: int) -> tuple[StoredTopic | None, int]:
+    """Give a topic to which so many messages go that are kept, and how many of them it lacks."""
+    if count and not is_mirror(name):
+        return stored.topic(name), 0
+    topic = stored.at_hand(name)
+    return topic, count * stored.lacks_parts(name, topic)
+
+
+def stored_beside(
+    destinations: Destinations, places: Iterable[Queue | Topic]
+) -> dict[Queue | Topic, StoredTopic]:
+    """Give, by those of these that are such topics, what is sent to for their subscriptions."""
+    live = [it for it in places if isinstance(it, Topic) and it.is_stored]
+    found = {each: destinations.stored.at_hand(each.name) for each in live}
+    return {each: stored for each, stored in found.items() if stored is not None}

@@ -1,0 +1,313 @@
+"""
+What durable wildcards need on many topics is given in steps, and where it cannot be, whom it stops.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker import parts
+from holdfast.broker.durables import WILD_SELECTOR_BYTES_MAX, Durables
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.format_level import WILD_DURABLES_LEVEL
+from holdfast.model.policies import as_text
+from holdfast.model.records import FormatRecord, PolicyRecord
+from holdfast.server.waking import Waking
+
+WILD_COUNT = 3
+NAMES = [f"a.t{number}" for number in range(8)]
+LIST = ",".join(f"/topic/{name}" for name in NAMES)
+
+
+@pytest.fixture
+def desk(new_desk):
+    desk = new_desk(BrokerSettings())
+    desk.broker.receipts.record(FormatRecord(WILD_DURABLES_LEVEL))
+    desk.turn()
+    return desk
+
+
+@pytest.fixture
+def given(monkeypatch) -> list[int]:
+    """How many parts were given in each turn: the caller begins them; up to six may be."""
+    monkeypatch.setattr(parts, "PARTS_PER_STEP", 2 * WILD_COUNT)
+    counts = [0]
+    give = Durables.give_part
+
+    def counted(durables, durable, topic):
+        counts[-1] += 1
+        give(durables, durable, topic)
+
+    monkeypatch.setattr(Durables, "give_part", counted)
+    return counts
+
+
+def say(desk, pattern: str, **values: object) -> None:
+    desk.broker.receipts.record(PolicyRecord(pattern, as_text(values)))
+    desk.turn()
+
+
+def wild(desk, number: int, place: str = "/topic/a.>", **headers: str):
+    client = desk.connect(client_id=f"c{number}")
+    client.subscribe(place, ack="auto", activemq__subscriptionName="n", **headers)
+    desk.turn()
+    return client
+
+
+def wilds(desk) -> list:
+    return [wild(desk, number) for number in range(WILD_COUNT)]
+
+
+def go_on(desk, client, counts: list[int]) -> None:
+    while client.session.is_left_off:
+        counts.append(0)
+        client.session.proceed(lambda: False)
+        desk.turn()
+
+
+def places(client) -> list[str]:
+    client.desk.turn()
+    return sorted(it.headers["destination"] for it in client.frames() if it.command == "MESSAGE")
+
+
+def receipts(client) -> list[str]:
+    client.desk.turn()
+    return [it.headers.get("receipt-id", it.command) for it in client.frames()]
+
+
+def expected() -> list[str]:
+    return sorted(f"/topic/{name}" for name in NAMES)
+
+
+@pytest.mark.parametrize("persistent", ["true", "false"])
+def test_a_list_of_topics_is_given_parts_in_several_turns(desk, given, persistent) -> None:
+    """
+    The SEND waits, what is behind it too, and each wildcard gets it from every topic.
+    """
+    clients = wilds(desk)
+    producer = desk.connect()
+    producer.say("SEND", b"x", destination=LIST, persistent=persistent, receipt="1")
+    assert producer.session.is_left_off and receipts(producer) == []
+    assert all(places(client) == [] for client in clients)
+    go_on(desk, producer, given)
+    assert max(given) == 2 * WILD_COUNT and sum(given) == WILD_COUNT * len(NAMES)
+    assert receipts(producer) == ["1"]
+    assert all(places(client) == expected() for client in clients)
+    producer.say("SEND", b"x", destination=LIST, persistent=persistent, receipt="2")
+    assert not producer.session.is_left_off, "they are there"
+
+
+def test_what_a_policy_forwards_is_given_them_in_several_turns(desk, given) -> None:
+    """
+    To how many topics one name leads is for others to say.
+    """
+    clients = wilds(desk)
+    say(desk, "queue://fan", forwardTo=",".join(f"topic://{name}" for name in NAMES))
+    producer = desk.connect()
+    producer.say("SEND", b"x", destination="/queue/fan", persistent="true", receipt="1")
+    go_on(desk, producer, given)
+    assert max(given) == 2 * WILD_COUNT and receipts(producer) == ["1"]
+    assert all(places(client) == expected() for client in clients)
+
+
+@pytest.mark.parametrize("persistent", ["true", "false"])
+def test_a_commit_waits_for_wildcards_that_came_since_it_was_sent_to(
+    desk, given, persistent
+) -> None:
+    """
+    Nothing of it is done before, and a failover meanwhile leaves nothing of it.
+    """
+    producer = desk.connect()
+    producer.say("BEGIN", transaction="t")
+    for name in NAMES:
+        said = {"destination": f"/topic/{name}", "persistent": persistent, "transaction": "t"}
+        producer.say("SEND", b"x", **said)
+    clients = wilds(desk)
+    producer.say("COMMIT", transaction="t", receipt="1")
+    assert producer.session.is_left_off and receipts(producer) == []
+    assert all(places(client) == [] for client in clients)
+    go_on(desk, producer, given)
+    assert max(given) == 2 * WILD_COUNT and sum(given) == WILD_COUNT * len(NAMES)
+    assert receipts(producer) == ["1"]
+    assert all(places(client) == expected() for client in clients)
+
+
+def test_who_is_gone_while_a_commit_waits_has_committed_nothing(desk, given) -> None:
+    """
+    Parts that were given stay: nobody can tell.
+    """
+    producer = desk.connect()
+    producer.say("BEGIN", transaction="t")
+    for name in NAMES:
+        said = {"destination": f"/topic/{name}", "persistent": "true", "transaction": "t"}
+        producer.say("SEND", b"x", **said)
+    clients = wilds(desk)
+    producer.say("COMMIT", transaction="t", receipt="1")
+    assert producer.session.is_left_off
+    producer.leave()
+    desk.turn()
+    assert all(places(client) == [] for client in clients)
+    assert desk.broker.state.live_count() == 0 and given == [2 * WILD_COUNT]
+
+
+def test_what_is_due_is_sent_when_all_have_their_parts(desk, given) -> None:
+    """
+    It is put back until then, with what is due behind it.
+    """
+    clients = wilds(desk)
+    producer = desk.connect()
+    said = {"persistent": "true", "AMQ_SCHEDULED_DELAY": "1000"}
+    producer.say("SEND", b"x", destination=LIST, **said)
+    desk.turn()
+    desk.broker.sending.now_microseconds += 2_000_000
+    waking = Waking(desk.broker, desk, lambda error: None)
+    while waking.step(lambda: False):
+        desk.turn()
+        given.append(0)
+    desk.turn()
+    assert max(given) == 2 * WILD_COUNT and sum(given) == WILD_COUNT * len(NAMES)
+    assert all(places(client) == expected() for client in clients)
+
+
+def test_the_clock_is_looked_at_behind_what_gives_many_parts(desk) -> None:
+    """
+    Of SENDs that come together, each to a topic that is new.
+    """
+    wilds(desk)
+    producer = desk.connect()
+    frames = b"".join(
+        b"SEND\ndestination:/topic/%b\npersistent:true\n\nx\0" % name.encode() for name in NAMES
+    )
+    producer.session.receive(frames, lambda: True)
+    most = desk.broker.settings.step_count_max // parts.PART_EFFORT + WILD_COUNT
+    assert 0 < desk.broker.durables.given_total <= most < WILD_COUNT * len(NAMES)
+    assert producer.session.is_left_off
+
+
+def test_a_transaction_that_is_refused_for_them_can_be_tried_again(desk, given) -> None:
+    """
+    As there is room again; then it commits as a whole.
+    """
+    producer = desk.connect()
+    producer.say("BEGIN", transaction="t")
+    for name in NAMES:
+        said = {"destination": f"/topic/{name}", "persistent": "true", "transaction": "t"}
+        producer.say("SEND", b"x", **said)
+    clients = wilds(desk)
+    desk.broker.durables.count_max = 4 * WILD_COUNT
+    producer.say("COMMIT", transaction="t", receipt="1")
+    go_on(desk, producer, given)
+    desk.turn()
+    (error,) = producer.frames()
+    assert "durable subscriptions, with one for each topic" in error.headers["message"]
+    assert all(places(client) == [] for client in clients)
+    desk.broker.durables.count_max = 99
+    producer.say("COMMIT", transaction="t", receipt="2")
+    go_on(desk, producer, given)
+    assert receipts(producer) == ["2"]
+    assert all(places(client) == expected() for client in clients)
+
+
+@pytest.fixture
+def full(desk):
+    """There is no room for one part more."""
+    client = wild(desk, 0, "/topic/>")
+    say(desk, "queue://m", mirrored="true")
+    producer = desk.connect()
+    producer.say("SEND", b"x", destination="/topic/known", persistent="true")
+    assert places(client) == ["/topic/known"]
+    desk.broker.durables.count_max = 2
+    desk.wildcard = client
+    return desk
+
+
+def sent(desk, place: str, **headers: str) -> str:
+    producer = desk.connect()
+    producer.say("SEND", b"x", destination=place, receipt="r", **headers)
+    desk.turn()
+    (frame,) = producer.frames()
+    return frame.headers["message"] if frame.command == "ERROR" else frame.command
+
+
+def test_what_is_not_persistent_needs_no_part(full) -> None:
+    """
+    Who subscribes to the topic has it; what is persistent is refused, and where there is one not.
+    """
+    reader = full.connect()
+    reader.subscribe("/topic/t", ack="auto")
+    assert sent(full, "/topic/t", persistent="false") == "RECEIPT"
+    assert reader.bodies() == ["x"]
+    assert "at most 2" in sent(full, "/topic/t", persistent="true")
+    assert sent(full, "/topic/known", persistent="true") == "RECEIPT"
+    producer = full.connect()
+    said = {"destination": "/topic/t", "persistent": "false"}
+    full.broker.topic("t").note_stored(False)
+    for count_max in (2, 3, 2):
+        full.broker.durables.count_max = count_max
+        producer.say("SEND", b"seldom", **said)
+    assert reader.bodies() == ["seldom"] * 3
+    assert places(full.wildcard) == ["/topic/known", "/topic/t", "/topic/t"], "since there was room"
+    full.broker.durables.count_max = 3
+    said["destination"] = "/topic/u"
+    reader.subscribe("/topic/u", ack="auto", id="u")
+    producer.say("BEGIN", transaction="t")
+    said["transaction"] = "t"
+    producer.say("SEND", b"y", **said)
+    producer.say("COMMIT", transaction="t", receipt="c")
+    assert receipts(producer) == ["c"]
+    assert reader.bodies() == ["y"]
+
+
+@pytest.mark.parametrize("is_listened_to", [True, False])
+def test_a_mirror_stops_nobody(full, is_listened_to) -> None:
+    """
+    It is left out for the wildcard, and counted; others have it, and the queue has its message.
+    """
+    name = "VirtualTopic.Mirror.m"
+    durables = full.broker.durables
+    other = full.connect(client_id="other")
+    if is_listened_to:
+        durables.count_max += 1
+        other.subscribe(f"/topic/{name}", ack="auto", activemq__subscriptionName="n")
+    else:
+        other.subscribe(f"/topic/{name}", ack="auto")
+    full.turn()
+    backlogs = full.broker.publishing.backlogs
+    assert sent(full, "/queue/m", persistent="true") == "RECEIPT"
+    assert backlogs.evicted_total == 1 and other.bodies() == ["x"]
+    producer = full.connect()
+    producer.say("BEGIN", transaction="t")
+    said = {"destination": "/queue/m", "persistent": "true", "transaction": "t"}
+    for _ in range(2):
+        producer.say("SEND", b"y", **said)
+    producer.say("COMMIT", transaction="t", receipt="c")
+    assert receipts(producer) == ["c"]
+    assert backlogs.evicted_total == 3 and other.bodies() == ["y", "y"]
+    assert sent(full, "/queue/m", persistent="true", AMQ_SCHEDULED_DELAY="1000") == "RECEIPT"
+    full.broker.sending.now_microseconds += 2_000_000
+    waking = Waking(full.broker, full, lambda error: None)
+    while waking.step(lambda: False):
+        full.turn()
+    full.turn()
+    assert backlogs.evicted_total == 4 and other.bodies() == ["x"]
+    assert full.broker.state.by_name["m"].index.live_count == 4
+    assert "at most" in sent(full, f"/topic/{name}", persistent="true"), "it is no mirror's"
+    durables.count_max += 1
+    assert sent(full, "/queue/m", persistent="true") == "RECEIPT"
+    assert backlogs.evicted_total == 4
+
+
+def test_a_selector_of_a_wildcard_is_short(desk) -> None:
+    """
+    Each topic that is meant has it anew in the log; of one topic it may be longer.
+    """
+    fits = "n = 1 OR " * ((WILD_SELECTOR_BYTES_MAX - 5) // 9) + "n = 1"
+    assert WILD_SELECTOR_BYTES_MAX - 9 < len(fits) <= WILD_SELECTOR_BYTES_MAX
+    desk.broker.durables.wild_effort_max = 10_000
+    long = fits + " OR n = 1"
+    client = wild(desk, 0, selector=long)
+    (frame,) = client.frames()
+    assert frame.command == "ERROR" and "at most 1,024" in frame.headers["message"]
+    for number, (place, selector) in enumerate((("/topic/a.>", fits), ("/topic/a", long)), 1):
+        client = wild(desk, number, place, selector=selector)
+        assert client.frames() == []
