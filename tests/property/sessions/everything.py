@@ -59,6 +59,8 @@ POLICIES: Final = (
     ("topic", "subscriptionRecoveryPolicy", ("fixedCountSubscriptionRecoveryPolicy",)),
     ("topic", "constantPendingMessageLimitStrategy", (-1, 2)),
     ("topic", "producerFlowControl", ("true", "false")),
+    ("topic", "gcInactiveDestinations", ("true", "false")),
+    ("topic", "inactiveTimeoutBeforeGC", (1, 5_000)),
 )
 
 HARSH: Final = (
@@ -280,6 +282,18 @@ class World:
             self.desk.context.client_ids["zed"].leave()
             self.desk.turn()
             self.wants_all_topics = True
+            if self.random.random() < 0.7:
+                self.store_for_a_while()
+
+    def store_for_a_while(self) -> None:
+        """Let somebody want all topics durably, and not any more, before anything is sent there."""
+        client = self.desk.connect(client_id="yan")
+        for topic in TOPICS:
+            for command in ("SUBSCRIBE", "UNSUBSCRIBE"):
+                named = {"id": topic, "activemq__subscriptionName": "once"}
+                client.say(command, destination=f"/topic/{topic}", **named)
+                self.desk.turn()
+        client.leave()
 
     def read(self) -> None:
         for client in list(self.clients):

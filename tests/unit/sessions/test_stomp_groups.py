@@ -139,3 +139,17 @@ def test_groups_are_whose_they_were_when_all_who_select_have_left(desk, is_held:
     last = desk.connect()
     last.subscribe()
     assert last.bodies() == [f"{number}" for number in range(6)]
+
+
+def test_who_takes_from_many_and_acknowledges_nothing_gets_groups_too(desk) -> None:
+    """
+    To ask such a one for room is to give it one: it may have been its last of this turn.
+    """
+    client = desk.connect()
+    client.subscribe("/queue/a.*", ack="auto")
+    desk.turn()
+    for number in range(400):
+        for name in ("a.1", "a.2"):
+            client.send(b"x", f"/queue/{name}", JMSXGroupID=f"{name}-{number}")
+    assert len(client.bodies()) == 800
+    assert not desk.broker.broken
