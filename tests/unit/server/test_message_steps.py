@@ -608,7 +608,9 @@ def test_what_is_scheduled_is_looked_at_and_removed_by_when_it_is_due(tmp_path: 
     async def work(node: Node) -> None:
         while node.parts.broker.state.format_level < SCHEDULES_LEVEL:
             await asyncio.sleep(0)
-        for headers in SCHEDULED:
+        await clients(node, sends(1, "orders", **SCHEDULED[0]))
+        await clients(node, sends(1, "orders", AMQ_SCHEDULED_DELAY="700000"))
+        for headers in SCHEDULED[1:]:
             await clients(node, sends(2, "orders", **headers))
         found = await shown(node, SCHEDULE_QUEUE)
         assert [it["repeats"] for it in found] == [0, 0, FOREVER, FOREVER, 0, 0]
