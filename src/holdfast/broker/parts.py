@@ -27,6 +27,8 @@ from holdfast.model.forwarding import is_mirror
 
 PARTS_PER_STEP: Final = 64
 """So many are given in one turn to one message, or those of one topic: some 5 ms."""
+PUT_OFF_MAX: Final = 250
+"""What was put off so often gets all at once: others make wildcards as fast as parts are given."""
 PART_EFFORT: Final = 8
 """To give one takes as long as so many ordinary requests."""
 _LOOKED_PER_STEP: Final = 512
@@ -56,18 +58,26 @@ class Parts:
         """What all took that were given so far, in ordinary requests."""
         return self._durables.given_total * PART_EFFORT
 
-    def among(self, written: Sequence[Destination], spares: Spares) -> list[StoredTopic]:
+    def among(
+        self, written: Sequence[Destination], spares: Spares, put_off_count: int = 0
+    ) -> list[StoredTopic]:
         """
         Give those of some destinations that are topics with durable subscriptions.
+
+        Args:
+            written: The destinations.
+            spares: Of which of them the message is not refused for want of a part.
+            put_off_count: How often this was put off before.
 
         Raises:
             DestinationError: There are too many subscriptions for that.
             RouteUnknownError: To give all their parts takes more than one turn.
         """
         found, before = [], self._durables.given_total
+        may_put_off = put_off_count < PUT_OFF_MAX
         for each in written:
             if each.kind is Kind.TOPIC:
-                if self._is_much(each.name, before):
+                if may_put_off and self._is_much(each.name, before):
                     raise RouteUnknownError
                 found.append(self._find(each.name, is_spared=spares(each)))
         return [each for each in found if each is not None]

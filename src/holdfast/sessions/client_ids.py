@@ -108,7 +108,7 @@ def _succeed(session: Session, context: SessionContext, shown: str) -> list[Sess
 def _take(
     session: Session, context: SessionContext, client_id: str, known_by: str, *, steals: bool
 ) -> list[Session]:
-    """Let a connection have a client-id; gives the one that has lost it."""
+    """Let a connection have a client-id; gives those that have lost it, and hold something yet."""
     client_ids = context.client_ids
     other = client_ids.get(client_id)
     is_taken = (
@@ -125,13 +125,15 @@ def _take(
         )
     client_ids[client_id] = session
     session.client_id = session.sent_as = client_id
+    leaving = context.leaving_by.get(client_id)
+    before = [] if leaving is None else [leaving]
     if not is_taken or other is None:
-        return []
+        return before
     other.farewell(
         f"client-id {client_id[:80]!r} was taken by another connection, session {session.id}",
         CLIENT_ID_IN_USE,
     )
-    return [other]
+    return [*before, other]
 
 
 def let_go(session: Session, context: SessionContext) -> None:
@@ -139,9 +141,12 @@ def let_go(session: Session, context: SessionContext) -> None:
     client_id, session.client_id = session.client_id, ""
     if client_id and context.client_ids.get(client_id) is session:
         del context.client_ids[client_id]
+        context.leaving_by[client_id] = session
 
 
-def forget_shown(session: Session, context: SessionContext) -> None:
+def forget_left(session: Session, context: SessionContext) -> None:
     """Note that a connection has given back all it held."""
     if session.shown and context.shown_by.get(session.shown) is session:
         del context.shown_by[session.shown]
+    if session.sent_as and context.leaving_by.get(session.sent_as) is session:
+        del context.leaving_by[session.sent_as]

@@ -36,6 +36,8 @@ class ClientSession(Holder):
         self.templates = SendTemplates()
         self.left_off_count = 0
         """How often it was not yet known where one message goes."""
+        self.put_off_count = 0
+        """How often it was not yet there what one message needs where it goes."""
         self.is_told_of = False
         """Whether it is to be said of it that it is gone."""
 

@@ -28,6 +28,7 @@ class SessionContext:
         "is_lease_over",
         "known_plain",
         "leave",
+        "leaving_by",
         "node",
         "now",
         "promotion",
@@ -89,6 +90,8 @@ class SessionContext:
         """The selectors of all subscriptions, and what the message they are asked of says."""
         self.client_ids: dict[str, Session] = {}
         """Who has which client-id now."""
+        self.leaving_by: dict[str, Session] = {}
+        """By client-id: who had it, until that has given back all it held."""
         self.shown_by: dict[str, Session] = {}
         """By what a client of ours shows: its connection, until that has given back all it held."""
 
@@ -107,5 +110,6 @@ class SessionContext:
         self.selections.clear()
         self.waiting.clear()
         self.client_ids.clear()
+        self.leaving_by.clear()
         self.shown_by.clear()
         self.waiting_bytes = 0

@@ -40,7 +40,7 @@ from holdfast.model.destination import Destination, Kind
 from holdfast.model.facts import Cause
 from holdfast.model.policy_option import Value
 from holdfast.model.records import MessageRecord, ReturnCause
-from holdfast.sessions.client_ids import forget_shown, let_go
+from holdfast.sessions.client_ids import forget_left, let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.open_transactions import OpenTransactions
@@ -474,7 +474,7 @@ class Holdings:
         yield from self.transactions.give_back()
         comes_back = bool(session.client) and not self.has_said_goodbye
         yield from self.broker.drop_temporary(session, comes_back=comes_back)
-        forget_shown(session, self.context)
+        forget_left(session, self.context)
 
     def bury_lost(self, session: Holder, subscription: Subscription) -> None:
         """Send what has taken its last consumer with it to the dead-letter queue, if it can be."""

@@ -111,7 +111,7 @@ def targets_now(
         find = destinations.topic if each.kind is Kind.TOPIC else destinations.queue
         found[find(each.name)] = None
     spares = spares_of(kept.destinations, is_stored=kept.persistent)
-    stored = broker.parts.among(written, spares)
+    stored = broker.parts.among(written, spares, left_off_count)
     found |= dict.fromkeys(stored)
     for target in found:
         is_kept = kept.persistent and isinstance(target, Queue)

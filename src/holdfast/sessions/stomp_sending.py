@@ -321,7 +321,12 @@ def _targets(
     found = session.holdings.targets(session, written, Action.SEND)
     parts = session.holdings.broker.parts
     before = parts.effort
-    stored = parts.among(written, spares)
+    put_off_count, session.put_off_count = session.put_off_count, 0
+    try:
+        stored = parts.among(written, spares, put_off_count)
+    except RouteUnknownError:
+        session.put_off_count = put_off_count + 1
+        raise
     session.effort += parts.effort - before
     return (*found, *dict.fromkeys(stored))
 

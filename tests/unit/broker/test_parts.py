@@ -9,7 +9,7 @@ import pytest
 from holdfast.broker import parts
 from holdfast.broker.addressing import RouteUnknownError
 from holdfast.broker.durables import Wanted
-from holdfast.broker.parts import PART_EFFORT, spares_of
+from holdfast.broker.parts import PART_EFFORT, PUT_OFF_MAX, spares_of
 from holdfast.errors import DestinationError
 from holdfast.model.destination import parse_destination, parse_destinations
 from holdfast.model.format_level import NEWEST_LEVEL
@@ -57,6 +57,20 @@ def test_parts_of_several_topics_take_several_steps(desk, monkeypatch) -> None:
         assert [it.name for it in broker.parts.among(WRITTEN, spares)] == ["a.1", "a.3", "a.4"]
         assert broker.parts.effort == 6 * PART_EFFORT
     assert broker.durables.count == 8
+
+
+def test_what_was_put_off_often_gets_all_at_once(desk, monkeypatch) -> None:
+    """
+    Whoever makes a wildcard in every turn holds nobody up for ever.
+    """
+    monkeypatch.setattr(parts, "PARTS_PER_STEP", 1)
+    open_two(desk)
+    broker = desk.broker
+    spares = spares_of(WRITTEN, is_stored=True)
+    with pytest.raises(RouteUnknownError):
+        broker.parts.among(WRITTEN, spares, PUT_OFF_MAX - 1)
+    found = broker.parts.among(WRITTEN, spares, PUT_OFF_MAX)
+    assert [it.name for it in found] == ["a.1", "a.3", "a.4"]
 
 
 def test_no_room_for_parts_is_no_reason_to_try_again(desk, monkeypatch) -> None:

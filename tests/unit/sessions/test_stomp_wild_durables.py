@@ -485,3 +485,21 @@ def test_a_connection_with_very_many_parts_leaves_them_in_steps(desk, monkeypatc
     send(desk, *[f"/topic/a.{number}" for number in range(40)])
     desk.turn()
     assert client.session.held_count == 42
+
+
+def test_who_comes_again_before_all_parts_are_left_takes_it_up(desk) -> None:
+    """
+    It waits for its last connection to have left them; what it says meanwhile is done then.
+    """
+    lost = consumer(desk)
+    send(desk, *[f"/topic/a.{number}" for number in range(100)])
+    desk.turn()
+    lost.frames()
+    leaving = lost.session.leaving()
+    next(leaving)
+    again = consumer(desk, receipt="r")
+    came = again.frames()
+    assert [frame.command for frame in came if frame.command != "MESSAGE"] == ["RECEIPT"]
+    assert len(came) == 101
+    assert next(leaving, None) is None
+    assert not desk.context.leaving_by

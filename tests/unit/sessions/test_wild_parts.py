@@ -311,3 +311,26 @@ def test_a_selector_of_a_wildcard_is_short(desk) -> None:
     for number, (place, selector) in enumerate((("/topic/a.>", fits), ("/topic/a", long)), 1):
         client = wild(desk, number, place, selector=selector)
         assert client.frames() == []
+
+
+def test_a_message_goes_though_others_make_wildcards_all_the_time(desk, monkeypatch) -> None:
+    """
+    In every turn there is one more that means its topics.
+    """
+    monkeypatch.setattr(parts, "PARTS_PER_STEP", 1)
+    monkeypatch.setattr(parts, "PUT_OFF_MAX", 5)
+    producer, other = desk.connect(), desk.connect(client_id="bob")
+    for number in range(2):
+        named = {"id": "1", "activemq__subscriptionName": "n", "destination": "/topic/a.>"}
+        desk.connect(client_id=f"c{number}").ask("SUBSCRIBE", **named)
+    producer.say("SEND", b"x", destination="/topic/a.1,/topic/a.2", persistent="true", receipt="r")
+    turns = 0
+    while producer.session.is_left_off:
+        turns += 1
+        assert turns < 10
+        for command, number in (("SUBSCRIBE", turns), ("UNSUBSCRIBE", turns - 1)):
+            named = {"id": f"{number}", "activemq__subscriptionName": f"n{number}"}
+            other.ask(command, destination="/topic/a.>", **named)
+        producer.session.proceed(lambda: True)
+    desk.turn()
+    assert [frame.command for frame in producer.frames()] == ["RECEIPT"]
