@@ -571,8 +571,9 @@ class Nemesis:
         return node
 
     def _wipe(self) -> bool:
+        """An empty disk, unless another one lost its end: one copy is promised to be spared."""
         node = self.victim()
-        if node is None:
+        if node is None or not all(it.knows_its_end for it in self.world.nodes if it is not node):
             return False
         node.stop(power=True)
         node.replace_disk()

@@ -148,6 +148,8 @@ class SimulatedNode:
         self.is_alive = False
         self.is_built = False
         """The process that runs has come as far as having a driver."""
+        self.has_lost_power = False
+        """Its power failed, and no process has read since what that left of its log."""
         self.is_paused = False
         self.slept_seconds = 0.0
         """How long its processes were stopped without their noticing, all in all."""
@@ -408,7 +410,7 @@ class SimulatedNode:
         self.conductor.loop = cast("Any", _TurnLoop(self))
         self.checkpoints = Checkpoints(self.broker, self.store, files)
         self.scrubber = Scrubber(journal)
-        self.is_built = True
+        self.is_built, self.has_lost_power = True, False
         watch_cuts(self)
         world.checkers.on_start(self)
 
@@ -435,6 +437,7 @@ class SimulatedNode:
         self.disk.cut_at = 0
         if power:
             self.disk.power_cut()
+            self.has_lost_power = True
         else:
             self.disk.kill_process()
         self.world.note(self.name, "loses power" if power else "is dead")
@@ -485,9 +488,15 @@ class SimulatedNode:
             self._is_write_held = False
             self.post(0.0, self._write)
 
+    @property
+    def knows_its_end(self) -> bool:
+        """Whether it can tell what its log held at the end; a power cut may have left that open."""
+        return not self.has_lost_power and (not self.is_built or self.driver.hello.end_known)
+
     def replace_disk(self) -> None:
         """Give a dead machine an empty disk."""
         assert not self.is_alive
+        self.has_lost_power = False
         self.disk = self._new_disk()
         self.disk_number += 1
         self.is_ending = False
