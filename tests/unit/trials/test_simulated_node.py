@@ -29,6 +29,7 @@ def test_who_is_shut_out_in_a_turn_ends_when_the_turn_is_over() -> None:
 
 
 def test_who_lost_power_knows_its_logs_end_only_when_it_has_read_it() -> None:
+    """What the power cut left is an end that nobody knows, until a process has read it."""
     world = Simulation(1)
     node = world.nodes[0]
     node.start()
