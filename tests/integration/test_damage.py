@@ -19,6 +19,14 @@ from trials.clients.stomp_socket import StompSocket
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
+@pytest.fixture
+def scrubbed(tmp_path: Path) -> tuple[str, str]:
+    """Arguments of a node that reads its log again without a pause, however short it is."""
+    path = tmp_path / "scrubbed.toml"
+    path.write_text("[journal]\nscrub_round_seconds = 0\n")
+    return "--config", str(path)
+
+
 def fill(cluster: LocalCluster, count: int = 1500) -> None:
     """Put messages of 1 KiB on /queue/load, each once, where nobody takes them."""
     settings = LoadSettings(
@@ -52,12 +60,12 @@ def flip_bit(node: LocalNode, sealed_number: int = 1) -> tuple[Path, int]:
 
 
 @pytest.mark.promise("F18")
-def test_rot_on_a_follower_is_repaired_from_a_peer(start_cluster):
+def test_rot_on_a_follower_is_repaired_from_a_peer(start_cluster, scrubbed):
     """
     A bit flips in a sealed segment of a follower while it is down: it is found at the start or by
     the scrubber, fetched from a peer, and the file is the same as the others' again.
     """
-    cluster = start_cluster("three")
+    cluster = start_cluster("three", *scrubbed)
     fill(cluster)
     cluster.wait_level()
     follower = next(node for node in cluster.nodes.values() if node is not cluster.leader())
@@ -74,11 +82,11 @@ def test_rot_on_a_follower_is_repaired_from_a_peer(start_cluster):
 
 
 @pytest.mark.promise("F18")
-def test_rot_under_a_running_follower_is_found_and_repaired(start_cluster):
+def test_rot_under_a_running_follower_is_found_and_repaired(start_cluster, scrubbed):
     """
     The scrubber finds a bit that flipped under a running node before anybody needs the entry.
     """
-    cluster = start_cluster("three")
+    cluster = start_cluster("three", *scrubbed)
     fill(cluster)
     cluster.wait_level()
     follower = next(node for node in cluster.nodes.values() if node is not cluster.leader())
@@ -87,11 +95,11 @@ def test_rot_under_a_running_follower_is_found_and_repaired(start_cluster):
 
 
 @pytest.mark.promise("F18")
-def test_rot_on_the_leader_is_repaired_and_then_served(start_cluster):
+def test_rot_on_the_leader_is_repaired_and_then_served(start_cluster, scrubbed):
     """
     The leader finds its own copy rotten: it asks a follower, and the consumer gets every message.
     """
-    cluster = start_cluster("three", "--memory", "16MiB")
+    cluster = start_cluster("three", "--memory", "16MiB", *scrubbed)
     leader = cluster.leader()
     settings = LoadSettings(consumers=0, window=100)
     with Load(cluster.stomp_addresses.split(","), settings) as load:
@@ -109,12 +117,12 @@ def test_rot_on_the_leader_is_repaired_and_then_served(start_cluster):
 
 
 @pytest.mark.promise("F20")
-def test_rot_in_another_place_on_every_node_is_mended(start_cluster):
+def test_rot_in_another_place_on_every_node_is_mended(start_cluster, scrubbed):
     """
     All nodes are stopped and each has rot in another segment: no node is whole, yet together they
     hold everything; all is mended and served.
     """
-    cluster = start_cluster("three")
+    cluster = start_cluster("three", *scrubbed)
     settings = LoadSettings(consumers=0, window=100)
     with Load(cluster.stomp_addresses.split(","), settings) as load:
         load.wait_confirmed(2000)
@@ -147,12 +155,12 @@ def assert_repaired(cluster: LocalCluster, node: LocalNode, path: Path) -> None:
 
 
 @pytest.mark.promise("F21")
-def test_rot_on_a_single_node_is_told_and_never_served(start_cluster):
+def test_rot_on_a_single_node_is_told_and_never_served(start_cluster, scrubbed):
     """
     No peer has a good copy: `store verify` and the status name the place, the damaged messages are
     withheld, and all others are served.
     """
-    cluster = start_cluster("single")
+    cluster = start_cluster("single", *scrubbed)
     node = cluster.leader()
     fill(cluster)
     node.stop()
@@ -176,12 +184,12 @@ def test_rot_on_a_single_node_is_told_and_never_served(start_cluster):
 
 
 @pytest.mark.promise("F21")
-def test_rot_that_the_state_depends_on_stops_a_single_node(start_cluster):
+def test_rot_that_the_state_depends_on_stops_a_single_node(start_cluster, scrubbed):
     """
     Without a checkpoint the damaged entry is needed to know the state: the node refuses to start,
     says where the damage is, and changes nothing.
     """
-    cluster = start_cluster("single")
+    cluster = start_cluster("single", *scrubbed)
     node = cluster.leader()
     fill(cluster)
     node.kill()
@@ -199,12 +207,12 @@ def test_rot_that_the_state_depends_on_stops_a_single_node(start_cluster):
 
 @pytest.mark.parametrize("kind", ["truncated", "zeroed", "a hole"])
 @pytest.mark.promise("F5")
-def test_a_torn_tail_is_cut_and_told(start_cluster, kind):
+def test_a_torn_tail_is_cut_and_told(start_cluster, scrubbed, kind):
     """
     The last write before the power went is half there: it is cut, kept aside, told in the log, and
     everything confirmed before is served.
     """
-    cluster = start_cluster("single")
+    cluster = start_cluster("single", *scrubbed)
     node = cluster.leader()
     fill(cluster, 300)
     node.stop()

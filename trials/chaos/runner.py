@@ -45,6 +45,8 @@ from trials.chaos.workload import Workload, WorkloadError, WorkloadSettings
 
 NODE_ARGUMENTS = ("--segment", "256KiB", "--memory", "32MiB")
 """Segments that are sealed, and cleaned away, while a short run looks on."""
+_NODE_SETTINGS = "[journal]\nscrub_round_seconds = 0\n"
+"""Rot is waited for: the short log is read again as fast as a long one."""
 
 _FIRST_SECONDS = 1.5
 """Of load before the first fault."""
@@ -203,6 +205,13 @@ def run_schedule(
     return _report(run, verdict, replicas, confirms, links, disks, time.monotonic() - began)
 
 
+def write_settings(folder: Path) -> Path:
+    """Write the nodes' settings file; gives its path."""
+    path = folder / "holdfast.toml"
+    path.write_text(_NODE_SETTINGS)
+    return path
+
+
 def _begin(
     stack: ExitStack,
     schedule: Schedule,
@@ -216,10 +225,9 @@ def _begin(
     hosts = [*CHAOS_TOPOLOGIES[schedule.topology].hosts, NEWCOMER]
     network = stack.enter_context(open_network(hosts, prefer=settings.network, seed=schedule.seed))
     stack.enter_context(network.inside(OPERATOR))
+    arguments = (*NODE_ARGUMENTS, "--config", str(write_settings(folder)))
     cluster = stack.enter_context(
-        ChaosCluster(
-            folder, schedule.topology, network, disks=has_layer(tell), arguments=NODE_ARGUMENTS
-        )
+        ChaosCluster(folder, schedule.topology, network, disks=has_layer(tell), arguments=arguments)
     )
     cluster.start()
     load = Workload(

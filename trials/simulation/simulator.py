@@ -154,6 +154,7 @@ class Simulation:
             reserve_bytes=4 * made.segment_bytes,
             space_check_seconds=0.05,
             scrub_bytes_per_second=made.scrub_bytes_per_second,
+            scrub_round_seconds=0,
         )
         self.replication_settings = ReplicationSettings(
             heartbeat_seconds=0.1,

@@ -2,7 +2,8 @@
 Read sealed segments again in the background, to find rot while a peer still has a good copy.
 
 Small steps at a bounded rate: a step reads about what the rate allows since the last one. After
-the newest sealed segment it begins anew with the oldest.
+the newest sealed segment it begins anew with the oldest. A small log is read more slowly: nobody
+needs it looked at every few minutes, and each look takes processor time from an idle machine.
 
 Invariants:
     Writes nothing. What it finds it only returns; `Journal.report_damage` notes it.
@@ -128,13 +129,22 @@ class Scrubber:
     @property
     def turn_seconds_max(self) -> float:
         """With turns at least so often it verifies as much as its rate allows."""
-        return _STEP_BYTES_MAX / self._journal.settings.scrub_bytes_per_second
+        return _STEP_BYTES_MAX / self.bytes_per_second
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Its rate for a log as long as it is now: a round takes no less than it is set to."""
+        settings = self._journal.settings
+        rate = float(settings.scrub_bytes_per_second)
+        if not settings.scrub_round_seconds:
+            return rate
+        return min(rate, max(self._journal.table.content_bytes / settings.scrub_round_seconds, 1.0))
 
     def turn(self, now: float) -> list[Damage]:
         """Verify as much as the rate allows since the last call; `now` is monotonic seconds."""
-        rate = self._journal.settings.scrub_bytes_per_second
         if self._last is not None:
-            self._budget = min(self._budget + (now - self._last) * rate, _STEP_BYTES_MAX)
+            allowed = (now - self._last) * self.bytes_per_second
+            self._budget = min(self._budget + allowed, _STEP_BYTES_MAX)
         self._last = now
         found: list[Damage] = []
         while self._budget > 0:

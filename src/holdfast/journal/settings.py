@@ -73,8 +73,12 @@ class JournalSettings:
     judge by its looks after a power cut."""
 
     scrub_bytes_per_second: int = 4 * MiB
-    """How fast sealed segments are read again to find rot: 100 GB in seven hours. It runs on the
-    loop, so faster would cost traffic; 16 MiB/s took a tenth of it."""
+    """How fast sealed segments are read again to find rot, at most: 100 GB in seven hours. It runs
+    on the loop, so faster would cost traffic; 16 MiB/s took a tenth of it."""
+
+    scrub_round_seconds: Annotated[float, Allowed(0, 366 * 86_400)] = 3600.0
+    """Reading all of them again takes at least so long, however few they are: a log of a gigabyte
+    does not cost an idle node what one of 100 GB does."""
 
     def __post_init__(self) -> None:
         problems = [
@@ -88,6 +92,7 @@ class JournalSettings:
                 ("open_files_max", self.open_files_max, 1),
                 ("reserve_bytes", self.reserve_bytes, 0),
                 ("scrub_bytes_per_second", self.scrub_bytes_per_second, 1),
+                ("scrub_round_seconds", self.scrub_round_seconds, 0),
             )
             if value < least
         ]

@@ -19,7 +19,9 @@ RATE = 4 * KiB
 
 @pytest.fixture
 def log(disk: SimulatedDisk) -> LocalJournal:
-    settings = JournalSettings(segment_bytes=16 * KiB, scrub_bytes_per_second=RATE)
+    settings = JournalSettings(
+        segment_bytes=16 * KiB, scrub_bytes_per_second=RATE, scrub_round_seconds=0
+    )
     log = LocalJournal(disk, settings=settings)
     for number in range(1, 9):
         log.append(bytes([number]) * 3500)
@@ -105,6 +107,24 @@ def test_it_keeps_to_its_rate(log: LocalJournal) -> None:
     assert scrubber._next == 3
 
 
+@pytest.mark.parametrize(("round_seconds", "least"), [(100.0, 70.0), (1.0, 4.0)])
+def test_a_round_of_a_small_log_takes_as_long_as_is_set(
+    disk: SimulatedDisk, round_seconds: float, least: float
+) -> None:
+    """It never reads faster than its rate, and a log that is short for it more slowly."""
+    settings = JournalSettings(
+        segment_bytes=16 * KiB, scrub_bytes_per_second=RATE, scrub_round_seconds=round_seconds
+    )
+    log = LocalJournal(disk, settings=settings)
+    for number in range(1, 9):
+        log.append(bytes([number]) * 3500)
+    scrubber, now = Scrubber(log.journal), 0.0
+    while not scrubber.rounds:
+        now += 0.5
+        scrubber.turn(now)
+    assert least <= now <= max(round_seconds, 2 * least)
+
+
 def test_a_turn_has_an_end_so_there_must_be_enough_of_them(
     log: LocalJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +180,9 @@ def test_entries_whose_bounds_are_lost_are_passed_over(
 @pytest.fixture
 def long_log(disk: SimulatedDisk) -> LocalJournal:
     """A log with an entry that is read in parts, between two short ones."""
-    settings = JournalSettings(segment_bytes=64 * KiB, scrub_bytes_per_second=256 * KiB)
+    settings = JournalSettings(
+        segment_bytes=64 * KiB, scrub_bytes_per_second=256 * KiB, scrub_round_seconds=0
+    )
     log = LocalJournal(disk, settings=settings)
     for size in (3500, 2_999_998, 3500, 60_000, 60_000):
         log.append(b"x" * size)
