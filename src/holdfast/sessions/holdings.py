@@ -393,8 +393,7 @@ class Holdings:
         has_sends = transaction.records or transaction.targets
         has_taken = self.broker.has_taken(producer_id, sequence)
         if has_sends and not has_taken:
-            self.transactions.require_store(transaction, self.sending.waiting.holds)
-            self.transactions.give_parts(session, transaction)
+            self.transactions.prepare(session, transaction, self.sending.waiting.holds)
         if finished is not None:
             self.broker.finished.forget(*finished)
         # Many small ones are as much as one that is large.

@@ -16,7 +16,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Transaction
-from holdfast.errors import StoreFullError, TransactionError
+from holdfast.errors import RefusedError, StoreFullError, TransactionError
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.requirements import no_room
@@ -108,6 +108,26 @@ class OpenTransactions:
         """Note that one is over."""
         del self.by_name[transaction.name]
         self.bytes -= transaction.held_bytes
+
+    def prepare(
+        self,
+        session: Holder,
+        transaction: Transaction,
+        is_waited_for: Callable[[Queue | Topic], bool],
+    ) -> None:
+        """
+        Find out whether there is room for what one is about to commit, and give the parts it needs.
+
+        Raises:
+            RefusedError: There is no room, or there can be no more parts.
+            RouteUnknownError: That takes more than one turn.
+        """
+        try:
+            self.require_store(transaction, is_waited_for)
+            self.give_parts(session, transaction)
+        except RefusedError:
+            transaction.preparing = None  # More may be sent in it before it is committed again.
+            raise
 
     def require_store(
         self, transaction: Transaction, is_waited_for: Callable[[Queue | Topic], bool]

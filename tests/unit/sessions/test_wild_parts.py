@@ -202,10 +202,43 @@ def test_a_transaction_that_is_refused_for_them_can_be_tried_again(desk, given) 
     assert "durable subscriptions, with one for each topic" in error.headers["message"]
     assert all(places(client) == [] for client in clients)
     desk.broker.durables.count_max = 99
+    given.append(0)
     producer.say("COMMIT", transaction="t", receipt="2")
     go_on(desk, producer, given)
     assert receipts(producer) == ["2"]
+    assert max(given) == 2 * WILD_COUNT, "also of the second COMMIT, in steps"
     assert all(places(client) == expected() for client in clients)
+
+
+def test_what_came_into_it_since_it_was_refused_is_given_parts_in_steps_too(desk, given) -> None:
+    """
+    It was refused in a later turn than that in which it began to be given them.
+    """
+    producer = desk.connect()
+    producer.say("BEGIN", transaction="t")
+
+    def hold(names: list[str]) -> None:
+        for name in names:
+            said = {"destination": f"/topic/{name}", "persistent": "true", "transaction": "t"}
+            producer.say("SEND", b"x", **said)
+
+    hold(NAMES)
+    wilds(desk)
+    producer.say("COMMIT", transaction="t", receipt="1")
+    assert producer.session.is_left_off
+    desk.context.refusal = "no room on the disk"
+    go_on(desk, producer, given)
+    desk.turn()
+    assert [frame.command for frame in producer.frames()] == ["ERROR"]
+    desk.context.refusal = None
+    hold([f"b.t{number}" for number in range(8)])
+    late = [wild(desk, number, "/topic/b.>") for number in (7, 8, 9)]
+    given.append(0)
+    producer.say("COMMIT", transaction="t", receipt="2")
+    go_on(desk, producer, given)
+    assert receipts(producer) == ["2"]
+    assert max(given) == 2 * WILD_COUNT and sum(given) == 16 * WILD_COUNT
+    assert all(len(places(client)) == 8 for client in late)
 
 
 @pytest.fixture
