@@ -44,6 +44,11 @@ def spares_of(written: Container[Destination], *, is_stored: bool) -> Spares:
     return lambda each: is_mirror(each.name) and each not in written
 
 
+def mirrors_among(written: Iterable[Destination]) -> tuple[str, ...]:
+    """Give the topics of mirrors to which somebody sends who writes these."""
+    return tuple([it.name for it in written if it.kind is Kind.TOPIC and is_mirror(it.name)])
+
+
 class Parts:
     """Gives topics the parts that are lacking, a step at a time."""
 
@@ -118,11 +123,16 @@ class Parts:
 def _topics_of(transaction: Transaction) -> dict[str, bool]:
     """Give the topics that a transaction sends to, and whether each stops nobody."""
     kept = [each.name for each in transaction.by_queue if isinstance(each, StoredTopic)]
-    found = {name: is_mirror(name) for name in (*kept, *transaction.unstored)}
+    found = {name: _is_spared(transaction, name) for name in (*kept, *transaction.unstored)}
     for each in transaction.targets:
         if isinstance(each, StoredTopic) or (isinstance(each, Topic) and each.is_stored):
             found.setdefault(each.name, True)
     return found
+
+
+def _is_spared(transaction: Transaction, name: str) -> bool:
+    """Whether a topic stops nobody who commits what is kept of it; see `spares_of`."""
+    return is_mirror(name) and name not in transaction.mirrors
 
 
 def topics_now(
@@ -143,18 +153,22 @@ def topics_now(
         if isinstance(place, StoredTopic):
             assert isinstance(sent_to, Queue), "a topic that is not stored is none"
             count = len(transaction.by_queue.get(sent_to, ()))
-            left_out += _now(stored, place.name, count)[1]
+            is_spared = not count or _is_spared(transaction, place.name)
+            left_out += _now(stored, place.name, count, is_spared=is_spared)[1]
     for name, sends in transaction.unstored.items():
-        topic, lacking = _now(stored, name, len(sends.records))
+        is_spared = _is_spared(transaction, name)
+        topic, lacking = _now(stored, name, len(sends.records), is_spared=is_spared)
         left_out += lacking
         if topic is not None:
             found[name] = topic
     return found, left_out
 
 
-def _now(stored: StoredTopics, name: str, count: int) -> tuple[StoredTopic | None, int]:
+def _now(
+    stored: StoredTopics, name: str, count: int, *, is_spared: bool
+) -> tuple[StoredTopic | None, int]:
     """Give a topic to which so many messages go that are kept, and how many of them it lacks."""
-    if count and not is_mirror(name):
+    if not is_spared:
         return stored.topic(name), 0
     topic = stored.at_hand(name)
     return topic, count * stored.lacks_parts(name, topic)

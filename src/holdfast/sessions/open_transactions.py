@@ -71,6 +71,8 @@ class OpenTransactions:
         """
         assert target.transaction is not None, "a part of one"
         transaction = self.get(target.transaction)
+        if target.mirrors:
+            transaction.mirrors.update(target.mirrors)
         if target.destinations is None:
             self.bytes += self._broker.hold(
                 transaction,

@@ -72,7 +72,7 @@ class SendTemplate:
 
     __slots__ = (
         *("basis", "destination", "destinations", "is_kept", "is_limited", "is_numbered"),
-        *("is_wanted", "priority", "producer_id"),
+        *("is_wanted", "mirrors", "priority", "producer_id"),
     )
 
     def __init__(
@@ -86,11 +86,14 @@ class SendTemplate:
         priority: int,
         producer_id: str | None,
         destinations: tuple[Queue | Topic, ...] | None = None,
+        mirrors: tuple[str, ...] = (),
         basis: Basis | None = None,
     ) -> None:
         self.destination = destination
         self.destinations = destinations
         """All that it goes to, where that is more."""
+        self.mirrors = mirrors
+        """As with `Target`."""
         self.basis = basis or destination
         """What this rests on."""
         self.is_wanted = is_wanted

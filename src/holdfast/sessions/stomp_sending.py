@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.broker.addressing import Route, RouteUnknownError
-from holdfast.broker.parts import Spares, spares_of
+from holdfast.broker.parts import Spares, mirrors_among, spares_of
 from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
@@ -68,6 +68,7 @@ def _resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targ
     target.is_wanted = template.is_wanted
     target.producer_id, target.is_limited = template.producer_id, template.is_limited
     target.destinations, target.basis = template.destinations, template.basis
+    target.mirrors = template.mirrors
     destinations = template.destinations or (template.destination,)
     return _completed(session, frame, target, destinations, own, template.priority, is_copy=is_copy)
 
@@ -139,7 +140,7 @@ def _worked_out(
     destinations = _targets(session, route.destinations, spares)
     lasting = any(isinstance(each, Queue) and not each.is_temporary for each in destinations)
     target = Target(destinations[0], b"", persistent=wanted and lasting)
-    target.is_wanted = wanted
+    target.is_wanted, target.mirrors = wanted, mirrors_among(written) if wanted else ()
     if len(destinations) > 1 or route.is_directed:
         target.destinations = destinations
     if len(written) == 1 and not route.is_directed:
@@ -161,6 +162,7 @@ def _worked_out(
             priority=priority,
             producer_id=target.producer_id,
             destinations=target.destinations,
+            mirrors=target.mirrors,
             basis=basis,
         )
         session.templates.keep(headers, template)

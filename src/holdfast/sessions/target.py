@@ -81,7 +81,7 @@ class Target:
 
     __slots__ = (
         *("basis", "destination", "destinations", "facts", "is_limited", "is_plain", "is_wanted"),
-        *("lines", "persistent", "producer_id", "queue", "transaction", "wild_count"),
+        *("lines", "mirrors", "persistent", "producer_id", "queue", "transaction", "wild_count"),
     )
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
@@ -98,6 +98,8 @@ class Target:
         """Whether it is kept by one queue, in no transaction: nothing of that is asked then."""
         self.lines = lines
         """The headers as they are stored."""
+        self.mirrors: tuple[str, ...] = ()
+        """The topics of mirrors among them that were written, where it is to be kept."""
         self.facts: MessageFacts | None = None
         """What the broker has to know of each such message; None if that is nothing."""
         self.persistent = self.is_wanted = persistent

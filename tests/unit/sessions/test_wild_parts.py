@@ -330,6 +330,35 @@ def test_a_mirror_stops_nobody(full, is_listened_to) -> None:
     assert backlogs.evicted_total == 4
 
 
+@pytest.mark.parametrize("place", ["/topic/{}", "/queue/m,/topic/{}", "/topic/{},/topic/other"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_commit_to_the_topic_of_a_mirror_is_refused_as_a_send_is(desk, place, is_first) -> None:
+    """
+    Also where its wildcard came after the SEND, and whatever goes there because of its queue.
+    """
+    say(desk, "queue://m", mirrored="true")
+    say(desk, "topic://>", virtualTopic="false")  # Else nothing of it is remembered.
+    place = place.format("VirtualTopic.Mirror.m")
+    said = {"persistent": "true", "transaction": "t"}
+    reader, producer = desk.connect(), desk.connect()
+    reader.subscribe("/topic/VirtualTopic.Mirror.m", ack="auto")
+    producer.say("SEND", b"x", destination=place, persistent="true", number="0")
+    assert reader.bodies() == ["x"], "what its headers come to is remembered"
+    producer.say("BEGIN", transaction="t")
+    if not is_first:
+        producer.say("SEND", b"x", destination="/queue/m", **said)
+    producer.say("SEND", b"x", destination=place, **said, number="1")
+    client = wild(desk, 0, "/topic/>")
+    desk.broker.durables.count_max = desk.broker.durables.count
+    assert "at most 1" in sent(desk, place, persistent="true")
+    assert "at most 1" in producer.refusal("COMMIT", transaction="t").headers["message"]
+    assert places(client) == [] and desk.broker.publishing.backlogs.evicted_total == 0
+    desk.broker.durables.count_max = 9
+    producer.say("COMMIT", transaction="t", receipt="c")
+    assert receipts(producer) == ["c"]
+    assert places(client).count("/topic/VirtualTopic.Mirror.m") == len(reader.bodies()) >= 1
+
+
 def test_a_selector_of_a_wildcard_is_short(desk) -> None:
     """
     Each topic that is meant has it anew in the log; of one topic it may be longer.

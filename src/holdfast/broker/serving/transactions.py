@@ -93,6 +93,7 @@ class Transaction:
         "has_limits",
         "keys_by_queue",
         "late",
+        "mirrors",
         "name",
         "operation_count",
         "placed",
@@ -126,6 +127,8 @@ class Transaction:
         """Where those go to."""
         self.unstored: dict[str, TopicSends] = {}
         """By topic: those of them that are records, too, if the topic is stored by COMMIT."""
+        self.mirrors: set[str] = set()
+        """Topics of mirrors that somebody sends to by their own names: no message is left out."""
         self.settlements: dict[Subscription, list[int]] = {}
         self.late: dict[Queue, list[int]] = {}
         """By queue: acknowledgements that outlived their connection."""
