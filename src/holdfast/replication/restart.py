@@ -72,7 +72,8 @@ def restore(
     state.generation = max(state.generation, ballot.generation)
     state.is_shut_out = ballot.is_shut_out
     require_own_directory(state, journal.directory)
-    _require_anybody(state, journal.directory)
+    if not ballot.cluster_id:
+        _require_anybody(state, journal.directory)
     state.commit_index = max(applied_index, journal.first_index - 1, 0)
     promotion.restore(state)
 
@@ -102,6 +103,11 @@ def first_hello(
 def _require_anybody(state: State, directory: object) -> None:
     """
     By the log, this node is a member, or another one is left that may take it in.
+
+    Asked only where the ballot names no cluster: so is that of an identity that began on this log.
+    One that is being taken in has the cluster in its ballot before it has an entry. Where it bears
+    the name of the single node that it replaces, the log names nobody else until it has come to
+    the entry that does.
 
     Raises:
         BallotLostError: It is a single node under another identity: it would wait for ever.

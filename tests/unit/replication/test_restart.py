@@ -14,11 +14,10 @@ from desk import NAMED, Desk, alone
 
 from holdfast.errors import BallotLostError, StoreError
 from holdfast.journal.ballot import Ballot
+from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, seal_entry
 from holdfast.replication.formation import Refusal
-from holdfast.replication.membership import Membership
-from holdfast.replication.messages import (
-    PreVoteRequest,
-)
+from holdfast.replication.membership import Member, Membership, encode_membership
+from holdfast.replication.messages import AppendRequest, AppendResponse, PreVoteRequest
 from trials.simulation.simulated_disk import SimulatedDisk
 from trials.simulation.simulated_group import SeededRandomness
 
@@ -50,6 +49,50 @@ def test_a_single_node_without_its_ballot_says_so(monkeypatch) -> None:
         with pytest.raises(BallotLostError, match="restore the file `ballot`, or make a new data"):
             Desk(Membership(()), first.disk)
         first.disk.locks.clear()
+
+
+def test_who_replaces_a_single_node_under_its_name_starts_while_it_is_being_filled(
+    monkeypatch,
+) -> None:
+    """
+    What it has of the log names that node alone, under the identity it had before its disk was
+    emptied: it was told that its ballot was lost, at every start, and never came to be filled.
+    """
+    first = alone()
+    entries = first.journal.entries(1, 1 << 20)
+    monkeypatch.setattr(SeededRandomness, "bytes", lambda _self, count: bytes([7] * count))
+    named = Membership((Member("a", "a:1"), Member("far", "far:1")))
+    cluster_id = first.driver.status().cluster_id
+    filled = Desk(named)
+    filled.link("far", cluster_id=cluster_id)
+    filled.driver.receive("far", AppendRequest(9, 0, 0, FIRST_CHAIN, 0, 0, 0.0, entries))
+    filled.turn()
+    filled.store()
+    filled.disk.power_cut()
+
+    again = Desk(named, filled.disk)
+    again.link("far", cluster_id=cluster_id)
+    own = Member("a", "a:1", "learner", node_id=again.driver.status().node_id)
+    taken_in = Membership((own, Member("far", "far:1")), cluster_id)
+    last = entries[-1]
+    entry = seal_entry(
+        index=last.index + 1,
+        term=9,
+        kind=KIND_CONFIG,
+        timestamp=last.timestamp,
+        first_record=again.journal.next_record_number,
+        record_count=0,
+        parts=[encode_membership(taken_in)],
+        previous_chain=last.chain,
+    )
+    follows = AppendRequest(9, last.index, last.term, last.chain, 0, 0, 0.0, [entry])
+    again.driver.receive("far", follows)
+    again.turn()
+    again.store()
+
+    answer = again.take_sent(AppendResponse)[-1]
+    assert (entry.index, entry.chain) == (answer.match_index, answer.match_chain)
+    assert ["a", "far"] == [it.name for it in again.driver.status().members]
 
 
 def test_a_node_that_cannot_keep_who_it_is_says_where() -> None:
