@@ -331,13 +331,6 @@ class Committing:
             held = transaction.publications
             receipts.batch.publications.append(Publications(current, held, *told, stored))
         self._publishing.backlogs.evicted_total += left_out
-        # What was sent to topics before they were stored goes first: it was sent before.
-        for name, topic in now_stored.items():
-            sends = transaction.unstored[name]
-            runs.append(_run_on(topic, sends.records))
-            receipts.uncommitted_bytes += receipts.batch.add_messages(
-                sends.records, sends.size_bytes
-            )
         receipts.uncommitted_bytes += receipts.batch.add_messages(
             transaction.records, transaction.records_bytes
         )
@@ -345,6 +338,13 @@ class Committing:
             queue = current[destination]
             assert isinstance(queue, Queue)
             runs.append(_run_on(queue, records))
+        # Behind what was sent there before: see `TopicSends`.
+        for name, topic in now_stored.items():
+            sends = transaction.unstored[name]
+            runs.append(_run_on(topic, sends.records))
+            receipts.uncommitted_bytes += receipts.batch.add_messages(
+                sends.records, sends.size_bytes
+            )
         for each in current.values():
             if isinstance(each, StoredTopic) and not each.subscription_count:
                 self._destinations.stored.remove(each)

@@ -71,6 +71,8 @@ class World:
         self.consuming: dict[int, dict[str, str]] = {}
         """By name of who consumes: what it was given and has not settled, and its `ack`."""
         self.dead: list[str] = []
+        self.newest: dict[tuple[int, str], int] = {}
+        """By name and topic: the last that came and had not come before."""
 
     def client(self, client_id: str) -> StompClient:
         if client_id not in self.clients:
@@ -197,6 +199,10 @@ class World:
         if which in self.consuming:
             body = frame.body.decode()
             assert body in self.needs[which][1], "it needs it"
+            if frame.headers.get("redelivered") != "true":
+                place = which, frame.headers["destination"]
+                assert int(body) > self.newest.get(place, 0), "they come in the order of sending"
+                self.newest[place] = int(body)
             self.consuming[which][body] = frame.headers["ack"]
 
     def collect(self) -> None:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.broker import parts
+from holdfast.broker.serving.transactions import Transaction
 from holdfast.model.format_level import WILD_DURABLES_LEVEL
 from tests.property.broker.test_durable_model import (
     NAMES,
@@ -20,6 +21,7 @@ from tests.property.broker.test_durable_model import (
     numbers,
     senders,
 )
+from tests.unit.sessions.conftest import StompClient
 
 MEANS = {
     "/topic/a.*": lambda name: name.count(".") == 1 and name.startswith("/topic/a."),
@@ -30,6 +32,8 @@ MEANS = {
 }
 """By what is subscribed to: which topics it means."""
 TOPICS = ("/topic/a", "/topic/a.x", "/topic/a.y", "/topic/a.x.y", "/topic/b.x", "/topic/c")
+
+MEANT = [(topic, it) for topic in TOPICS for it in MEANS if MEANS[it](topic)]
 
 topics = st.sampled_from(TOPICS)
 STEPS = st.one_of(
@@ -55,6 +59,13 @@ STEPS = st.one_of(
         names,
         st.sampled_from(list(MEANS)),
         st.booleans(),
+    ),
+    st.tuples(
+        st.just("over time"),
+        senders,
+        st.sampled_from(MEANT),
+        names,
+        st.lists(st.booleans(), min_size=1, max_size=4),
     ),
     st.tuples(st.just("pass by"), topics, st.integers(1, 3)),
     st.tuples(st.just("acknowledge"), names, st.integers(0, 7)),
@@ -97,19 +108,53 @@ class WildWorld(World):
         for number, place in enumerate(places, self.serial + 1):
             sender.send(f"{number}".encode(), place, n="1", transaction="all")
         self.subscribe(which, wildcard, "", False)
+        if self.commit(sender, is_cut_short):
+            for place in places:
+                self.needed(name, place, 1)
+            if not name:
+                sender.leave()
+
+    def over_time(
+        self, name: str, meant: tuple[str, str], which: int, is_wanted_later: list[bool]
+    ) -> None:
+        """
+        Some to one topic in one transaction, while somebody begins to want it, and nobody does.
+
+        At last somebody does, who gets all of it as it was sent.
+        """
+        topic, wildcard = meant
+        is_wanted = [True, *is_wanted_later]
+        sender = self.client(name) if name else self.desk.connect()
+        sender.say("BEGIN", transaction="all")
+        for number, it in enumerate(is_wanted, self.serial + 1):
+            if it:
+                self.subscribe(which, wildcard, "", False)
+            else:
+                for each in list(self.needs):
+                    if self.means(self.needs[each][0][0], topic):
+                        self.unsubscribe(each)
+            self.desk.turn()
+            self.collect()
+            sender.send(f"{number}".encode(), topic, n="1", transaction="all")
+        self.subscribe(which, wildcard, "", False)
+        self.commit(sender, is_cut_short=False)
+        for _ in is_wanted:
+            self.needed(name, topic, 1)
+        if not name:
+            sender.leave()
+
+    def commit(self, sender: StompClient, is_cut_short: bool) -> bool:
+        """Commit as far as it is done before the leader is gone; whether all of it is."""
         sender.say("COMMIT", transaction="all")
         while sender.session.is_left_off:
             self.waited_count += 1
             if is_cut_short:
                 self.fail_over()
-                return
+                return False
             self.desk.turn()
             self.collect()
             sender.session.proceed(lambda: False)
-        for place in places:
-            self.needed(name, place, 1)
-        if not name:
-            sender.leave()
+        return True
 
     def pass_by(self, topic: str, count: int) -> None:
         """Somebody sends what is not kept, whoever is there has it."""
@@ -211,3 +256,26 @@ def test_a_transaction_waits_for_parts_in_the_model(is_cut_short: bool) -> None:
     assert world.waited_count == (1 if is_cut_short else 2)
     world.check()
     assert len(world.needs[0][1]) == (0 if is_cut_short else 3)
+
+
+@pytest.mark.parametrize("is_wanted", [[False], [True, False], [False, True, False]])
+def test_the_order_within_a_transaction_is_held_in_the_model(is_wanted: list[bool]) -> None:
+    """
+    Whether its topic was stored as each was sent or not; so it had come in another one.
+    """
+    world = WildWorld()
+    for wildcard in ("/topic/a.x", "/topic/a.*"):
+        world.do(("over time", "", ("/topic/a.x", wildcard), 0, is_wanted))
+        world.check()
+        assert len(world.needs[0][1]) == 1 + len(is_wanted)
+
+
+def test_another_order_within_a_transaction_is_found_out(monkeypatch) -> None:
+    """
+    As where what is sent to a topic that is stored again stands with what was before.
+    """
+    monkeypatch.setattr(Transaction, "_is_among_unstored", lambda *_: False)
+    world = WildWorld()
+    with pytest.raises(AssertionError, match="the order of sending"):
+        world.do(("over time", "", ("/topic/a.x", "/topic/a.x"), 0, [False, True]))
+        world.check()

@@ -70,9 +70,11 @@ Placed = tuple[MessageRecord, list[FurtherPlace]]
 
 class TopicSends:
     """
-    Persistent messages for a topic that was not stored when they were sent, as records.
+    Persistent messages for a topic from the first on that was sent while it was not stored.
 
-    They are stored if it is by COMMIT: whoever has a durable subscription by then gets them.
+    They are stored if it is by COMMIT: whoever has a durable subscription by then gets them. All
+    that the transaction sends there later is among them, also while it is stored: so the order of
+    sending is that of the log, what was sent there before this first one coming before them.
     """
 
     __slots__ = ("records", "size_bytes")
@@ -126,7 +128,7 @@ class Transaction:
         self.targets: dict[Queue | Topic, None] = {}
         """Where those go to."""
         self.unstored: dict[str, TopicSends] = {}
-        """By topic: those of them that are records, too, if the topic is stored by COMMIT."""
+        """By topic: what is records, too, if the topic is stored by COMMIT."""
         self.mirrors: set[str] = set()
         """Topics of mirrors that somebody sends to by their own names: no message is left out."""
         self.settlements: dict[Subscription, list[int]] = {}
@@ -175,11 +177,17 @@ class Transaction:
             if persistent and is_of_topic and not is_stored_beside:
                 self._add_unstored(destination.name, headers, body, facts)
             return
+        if self.unstored and self._is_among_unstored(destination):
+            self._add_unstored(destination.name, headers, body, facts)
+            return
         record = MessageRecord(destination.number, 0, headers, body, size)
         record.facts = facts
         self.records.append(record)
         self.records_bytes += size if facts is None else size + facts.size
         self._number_on(destination, record)
+
+    def _is_among_unstored(self, destination: Queue) -> bool:
+        return type(destination) is StoredTopic and destination.name in self.unstored
 
     def add_sends(
         self,
