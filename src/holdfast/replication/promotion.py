@@ -385,15 +385,17 @@ def _is_beginning(state: State, end: LogEnd) -> bool:
     Whether a log is a beginning of ours, as far as it is known to be committed.
 
     What it holds beyond that and we do not was never confirmed: who led the newer term had all that
-    was. It is cut, as in every change of leader. A log that ends before ours begins cannot be
-    compared; it is kept beside the one that replaces it until that is full.
+    was. It is cut, as in every change of leader. So is it of a node that was started again and does
+    not know of anything yet that it is committed: there is nothing to compare, and our newer term
+    tells. A log that ends before ours begins cannot be compared; it is kept beside the one that
+    replaces it until that is full.
     """
     for index, chain in ((end.index, end.chain), (end.commit_index, end.commit_chain)):
         if index < state.log.journal.first_index - 1:
             return True
         if chain and _shown(state, index) == chain:
             return True
-    return False
+    return not end.commit_index and 0 < end.term < state.log.journal.last_term
 
 
 def incompleteness(journal: EntryLog) -> str:

@@ -125,6 +125,31 @@ def test_an_end_that_was_never_confirmed_is_no_difference(member) -> None:
     assert 1 == ahead.state.generation
 
 
+def test_an_end_that_was_never_confirmed_is_none_after_a_restart_either(member) -> None:
+    """
+    A learner that stored what a leader said last before it was deposed, and was started again: it
+    knows of nothing that it is committed, and its log was refused for ever.
+    """
+    ahead, behind = far(member, "l", [2, 3]), far(member, "m", [2, 2])
+    end = end_of(behind)
+    assert (0, "") == (end.commit_index, end.commit_chain)
+
+    promotion.promote_force(ahead.state, [end])
+    consensus.hello_changed(ahead.state, "m", taken_along(ahead, behind))
+    consensus.tick(ahead.state)
+
+    assert (Role.CANDIDATE, {}) == (ahead.state.role, ahead.state.awaited)
+
+
+def test_logs_that_differ_in_one_term_are_not_what_was_written(member) -> None:
+    """One leader wrote all of it: no change of leader explains the difference."""
+    ahead, behind = far(member, "l", [2, 2, 2]), far(member, "m", [2, 2])
+    end = replace(end_of(behind), chain="ab" * 16)
+
+    with pytest.raises(MembershipError, match="neither is the beginning of the other"):
+        promotion.promote_force(ahead.state, [end])
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
