@@ -20,6 +20,7 @@ from typing import Final
 import structlog
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.errands import IsSpent
 from holdfast.broker.lasting.snapshot import Snapshot
 from holdfast.errors import StoreError
 from holdfast.journal.checkpoint import CheckpointStore
@@ -27,8 +28,9 @@ from holdfast.store.contract import LogStore
 
 log = structlog.get_logger("holdfast.server")
 
-WORK_PER_STEP: Final = 500
-"""Queues and chunks turned into bytes at one tick: some milliseconds."""
+WORK_PER_STEP: Final = 100
+"""Queues and chunks turned into bytes before the clock is looked at again: a millisecond or two."""
+_AT_ONCE: Final[IsSpent] = lambda: True  # noqa: E731 - as long as the step is
 
 
 class Checkpoints:
@@ -50,13 +52,20 @@ class Checkpoints:
         self.task: asyncio.Task[None] | None = None
         self.saved_index = 0
 
-    def step(self) -> None:
-        """Go on with one, or begin one if a segment was sealed since the last."""
+    def step(self, is_spent: IsSpent = _AT_ONCE) -> None:
+        """
+        Go on with one, or begin one if a segment was sealed since the last.
+
+        Args:
+            is_spent: Whether this tick's time for it is over; some is done in any case.
+        """
         if self.task is not None and not self.task.done():
             return
         if self.snapshot is None and not (self.is_due() and self.begin()):
             return
         write = self.advance(WORK_PER_STEP)
+        while self.snapshot is not None and not is_spent():
+            write = self.advance(WORK_PER_STEP)
         if write is not None:
             self.task = asyncio.get_running_loop().create_task(asyncio.to_thread(write))
 

@@ -171,7 +171,8 @@ class Node:
             self._watch_role()
             self.founding_watch.step(now)
             self.member_watch.step(now)
-            self.checkpoints.step()
+            conductor.budget.begin()
+            self.checkpoints.step(conductor.budget.is_spent)
             self.hold_watch.step(now)
             worked = clock.thread_cpu() - cpu
             self._scrub(now)  # At its own rate, however often it is asked: that is no work to do.

@@ -177,6 +177,31 @@ def test_it_is_of_the_entry_it_began_behind(scene) -> None:
     assert scene.broker.state.snapshot is None
 
 
+def test_it_goes_on_until_the_time_for_it_is_over(scene) -> None:
+    """
+    A tick does as many pieces as fit into its slice, and one at least.
+    """
+    records = [QueueRecord(number, f"q{number}") for number in range(2, 5 * WORK_PER_STEP + 2)]
+    scene.broker.apply_entry(2, records, 1)
+    scene.store.last_segment_base = 5
+    asked: list[bool] = []
+
+    def is_spent() -> bool:
+        asked.append(True)
+        return len(asked) == 3
+
+    async def run() -> None:
+        scene.checkpoints.step(is_spent)
+        assert scene.checkpoints.snapshot is not None
+        assert len(asked) == 3
+        scene.checkpoints.step(lambda: False)
+        await scene.checkpoints.task
+
+    asyncio.run(run())
+    ((_, body),) = scene.files.saved
+    assert len(decode_state(body, scene.settings).by_name) == 5 * WORK_PER_STEP + 1
+
+
 def test_a_log_begun_anew_ends_it(scene) -> None:
     """
     It would be of a state that nobody has any more.
