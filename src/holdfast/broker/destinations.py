@@ -55,7 +55,7 @@ class Idle(NamedTuple):
 
     since_ms: int
     next_sequence: int
-    enqueued_total: int
+    sent_total: int
 
 
 class Destinations:

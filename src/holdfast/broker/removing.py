@@ -161,7 +161,7 @@ class Removing:
         timeout_ms = self._timeout_ms(lasting)
         if not timeout_ms:
             return 0
-        found = Idle(self._passed_ms, lasting.next_sequence, lasting.enqueued_total)
+        found = Idle(self._passed_ms, lasting.next_sequence, self._sent_total(lasting))
         known = idle.setdefault(lasting.number, found)
         if known[1:] != found[1:]:
             idle[lasting.number] = found  # It was used meanwhile.
@@ -169,6 +169,14 @@ class Removing:
         if found.since_ms - known.since_ms < timeout_ms:
             return 0
         return self._remove(lasting)
+
+    def _sent_total(self, lasting: LastingQueue) -> int:
+        """Count what was sent to a queue or topic, also what of a topic is not kept."""
+        if not isinstance(lasting, LastingTopic):
+            return lasting.enqueued_total
+        served = self._destinations.leadership.half_of(lasting)
+        passed = served.passed_count if isinstance(served, StoredTopic) else 0
+        return lasting.enqueued_total + passed
 
     def _is_idle(self, lasting: LastingQueue) -> bool:
         """Whether a queue has nothing, nothing is on its way to it, and nobody consumes from it."""

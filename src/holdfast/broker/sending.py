@@ -200,6 +200,7 @@ class Sending:
         client_id: str,
     ) -> None:
         """Put a non-persistent message before each durable subscription that has a consumer."""
+        topic.passed_count += 1
         if topic.active:
             for queue in topic.wanting(self.topic_message(headers, body, facts), client_id):
                 self.send_transient(queue, headers, body, facts)

@@ -129,6 +129,22 @@ def test_many_parts_of_topics_are_much_to_delete(desk) -> None:
     assert sum(counts) == 20 * 70
 
 
+def test_a_topic_to_which_is_sent_what_is_not_kept_is_used(desk) -> None:
+    """
+    Whoever listens, or nobody; as a queue is.
+    """
+    stored = wild(desk)
+    say(desk, "topic://>", gcInactiveDestinations="true", inactiveTimeoutBeforeGC=GONE_MS)
+    topic = stored.topic("a.used")
+    stored.topic("a.unused")
+    for _ in range(2 * GONE_MS // LOOK_MS):
+        desk.broker.sending.send_transient_on(topic, b"", b"", None, "")
+        pass_time(desk, LOOK_MS // 1000)
+    assert set(desk.state.topics) == {"a.*", "a.used"}
+    pass_time(desk)
+    assert set(desk.state.topics) == {"a.*"}
+
+
 def test_what_is_sent_as_it_goes_is_for_the_wildcard(desk) -> None:
     """
     Also in the same turn, and while it is on its way: it has a part again.

@@ -48,6 +48,7 @@ class StoredTopic(Queue):
         "effort",
         "no_local",
         "parts_given",
+        "passed_count",
         "purging",
         "selecting",
         "selective",
@@ -76,6 +77,8 @@ class StoredTopic(Queue):
         self.parts_given = 0
         """Which change of the durable subscriptions of wildcards was the last when those that mean
         it were given parts here; 0: it was never looked at."""
+        self.passed_count = 0
+        """Messages that came here and are not kept; whoever asks whether it is used looks at it."""
         self.effort = 0
         """What asking all of them whether they want one message takes, in deliveries."""
         for each in lasting.subscriptions.values():
