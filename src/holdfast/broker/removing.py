@@ -46,6 +46,8 @@ a dozen of patterns mean it."""
 _REMOVAL_EFFORT: Final = 4
 """To delete one takes as long as to look at so many."""
 _REMOVED_PER_BATCH: Final = 1_000
+_PARTS_PER_BATCH: Final = 64
+"""And of topics; those of the last one more. Each has perhaps a consumer that leaves it."""
 _OWN_MARK: Final = "$"
 _FORMS_MAX: Final = 64
 _KEY: Final = "gcInactiveDestinations"
@@ -131,13 +133,15 @@ class Removing:
         if self._left is None:
             self._left = iter([*self._state.by_name.values(), *self._state.topics.values()])
             self._look_at_ms = self._passed_ms + self.look_ms
-        removed = effort = 0
+        removed = parts = effort = 0
         known = self._destinations.idle_ms
         for lasting in self._left:
             known_count = len(known)
             removed_now = self._look_at(lasting)
             removed += removed_now
-            if removed >= _REMOVED_PER_BATCH:
+            if removed_now and isinstance(lasting, LastingTopic):
+                parts += removed_now
+            if removed >= _REMOVED_PER_BATCH or parts >= _PARTS_PER_BATCH:
                 return False  # The next turn goes on.
             effort += _LOOK_UP_EFFORT if len(known) > known_count else 1
             effort += _REMOVAL_EFFORT * removed_now

@@ -103,9 +103,10 @@ def test_what_wildcards_have_of_a_topic_goes_when_it_is_nothing(desk) -> None:
     assert digest_of(desk.replayed()) == digest_of(desk.state)
 
 
-def test_many_parts_of_topics_are_much_to_delete(desk) -> None:
+@pytest.mark.parametrize(("is_spent", "at_once"), [(True, 20), (False, 80)])
+def test_many_parts_of_topics_are_much_to_delete(desk, is_spent, at_once) -> None:
     """
-    As much as so many queues: after some the clock is asked, and not all go with one batch.
+    After some the clock is asked, and however much time there is, few go with one batch.
     """
     stored = wild(desk)
     for number in range(19):
@@ -121,11 +122,11 @@ def test_many_parts_of_topics_are_much_to_delete(desk) -> None:
         broker.sending.now_microseconds += 1_000_000
         broker.returning.look_at_the_clock()
         if broker.has_to_wake:
-            broker.wake(lambda: True)
+            broker.wake(lambda: is_spent)
         counts.append(before - broker.durables.count)
         before = broker.durables.count
         desk.turn()
-    assert max(counts) == 20, "those of one topic go together"
+    assert max(counts) == at_once, "those of one topic go together"
     assert sum(counts) == 20 * 70
 
 
