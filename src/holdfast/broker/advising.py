@@ -33,7 +33,7 @@ from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
-from holdfast.broker.untold import Properties, UntoldMessages
+from holdfast.broker.untold import Properties, Untold, UntoldMessages
 from holdfast.model import advisories
 from holdfast.model.advisories import PREFIX, Advisory, Structure
 from holdfast.model.destination import Destination, Kind
@@ -144,7 +144,7 @@ class Advising(Advises):
         """Who is connected, or about to."""
         self.speaker: Speaker = _Nobody()
         self.missed_total = 0
-        """Advisories that nobody was told, as too much was on its way to subscribers."""
+        """Advisories that nobody was told: too much was on its way, or a mistake was made."""
 
     @property
     def leadership(self) -> Leadership:
@@ -230,19 +230,19 @@ class Advising(Advises):
             self._errands.tell(self._tell_untold(), self)
 
     def _tell_untold(self) -> Iterator[None]:
-        effort = 0
-        for untold in self._untold.taken():
-            effort += 1
-            if untold is not None:
-                place = untold.place
-                message_id = self.id_of(place, untold.key)
-                for kind in untold.kinds:
-                    self.say(of_message(kind, place, message_id, *untold.more))
-                    effort += self.effort
-            if effort >= _PER_STEP:
-                effort = 0
-                yield
+        yield from self._untold.told(self._say_of, self._failed, _PER_STEP)
         self._is_telling = False
+
+    def _say_of(self, untold: Untold) -> int:
+        message_id = self.id_of(untold.place, untold.key)
+        for kind in untold.kinds:
+            self.say(of_message(kind, untold.place, message_id, *untold.more))
+        return len(untold.kinds) * self.effort
+
+    def _failed(self, error: Exception, count: int) -> None:
+        self.missed_total += 1
+        if count == 1:  # Of many in a row the first is logged.
+            self._errands.fail(None, error)
 
     def expired_on_topic(self, topic: Topic, key: int) -> None:
         """Say that a message of a topic has expired before somebody had it."""

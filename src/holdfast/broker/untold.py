@@ -16,7 +16,7 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.broker.serving.queue import Queue
@@ -112,6 +112,39 @@ class UntoldMessages:
         self._last = None
         self._sources.append(_Source(found, count, size_bytes))
         return 0
+
+    def told(
+        self,
+        tell: Callable[[Untold], int],
+        failed: Callable[[Exception, int], None],
+        effort_max: int,
+    ) -> Iterator[None]:
+        """
+        Tell of all of them, in steps; where that fails of one it is left out, and the others are.
+
+        Args:
+            tell: Tells of one; gives what it took, in deliveries.
+            failed: Notes what went wrong, and how often something has.
+            effort_max: So much is one step.
+        """
+        failed_count = 0
+        while self._sources:
+            try:
+                yield from self._told(tell, effort_max)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours costs what it is about
+                failed_count += 1
+                failed(error, failed_count)
+                yield
+
+    def _told(self, tell: Callable[[Untold], int], effort_max: int) -> Iterator[None]:
+        effort = 0
+        for untold in self.taken():
+            effort += 1
+            if untold is not None:
+                effort += tell(untold)
+            if effort >= effort_max:
+                effort = 0
+                yield
 
     def taken(self) -> Iterator[Untold | None]:
         """Take one after the other; None where of one nothing is to be said."""

@@ -64,6 +64,33 @@ def test_many_dead_are_told_of_in_steps(desk, new_client) -> None:
     assert len(desk.broker.publishing.spreads) >= 1000
 
 
+def test_what_fails_to_be_said_costs_itself_only(desk, new_client, monkeypatch) -> None:
+    """
+    Else nobody was told of any message any more, until another leader; it is said of once.
+    """
+    listen(desk, new_client())
+    desk.broker.errands.finish()
+    advising, id_of = desk.broker.advising, PolicyAdvising.id_of
+
+    def fails_of_some(self, place, key):
+        if key % 10 == 1:
+            raise ValueError(key)
+        return id_of(self, place, key)
+
+    monkeypatch.setattr(PolicyAdvising, "id_of", fails_of_some)
+    before = len(desk.broker.publishing.spreads)
+    for first in (1, 101):
+        keys = range(first, first + 100)
+        advising.died(desk.queue(), keys, Cause.MAXLEN, is_buried=True)
+        desk.broker.errands.finish()
+    assert len(desk.broker.publishing.spreads) - before == 180 + 1, "and of the queue, that it came"
+    assert [(owner, str(error)) for owner, error in desk.broker.errands.broken] == [
+        (None, "1"),
+        (None, "101"),
+    ]
+    assert advising.missed_total == 20
+
+
 def test_what_nobody_takes_is_missed_and_counted(new_desk, new_client) -> None:
     """
     Advisories on their way have a part of the room for topics' messages: producers have theirs.

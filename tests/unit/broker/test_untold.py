@@ -4,6 +4,8 @@ What waits to be said of single messages keeps its order and has a bound.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from holdfast.broker.untold import BATCHES_BYTES_MAX, Untold, UntoldMessages
 
 CONSUMED, DEAD = ("MessageConsumed",), ("Expired", "MessageDLQd")
@@ -93,3 +95,26 @@ def test_those_that_are_apart_have_a_bound_of_their_own(desk) -> None:
     assert untold.count == 8
     assert len(taken(untold)) == 8
     assert untold.count == 0
+
+
+def test_a_source_that_fails_is_over_and_those_behind_it_are_told(desk) -> None:
+    """
+    What a batch brought is looked for only then; there is room again for as much.
+    """
+    orders = desk.broker.queue("orders")
+    untold, told, failed = UntoldMessages(10, 10), [], []
+
+    def found() -> Iterator[Untold | None]:
+        yield Untold(CONSUMED, orders, 1, ())
+        raise ValueError("a record of it")
+
+    def tell(each: Untold) -> int:
+        told.append(each.key)
+        return 1
+
+    untold.add_batch(found(), 5, 100)
+    untold.add(CONSUMED, orders, [6, 7])
+    for _ in untold.told(tell, lambda error, count: failed.append((str(error), count)), 64):
+        pass
+    assert told == [1, 6, 7] and failed == [("a record of it", 1)]
+    assert untold.count == 0 and untold.add(CONSUMED, orders, range(10)) == 0
