@@ -49,6 +49,7 @@ BY_NAME: Final = "byName"
 SHARED: Final = "shared"
 INDIVIDUAL: Final = "individual"
 DISCARD: Final = "discard"
+OWN_OF_DURABLES: Final = "destinationPerDurableSubscriber"
 
 SYNONYMS: Final = {
     "inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC",
@@ -143,6 +144,13 @@ OPTIONS: Final = {
             kind=Kind.TOPIC,
             meaning="and what stands behind it",
             allowed=Allowed(0, _NAME_PART_BYTES_MAX),
+        ),
+        PolicyOption(
+            name=OWN_OF_DURABLES,
+            kind=Kind.TOPIC,
+            meaning="whether that of a durable subscription is its own, called by its client, too",
+            choices=(FALSE, TRUE),
+            default=FALSE,
         ),
         PolicyOption(
             name="processNonPersistent",

@@ -50,7 +50,6 @@ UNBUILT: Final = frozenset(
     [
         "advancedMessageStatisticsEnabled",
         "advancedNetworkStatisticsEnabled",
-        "destinationPerDurableSubscriber",
         "dispatchPolicy",
         "gcWithNetworkConsumers",
         "includeBodyForAdvisory",

@@ -211,6 +211,11 @@ class DurableQueue(Queue):
         return self.lasting.key
 
     @property
+    def client_key(self) -> SubscriptionKey:
+        """By which its client names all of it, of which this may be a part."""
+        return self.leadership.client_key_of(self.lasting)
+
+    @property
     def assigned_sequence(self) -> int:
         """The topic's."""
         return self.topic.assigned_sequence

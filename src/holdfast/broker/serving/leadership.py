@@ -210,6 +210,11 @@ class Leadership:
         except SelectorError:
             return None  # A later version's: rather too much than too little.
 
+    def client_key_of(self, subscription: LastingSubscription) -> SubscriptionKey:
+        """Give by what a client names a durable subscription, if this is all of it or a part."""
+        whole = self.patterns.by_number.get(subscription.whole_number)
+        return subscription.key if whole is None else whole.lasting.key
+
     def know_wildcard(self, subscription: LastingSubscription) -> None:
         """Take note of a durable subscription of a wildcard that the log has."""
         selector = self.selector_for(subscription.selector, subscription.topic)

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.queue import LastingQueue
-from holdfast.broker.lasting.topics import LastingSubscription
+from holdfast.broker.lasting.topics import LastingSubscription, SubscriptionKey
 from holdfast.broker.serving.choice import Choice
 from holdfast.broker.serving.consumer import MessageSelector
 from holdfast.broker.settings import BrokerSettings
@@ -52,6 +52,9 @@ class Leads(Protocol[Queue]):
 
     def selector_of(self, subscription: LastingSubscription) -> MessageSelector | None:
         """Give what a durable subscription wants; None: all."""
+
+    def client_key_of(self, subscription: LastingSubscription) -> SubscriptionKey:
+        """Give by what a client names a durable subscription, if this is all of it or a part."""
 
     def deleted(self, queue: Queue) -> None:
         """Note that a queue's deletion is applied."""

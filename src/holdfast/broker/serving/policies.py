@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.lasting.policies import Policies
+from holdfast.broker.lasting.topics import SubscriptionKey
 from holdfast.broker.serving.burials import Burials
 from holdfast.broker.serving.durable import DurableQueue, StoredTopic
 from holdfast.broker.serving.effective import (
@@ -39,13 +40,14 @@ from holdfast.errors import PolicyError
 from holdfast.model.advisory_options import ADVISED_BY
 from holdfast.model.destination import Kind
 from holdfast.model.forwarding import Forwarding
-from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
+from holdfast.model.own_dead_letters import fits, own_queues
 from holdfast.model.policies import form_from, forwarding_from, read_values, redelivery_of
 from holdfast.model.policy_option import DIRECTING, FLOW_CONTROL, KEEPING, Value
 from holdfast.model.policy_options import (
     DISCARD,
     INDIVIDUAL,
     OPTIONS,
+    OWN_OF_DURABLES,
     TRUE,
 )
 from holdfast.model.records import PolicyRecord
@@ -138,7 +140,7 @@ class PolicyBook:
         # pattern.
         is_meant = not destination.is_temporary and type(destination) in (Queue, Topic)
         if isinstance(destination, DurableQueue):
-            return self._of_durable(destination.topic.name)
+            return self._of_durable(destination)
         records = self._records_of(kind, name) if is_meant else []
         found = self._worked_out_of(kind, records)
         if kind is Kind.TOPIC:
@@ -155,14 +157,17 @@ class PolicyBook:
             advisories=told_of.effective.advisories,
         )
 
-    def _of_durable(self, topic: str) -> Effective:
-        """Give what holds for the durable subscriptions of a topic, as its policies say it."""
+    def _of_durable(self, subscription: DurableQueue) -> Effective:
+        """Give what holds for a durable subscription, as its topic's policies say it."""
+        topic = subscription.topic.name
         said = self._worked_out_of(Kind.TOPIC, self._records_of(Kind.TOPIC, topic))
         keeping = keeping_of(said.values)
         values = self._worked_out_of(Kind.QUEUE, []).values | {
             key: value for key, value in said.values.items() if OPTIONS[key].is_of_both
         }
-        target = self._dead_letter_queue(topic, said.values, "topic")
+        is_own = said.values[OWN_OF_DURABLES] == TRUE
+        whose = subscription.client_key if is_own else None
+        target = self._dead_letter_queue(topic, said.values, "topic", whose)
         return self._of_queue(values, said.effective.redelivery)._replace(
             prefetch=min(keeping.prefetch, self._settings.prefetch_max),
             limits=keeping.limits,
@@ -307,14 +312,21 @@ class PolicyBook:
             self._forms[topic] = form_from(topic, {key: it.value for key, it in said.items()})
         return self._forms[topic]
 
-    def _dead_letter_queue(self, name: str, values: dict[str, Value], kind: str) -> str:
+    def _dead_letter_queue(
+        self,
+        name: str,
+        values: dict[str, Value],
+        kind: str,
+        whose: SubscriptionKey | None = None,
+    ) -> str:
         strategy = values["deadLetterStrategy"]
         if strategy == DISCARD:
             return ""
         if strategy == INDIVIDUAL:
-            own = f"{values[f'{kind}Prefix']}{name}{values[f'{kind}Suffix']}"
-            if len(own.encode()) <= QUEUE_NAME_BYTES_MAX:
-                return own
+            around = str(values[f"{kind}Prefix"]), str(values[f"{kind}Suffix"])
+            for own in own_queues(around[0], name, around[1], whose):
+                if fits(own):
+                    return own
         return str(values["deadLetterQueue"])
 
     def explain(self, kind: Kind, name: str) -> dict[str, Sourced]:

@@ -131,6 +131,7 @@ def test_without_policies_the_settings_hold_for_topics() -> None:
         "deadLetterQueue": ("ActiveMQ.DLQ", ""),
         "topicPrefix": ("ActiveMQ.DLQ.Topic.", ""),
         "topicSuffix": ("", ""),
+        "destinationPerDurableSubscriber": ("false", ""),
         **SLOWNESS,
         "virtualTopic": ("byName", ""),
         "virtualTopicPrefix": ("Consumer.*.", ""),
