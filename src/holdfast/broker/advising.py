@@ -38,6 +38,7 @@ from holdfast.model import advisories
 from holdfast.model.advisories import PREFIX, Advisory, Structure
 from holdfast.model.destination import Destination, Kind
 from holdfast.model.facts import TOPIC_MARK, Cause
+from holdfast.model.reserved_names import OWN_MARK
 
 _PER_STEP: Final = 64
 """So much is told in one step: about 15 µs for each that one topic of listeners wants."""
@@ -48,9 +49,6 @@ _RUNS_MAX: Final = 10_000
 _LOOKED_AT_PER_STEP: Final = 256
 _SPARE: Final = 1024
 """So much may stand in a roll that is gone."""
-
-OWN_MARK: Final = "$"
-"""With which the names of the broker's own queues begin: of them nothing is said."""
 
 _OF_DESTINATIONS: Final = {
     (True, False): advisories.QUEUE,

@@ -30,6 +30,7 @@ from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Kind, has_wildcards
 from holdfast.model.records import ReturnCause
+from holdfast.model.reserved_names import OWN_MARK
 from holdfast.model.wildcards import parse_pattern
 
 _MATCHED_PER_STEP: Final = 512
@@ -37,10 +38,6 @@ _MATCHED_PER_STEP: Final = 512
 
 _JOINED_PER_STEP: Final = 4
 """To join a queue takes up to 0.1 ms, where nobody has asked for it yet."""
-
-
-_OWN_MARK: Final = "$"
-"""With which the names of the broker's own queues begin: no wildcard means them."""
 
 
 _NAMES_SPARE: Final = 1024
@@ -253,7 +250,7 @@ class Bundling:
         """Let a subscription have a part on a destination, if it has none; whether it had none."""
         if bundle.is_closed or destination.is_deleted or destination in bundle.strands:
             return False
-        if is_wild and (destination.name.startswith(_OWN_MARK) or has_wildcards(destination.name)):
+        if is_wild and (destination.name.startswith(OWN_MARK) or has_wildcards(destination.name)):
             return False
         outlet = self._outlets[bundle]
         strand = outlet.strand(bundle, destination, is_wild=is_wild)

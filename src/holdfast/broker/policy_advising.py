@@ -14,7 +14,6 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final
 
 from holdfast.broker.advising import (
-    OWN_MARK,
     Advising,
     kind_of,
     name_of,
@@ -34,6 +33,7 @@ from holdfast.model import advisories
 from holdfast.model.advisories import PREFIX, Advisory
 from holdfast.model.facts import Cause
 from holdfast.model.records import MessageRecord, Record
+from holdfast.model.reserved_names import OWN_MARK
 
 _FULL_PAUSE_MS: Final = 1_000
 """Of one destination it is said so often at most that it is full, and for whom."""

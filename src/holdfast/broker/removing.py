@@ -35,6 +35,7 @@ from holdfast.broker.serving.virtual_bindings import topics_of
 from holdfast.model.destination import Kind
 from holdfast.model.policy_option import VIRTUAL_TOPIC_POSTFIX, VIRTUAL_TOPIC_PREFIX, Value
 from holdfast.model.policy_options import TRUE
+from holdfast.model.reserved_names import OWN_MARK
 from holdfast.model.virtual_topics import DEFAULT_FORM, Form
 
 LOOK_MS: Final = 10_000
@@ -48,7 +49,6 @@ _REMOVAL_EFFORT: Final = 4
 _REMOVED_PER_BATCH: Final = 1_000
 _PARTS_PER_BATCH: Final = 64
 """And of topics; those of the last one more. Each has perhaps a consumer that leaves it."""
-_OWN_MARK: Final = "$"
 _FORMS_MAX: Final = 64
 _KEY: Final = "gcInactiveDestinations"
 _TIMEOUT: Final = "inactiveTimeoutBeforeGC"
@@ -233,7 +233,7 @@ class Removing:
         return max(1, int(said[_TIMEOUT].value)) if said[_KEY].value == TRUE else 0
 
     def _look_up(self, name: str) -> int:
-        if name.startswith(_OWN_MARK) or self._consumes_topic(name):
+        if name.startswith(OWN_MARK) or self._consumes_topic(name):
             return 0
         said = self._policies.explain(Kind.QUEUE, name)
         if said[_KEY].value != TRUE or any(

@@ -11,6 +11,10 @@ from typing import Final
 
 from holdfast.model.advisories import is_advisory
 
+OWN_MARK: Final = "$"
+"""With which the names of the broker's own destinations begin: no wildcard means them, nothing is
+said of them, and they never go."""
+
 _NOT_SERVED: Final = {
     "ActiveMQ.Scheduler.Management": "scheduled messages, but by a SEND to it alone,",
     "ActiveMQ.Statistics.": "statistics, but by a SEND to one name alone with a reply-to,",
@@ -19,8 +23,8 @@ _NOT_SERVED: Final = {
 
 def why_reserved(name: str) -> str:
     """Say why nothing can be put on a destination of this name; empty: it can."""
-    if name.startswith("$"):
-        return "names that begin with '$' are the broker's own"
+    if name.startswith(OWN_MARK):
+        return f"names that begin with '{OWN_MARK}' are the broker's own"
     if is_advisory(name):
         return (
             "advisory messages are the broker's own: one topic of them may be subscribed to, and"

@@ -19,6 +19,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.model.destination import Destination, Kind
 from holdfast.model.map_messages import MapValue
+from holdfast.model.reserved_names import OWN_MARK
 from holdfast.sessions.bundles import pattern_of
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.session import Session
@@ -30,7 +31,6 @@ ANSWERS_MAX: Final = 1_000
 """So many answers one question gets."""
 _COUNTED_MAX: Final = 1_000
 """What so many consumers have is added up; where there are more, nothing is said of it."""
-_OWN_MARK: Final = "$"
 
 
 def of_broker(broker: Broker, context: SessionContext) -> Values:
@@ -88,14 +88,14 @@ def _names(broker: Broker, kind: Kind) -> Iterator[str | None]:
         yield None
         some = found[place : place + _LOOKED_AT_PER_STEP]
         place += len(some)
-        yield from (name for name in some if not name.startswith(_OWN_MARK))
+        yield from (name for name in some if not name.startswith(OWN_MARK))
 
 
 def _of_destination(broker: Broker, kind: Kind, name: str) -> Values | None:
     if kind is Kind.TOPIC:
         return _of_topic(broker, name)
     found = broker.destinations.find(name)
-    return None if found is None or name.startswith(_OWN_MARK) else _of_queue(broker, *found)
+    return None if found is None or name.startswith(OWN_MARK) else _of_queue(broker, *found)
 
 
 def _of_topic(broker: Broker, name: str) -> Values | None:

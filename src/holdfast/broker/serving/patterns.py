@@ -13,11 +13,9 @@ from holdfast.broker.lasting.topics import LastingSubscription, SubscriptionKey
 from holdfast.broker.serving.consumer import MessageSelector
 from holdfast.broker.serving.wildcards import Wildcards
 from holdfast.model.destination import Kind
+from holdfast.model.reserved_names import OWN_MARK
 from holdfast.model.topic_records import part_name
 from holdfast.model.wildcards import Pattern
-
-_OWN_MARK = "$"
-"""With which the names of the broker's own destinations begin: no wildcard means them."""
 
 
 class WildDurable:
@@ -91,8 +89,8 @@ class Patterns:
 
     def concern(self, topic: str) -> bool:
         """Whether any of them means a topic of this name."""
-        return not topic.startswith(_OWN_MARK) and self._wildcards.concern(Kind.TOPIC, topic)
+        return not topic.startswith(OWN_MARK) and self._wildcards.concern(Kind.TOPIC, topic)
 
     def of(self, topic: str) -> list[WildDurable]:
         """Give those that mean a topic of this name."""
-        return [] if topic.startswith(_OWN_MARK) else self._wildcards.of(Kind.TOPIC, topic)
+        return [] if topic.startswith(OWN_MARK) else self._wildcards.of(Kind.TOPIC, topic)
