@@ -7,8 +7,10 @@ proof, and a second connection under it is refused while the first one lives; or
 stolen, takes it over.
 
 A client of ours that connects again has given its old connection up, and says again what was not
-answered there. So it is ended at once, and the new one is served when all that the old one held is
-given back: else the client's own late words would be about messages that somebody else has.
+answered there. So it is ended at once. Any other client's is read to its end if it is lost: what it
+sent last may be confirmed to nobody, and is wanted all the same. The new one is served when all
+that the old ones held is given back: else the client's own late words would be about messages that
+somebody else has.
 
 Invariants:
     Of the connections of a node that live, no two have the same client-id, or show the same secret.
@@ -40,7 +42,10 @@ class Introduction(NamedTuple):
     known_by: str
     """By what it is known again; empty: by nothing."""
     lost: tuple[Session, ...] = ()
-    """Its old connections, which are ended: what they held is to be given back first."""
+    """
+    Its old connections, oldest first: they are done with what they sent, or ended, and what they
+    held is given back, before anything is done for the new one.
+    """
 
 
 def introduce(
@@ -123,17 +128,21 @@ def _take(
             f" one connection at a time may have it",
             code=CLIENT_ID_IN_USE,
         )
+    if other is not None:
+        _await(other, context, client_id)
     client_ids[client_id] = session
     session.client_id = session.sent_as = client_id
-    leaving = context.leaving_by.get(client_id)
-    before = [] if leaving is None else [leaving]
-    if not is_taken or other is None:
-        return before
-    other.farewell(
-        f"client-id {client_id[:80]!r} was taken by another connection, session {session.id}",
-        CLIENT_ID_IN_USE,
-    )
-    return [*before, other]
+    if is_taken and other is not None:
+        other.farewell(
+            f"client-id {client_id[:80]!r} was taken by another connection, session {session.id}",
+            CLIENT_ID_IN_USE,
+        )
+    return list(context.leaving_by.get(client_id, ()))
+
+
+def _await(session: Session, context: SessionContext, client_id: str) -> None:
+    """Let who has this client-id next wait until this connection has left."""
+    context.leaving_by.setdefault(client_id, {})[session] = None
 
 
 def let_go(session: Session, context: SessionContext) -> None:
@@ -141,12 +150,15 @@ def let_go(session: Session, context: SessionContext) -> None:
     client_id, session.client_id = session.client_id, ""
     if client_id and context.client_ids.get(client_id) is session:
         del context.client_ids[client_id]
-        context.leaving_by[client_id] = session
+        _await(session, context, client_id)
 
 
 def forget_left(session: Session, context: SessionContext) -> None:
     """Note that a connection has given back all it held."""
     if session.shown and context.shown_by.get(session.shown) is session:
         del context.shown_by[session.shown]
-    if session.sent_as and context.leaving_by.get(session.sent_as) is session:
-        del context.leaving_by[session.sent_as]
+    leaving = context.leaving_by.get(session.sent_as)
+    if leaving is not None:
+        leaving.pop(session, None)
+        if not leaving:
+            del context.leaving_by[session.sent_as]

@@ -103,6 +103,7 @@ class ClientSession(Holder):
         let_go(self, self.context)
 
     def leaving(self) -> Iterator[None]:
+        self.is_leaving = True
         if self.is_told_of:
             self.is_told_of = False
             self.holdings.broker.advising.disconnected(self)

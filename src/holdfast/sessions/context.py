@@ -90,8 +90,8 @@ class SessionContext:
         """The selectors of all subscriptions, and what the message they are asked of says."""
         self.client_ids: dict[str, Session] = {}
         """Who has which client-id now."""
-        self.leaving_by: dict[str, Session] = {}
-        """By client-id: who had it, until that has given back all it held."""
+        self.leaving_by: dict[str, dict[Session, None]] = {}
+        """By client-id: who had it, oldest first, each until it has given back all it held."""
         self.shown_by: dict[str, Session] = {}
         """By what a client of ours shows: its connection, until that has given back all it held."""
 

@@ -41,3 +41,12 @@ class Holder(Session):
     @abstractmethod
     def goodbye(self, goodbye: Goodbye) -> None:
         """Obey a last word that waited."""
+
+
+def unnamed(ordinal: int) -> str:
+    """
+    Give what a subscription without an id is known by; a client never sees it.
+
+    Only STOMP 1.0 has those, where no header holds a line feed: no id is like it.
+    """
+    return f"\n{ordinal}"

@@ -13,7 +13,7 @@ Owned by its session, which each call brings along (`holder` says why).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from holdfast.broker.broker import Broker
@@ -42,7 +42,8 @@ from holdfast.model.policy_option import Value
 from holdfast.model.records import MessageRecord, ReturnCause
 from holdfast.sessions.client_ids import forget_left, let_go
 from holdfast.sessions.context import SessionContext
-from holdfast.sessions.holder import Holder
+from holdfast.sessions.earlier import EarlierConnections
+from holdfast.sessions.holder import Holder, unnamed
 from holdfast.sessions.open_transactions import OpenTransactions
 from holdfast.sessions.requirements import (
     require_served_name,
@@ -50,6 +51,7 @@ from holdfast.sessions.requirements import (
     require_subscription_room,
 )
 from holdfast.sessions.sending import Sending
+from holdfast.sessions.session import Session
 from holdfast.sessions.target import Action
 
 ReadMessage = Callable[[int], MessageRecord]
@@ -63,8 +65,8 @@ class Holdings:
 
     __slots__ = (
         *("_leaving", "_ordinal", "read_message", "acknowledge", "broker", "by_ordinal"),
-        *("context", "has_browsed", "has_said_goodbye", "rollback", "rollback_count", "sending"),
-        *("subscriptions", "transactions"),
+        *("context", "earlier", "has_browsed", "has_said_goodbye", "rollback", "rollback_count"),
+        *("sending", "subscriptions", "transactions"),
     )
 
     def __init__(self, broker: Broker, context: SessionContext, read_message: ReadMessage) -> None:
@@ -80,10 +82,11 @@ class Holdings:
         """By the number that each has on this connection, in digits."""
         self._ordinal = 0
         self.rollback: Iterator[None] | None = None
-        """The rest of a roll-back, or of the end of this client's old connection; what comes behind
-        it waits, as it counts on what that gives back."""
+        """The rest of a roll-back, or nothing while `earlier` ones leave; what comes behind it
+        waits, as it counts on what that gives back."""
         self.rollback_count = 0
-        """The operations of that transaction, or what that connection held."""
+        """The operations of that transaction, or what those connections held."""
+        self.earlier = EarlierConnections()
         self._leaving: Iterator[None] | None = None
         self.has_browsed = False
         """Whether it has been shown what was not given to it."""
@@ -425,8 +428,14 @@ class Holdings:
         # It is gone on with before anything.
         session.effort = self.broker.settings.step_count_max
 
+    def wait_for_earlier(self, session: Holder, lost: Iterable[Session]) -> None:
+        """Do nothing else before these connections of the same client have left."""
+        self.wait_for(session, iter(()), self.earlier.add(lost))
+
     def go_on_rolling_back(self, is_spent: IsSpent) -> bool:
         """Do some of these steps; True if all of them are done."""
+        if self.earlier and not self.earlier.have_left(is_spent):
+            return False
         if self.rollback is not None:
             for _ in self.rollback:
                 if is_spent():
@@ -488,12 +497,3 @@ class Holdings:
         """What there is to give back."""
         held = sum(it.left_in for it in self.subscriptions.values()) + self.rollback_count
         return held + self.transactions.held_count + self.broker.temporaries.count_of(session)
-
-
-def unnamed(ordinal: int) -> str:
-    """
-    Give what a subscription without an id is known by; a client never sees it.
-
-    Only STOMP 1.0 has those, where no header holds a line feed: no id is like it.
-    """
-    return f"\n{ordinal}"

@@ -75,6 +75,8 @@ class Session(ABC):
         """It has said who it is, as far as its protocol wants that."""
         self.principal: Principal | None = None
         """Who the client is; None: it is not known yet."""
+        self.is_leaving = False
+        """It gives back what it holds: nothing more is done that it asks for."""
         self.is_closing = False
         """Nothing more is read; the connection is to be closed when `out` is sent."""
         self.is_left_off = False

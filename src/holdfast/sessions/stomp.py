@@ -46,7 +46,8 @@ from holdfast.sessions.client_ids import introduce
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.credentials import Answer
-from holdfast.sessions.holdings import ReadMessage, unnamed
+from holdfast.sessions.holder import unnamed
+from holdfast.sessions.holdings import ReadMessage
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.session import LARGE_BYTES
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle, settle_overdue
@@ -215,7 +216,7 @@ class StompSession(ClientSession):
         is_waiting = self.login is not None or bool(self.held)
         if is_waiting:
             self.held.extend(self.events)
-        return self.is_closing or is_waiting
+        return self.is_closing or self.is_leaving or is_waiting
 
     def _hold_back(self, frame: AcknowledgeFrame) -> None:
         """Let an acknowledgement, and what comes behind it, wait for a lease."""
@@ -317,8 +318,7 @@ class StompSession(ClientSession):
             steals=self._steals_links,
         )
         if lost:
-            leaving = chain.from_iterable(each.leaving() for each in lost)
-            self.holdings.wait_for(self, leaving, sum(each.held_count for each in lost))
+            self.holdings.wait_for_earlier(self, lost)
         self.carries_headers = said.get("holdfast-carry") == "true"
         self.is_connected = True
         self.write(connected(self.protocol, self.context, self.id, said))

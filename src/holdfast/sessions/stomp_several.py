@@ -30,7 +30,7 @@ from holdfast.model.wildcards import Pattern
 from holdfast.sessions.bundles import Parts, pattern_of, prefetch_of, subscribe, take_up
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.context import SessionContext
-from holdfast.sessions.holdings import unnamed
+from holdfast.sessions.holder import unnamed
 from holdfast.sessions.requirements import require_served_name
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.stomp_values import written_by_jms

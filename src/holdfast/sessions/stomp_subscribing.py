@@ -23,7 +23,7 @@ from holdfast.protocols.stomp.frames import Frame
 from holdfast.protocols.stomp.states import Version
 from holdfast.sessions.advisories import are_advisories, listen
 from holdfast.sessions.client_session import ClientSession
-from holdfast.sessions.holdings import unnamed
+from holdfast.sessions.holder import unnamed
 from holdfast.sessions.requirements import read_number
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.sending import MUCH
