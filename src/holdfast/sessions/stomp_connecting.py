@@ -18,8 +18,9 @@ from holdfast.protocols.stomp.frames import Frame
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.credentials import Credential
 
-_HEART_BEAT_MS_MIN: Final = 100
-"""A client that wants beats more often gets them so often; more would only cost."""
+HEART_BEAT_MS_MIN: Final = 200
+"""A client that wants beats more often gets them so often: one is sent at the look at the clock
+that follows half of the interval, and a node at rest looks every 80 ms."""
 
 
 class Login:
@@ -64,7 +65,7 @@ def connected(
 def _heart_beats(protocol: StompConnection) -> str:
     """Promise what the client wants and want what it promises, as ActiveMQ does."""
     theirs = protocol.peer_heart_beat
-    mine = tuple(max(_HEART_BEAT_MS_MIN, beat) if beat else 0 for beat in reversed(theirs))
+    mine = tuple(max(HEART_BEAT_MS_MIN, beat) if beat else 0 for beat in reversed(theirs))
     outgoing, incoming = mine
     protocol.negotiate_heart_beats((outgoing, incoming), theirs)
     return f"{outgoing},{incoming}"

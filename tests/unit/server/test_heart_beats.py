@@ -6,11 +6,24 @@ from __future__ import annotations
 
 import itertools
 
+from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.connection import ClientConnection
 from holdfast.server.heart_beats import HeartBeats
+from holdfast.server.pace import REST_SECONDS_MAX
 from holdfast.server.settings import ServerSettings
+from holdfast.sessions.stomp_connecting import HEART_BEAT_MS_MIN
 
 BEATING = b"STOMP\naccept-version:1.2\nheart-beat:1000,1000\n\n\0"
+
+
+def test_the_shortest_interval_is_kept_by_a_node_at_rest() -> None:
+    """
+    Beats agreed for 100 ms came every 160, as each second look was too early: a real client left.
+    """
+    settings = ServerSettings()
+    assert settings.heart_beat_tick_seconds < REST_SECONDS_MAX
+    due = HEART_BEAT_MS_MIN / 1000 * StompSettings().heart_beat_send_fraction
+    assert due + REST_SECONDS_MAX < HEART_BEAT_MS_MIN / 1000
 
 
 def test_ten_thousand_that_are_due_at_once_get_their_beats_in_slices(new_node) -> None:

@@ -68,7 +68,7 @@ def test_heart_beats_are_promised_as_the_client_wants(desk) -> None:
     assert (
         desk.connect("1.2", heart_beat="5000,7000").connected.headers["heart-beat"] == "7000,5000"
     )
-    assert desk.connect("1.2", heart_beat="1,0").connected.headers["heart-beat"] == "0,100"
+    assert desk.connect("1.2", heart_beat="1,0").connected.headers["heart-beat"] == "0,200"
 
 
 def test_a_request_id_is_echoed(desk) -> None:
