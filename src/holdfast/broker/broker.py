@@ -74,7 +74,7 @@ class Broker:
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
         self.addressing = Addressing(self.destinations, self.policies, self.errands)
         self.durables = Durables(self.state, self.receipts, self.destinations, self.errands)
-        self.parts = Parts(self.destinations, self.durables)
+        self.parts = Parts(self.destinations, self.durables, lambda: self.sending.now_microseconds)
         self.pausing = Pausing(self.destinations, self.policies)
         self.sending = Sending(
             self.state, self.receipts, self.destinations, self.flow, self.publishing

@@ -5,6 +5,9 @@ A part takes some 80 microseconds, and a message may go to a thousand topics. So
 are given at once, those of several over as many turns as it takes, and the message waits. A part
 that is there some entries before its first message is as right as one in the same.
 
+Others may make wildcards as fast as parts are given. So where a message was put off a few times,
+whoever subscribes to one durably waits as well, until it has gone or is put off no more.
+
 Who needs no part to keep a promise is not refused where there may be no more: what is not
 persistent is for who is there, and a mirror stops nobody who sends to its queue.
 """
@@ -28,9 +31,14 @@ from holdfast.model.forwarding import is_mirror
 PARTS_PER_STEP: Final = 64
 """So many are given in one turn to one message, or those of one topic: some 5 ms."""
 PUT_OFF_MAX: Final = 250
-"""What was put off so often gets all at once: others make wildcards as fast as parts are given."""
+"""What was put off so often gets all at once. Without wildcards that begin meanwhile 10,000 parts,
+which is all that there may be, take fewer turns."""
 PART_EFFORT: Final = 8
 """To give one takes as long as so many ordinary requests."""
+_HURRIED_AFTER: Final = 16
+"""What was put off so often is not to be kept from going by wildcards that begin meanwhile."""
+_HURRIED_MICROSECONDS: Final = 500_000
+"""For so long after it was put off last: whoever sent it may be gone."""
 _LOOKED_PER_STEP: Final = 512
 
 Spares = Callable[[Destination], bool]
@@ -52,16 +60,38 @@ def mirrors_among(written: Iterable[Destination]) -> tuple[str, ...]:
 class Parts:
     """Gives topics the parts that are lacking, a step at a time."""
 
-    __slots__ = ("_durables", "_stored")
+    __slots__ = ("_durables", "_hurried_until", "_now", "_stored")
 
-    def __init__(self, destinations: Destinations, durables: Durables) -> None:
+    def __init__(
+        self, destinations: Destinations, durables: Durables, now: Callable[[], int]
+    ) -> None:
+        """
+        Begin with nothing that waits.
+
+        Args:
+            destinations: Where messages go.
+            durables: Whose parts they are.
+            now: Gives microseconds of a clock.
+        """
         self._durables = durables
         self._stored = destinations.stored
+        self._now = now
+        self._hurried_until = 0
 
     @property
     def effort(self) -> int:
         """What all took that were given so far, in ordinary requests."""
         return self._durables.given_total * PART_EFFORT
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether who subscribes durably to a wildcard is to wait for what was put off often."""
+        return 0 < self._hurried_until - self._now() <= _HURRIED_MICROSECONDS
+
+    def _put_off(self, count: int) -> None:
+        """Note that something is put off once more."""
+        if count >= _HURRIED_AFTER:
+            self._hurried_until = self._now() + _HURRIED_MICROSECONDS
 
     def among(
         self, written: Sequence[Destination], spares: Spares, put_off_count: int = 0
@@ -83,8 +113,11 @@ class Parts:
         for each in written:
             if each.kind is Kind.TOPIC:
                 if may_put_off and self._is_much(each.name, before):
+                    self._put_off(put_off_count)
                     raise RouteUnknownError
                 found.append(self._find(each.name, is_spared=spares(each)))
+        if put_off_count:
+            self._hurried_until = 0  # Who else is put off says so again.
         return [each for each in found if each is not None]
 
     def before_commit(self, transaction: Transaction) -> Iterator[None]:
@@ -94,12 +127,20 @@ class Parts:
         Raises:
             DestinationError: There are too many subscriptions for that.
         """
-        before = self._durables.given_total
-        for count, (name, is_spared) in enumerate(_topics_of(transaction).items(), 1):
-            if self._is_much(name, before) or not count % _LOOKED_PER_STEP:
-                yield
-                before = self._durables.given_total
-            self._find(name, is_spared=is_spared)
+        put_off_count, began = 0, -1
+        while began != self._durables.given_total:
+            # Wildcards may have begun since it passed a topic: until none has, it passes all again.
+            before = began = self._durables.given_total
+            for count, (name, is_spared) in enumerate(_topics_of(transaction).items(), 1):
+                if self._is_much(name, before) or not count % _LOOKED_PER_STEP:
+                    self._put_off(put_off_count)
+                    put_off_count += 1
+                    yield
+                    before = self._durables.given_total
+                self._find(name, is_spared=is_spared)
+            if not put_off_count:
+                return
+        self._hurried_until = 0
 
     def left_out(self, written: Sequence[Destination]) -> int:
         """Of how many of these that are mirrors wildcards that mean them have no part now."""

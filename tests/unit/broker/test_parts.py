@@ -73,6 +73,28 @@ def test_what_was_put_off_often_gets_all_at_once(desk, monkeypatch) -> None:
     assert [it.name for it in found] == ["a.1", "a.3", "a.4"]
 
 
+def test_after_some_puttings_off_wildcards_that_begin_wait(desk, monkeypatch) -> None:
+    """
+    Until it has gone, or for half a second: who sent it may be gone.
+    """
+    monkeypatch.setattr(parts, "PARTS_PER_STEP", 1)
+    open_two(desk)
+    broker = desk.broker
+    spares = spares_of(WRITTEN, is_stored=True)
+    seen = []
+    for count in (15, 16):
+        with pytest.raises(RouteUnknownError):
+            broker.parts.among(WRITTEN, spares, count)
+        seen.append(broker.parts.is_hurried)
+    broker.sending.now_microseconds += 500_000
+    seen.append(broker.parts.is_hurried)
+    assert seen == [False, True, False]
+    broker.sending.now_microseconds -= 1
+    assert broker.parts.is_hurried
+    broker.parts.among(WRITTEN, spares, 17)
+    assert not broker.parts.is_hurried
+
+
 def test_no_room_for_parts_is_no_reason_to_try_again(desk, monkeypatch) -> None:
     """
     Whoever needs one is refused at once, who does not has what is there.
