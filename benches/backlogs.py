@@ -9,6 +9,7 @@ they go by priority that is the one of the highest, sent last; else the oldest),
 next thousand from the ACK of the one before, the median.
 
 Run: .venv/bin/python benches/backlogs.py [--messages 10000000] [--only LINE] [--directory DIR]
+     [--write docs/benchmarks.md]
 """
 
 from __future__ import annotations
@@ -26,14 +27,19 @@ from pathlib import Path
 
 from brokers import Holdfast
 from curves import resident_bytes
+from document import BACKLOGS, backlogs, put_section
 from feature_load import Wire, fill, frame
-from machine import KIB, print_heading
+from machine import KIB, heading
 
 _BODY_BYTES = 40
 _IDLE_SECONDS = 20.0
 _SETTLE_SECONDS = 5.0
 _NEXT = 1_000
 _QUEUE = "/queue/backlog"
+_HEAD = (
+    "| messages that wait | sent in | resident | idle | longest turn | first, next |",
+    "| --- | ---: | ---: | ---: | ---: | ---: |",
+)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -103,8 +109,8 @@ def taken(broker: Holdfast, wanted: int) -> tuple[float, float]:
     return first, statistics.median(gaps)
 
 
-def measure(line: Line, count: int, directory: Path) -> None:
-    """Fill a queue of a new node, and print the line."""
+def measure(line: Line, count: int, directory: Path) -> str:
+    """Fill a queue of a new node, and give the line."""
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-backlog-", dir=directory) as data,
         Holdfast(Path(data), 1) as broker,
@@ -121,10 +127,9 @@ def measure(line: Line, count: int, directory: Path) -> None:
         turn = broker.leader.status()["turn_cpu_seconds_max"] * 1e3
         resident = resident_bytes(pid) / KIB**2
         first, following = taken(broker, count - 1 if line.high else 0)
-        print(
+        return (
             f"| {count:,} {line.title} | {count / rate:,.0f} s | {resident:,.0f} MiB"
-            f" | {busy:.1f} % | {turn:.1f} ms | {first * 1e3:.2f} ms, {following * 1e3:.2f} ms |",
-            flush=True,
+            f" | {busy:.1f} % | {turn:.1f} ms | {first * 1e3:.2f} ms, {following * 1e3:.2f} ms |"
         )
 
 
@@ -134,13 +139,19 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--only", choices=LINES, help="only this line")
     parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table into FILE")
     chosen = parser.parse_args()
-    print_heading(chosen.directory)
-    print("| messages that wait | sent in | resident | idle | longest turn | first, next |")
-    print("|---|---|---|---|---|---|")
+    told = heading(chosen.directory)
+    for name, words in told.items():
+        print(f"{name + ':':<22}{words}")
+    table = [*_HEAD]
+    print(*table, sep="\n", flush=True)
     for name, line in LINES.items():
         if chosen.only in {None, name}:
-            measure(line, chosen.messages, chosen.directory)
+            table.append(measure(line, chosen.messages, chosen.directory))
+            print(table[-1], flush=True)
+    if chosen.write is not None:
+        put_section(chosen.write, BACKLOGS, backlogs(told, "\n".join(table)))
 
 
 if __name__ == "__main__":

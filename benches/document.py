@@ -47,6 +47,7 @@ and memory change with size), `benches/features.py` (what the features of consum
 
 GROWTH = "## Growth"
 FEATURES = "## Features"
+BACKLOGS = "## Backlogs"
 _GROWTH = """\
 ## Growth
 
@@ -69,6 +70,20 @@ brackets. × is how many times faster Holdfast is.
 | what | Holdfast | ActiveMQ | × |
 | --- | ---: | ---: | ---: |
 {rows}
+"""
+
+_BACKLOGS = """\
+## Backlogs
+
+Written by `.venv/bin/python benches/backlogs.py --write docs/benchmarks.md`. One node and one
+queue, persistent messages of 40 bytes. Idle is what the node takes of a core while nobody sends or
+takes; the longest turn of its loop, in processor time, is of all since its start; a consumer waits
+for its first message from its SUBSCRIBE on, and for each of the next thousand from its ACK
+(median).
+
+{conditions}
+
+{table}
 """
 
 
@@ -122,6 +137,11 @@ def growth(told: dict[str, str], table: str) -> str:
 def features(told: dict[str, str], rows: list[str]) -> str:
     """Give the section on features."""
     return _FEATURES.format(conditions=_listed(told), rows="\n".join(rows))
+
+
+def backlogs(told: dict[str, str], table: str) -> str:
+    """Give the section on what messages cost that wait."""
+    return _BACKLOGS.format(conditions=_listed(told), table=table)
 
 
 def put_section(path: Path, heading: str, text: str) -> None:

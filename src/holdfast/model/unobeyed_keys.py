@@ -53,18 +53,18 @@ UNBUILT: Final = frozenset(
         "dispatchPolicy",
         "gcWithNetworkConsumers",
         "includeBodyForAdvisory",
-        "maxDestinations",
         "messageInterceptorStrategy",
         "networkBridgeFilterFactory",
-        "setOriginalDestination",
     ]
 )
 """Keys of what is still to be built; each moves up when something obeys it."""
 
 DECLINED: Final = {
+    "maxDestinations": "queue_count_max in [broker] says how many queues there may be in all",
+    "setOriginalDestination": "a queue that consumes a virtual topic is called by it",
     "dropOnResourceLimit": "overflow=drop-head lets the queue's oldest go, and the others go on",
     "priorityWeights": "a queue of their own is for those that must not wait for higher ones",
     "strictOrderDispatch": "consumers say who comes first, with activemq.priority",
     "selectorAware": "forwardTo with a selector behind `when` lets a queue have some of a topic",
 }
-"""Keys of what will not be built (decisions 0044, 0045, 0047), and what to say instead."""
+"""Keys of what will not be built (decisions 0044, 0045, 0047, 0048), and what to say instead."""

@@ -81,8 +81,8 @@ IN_QUEUE = 'policies."queue://a".'
             f"{IN_QUEUE}queuePrefetch: 0 is out of range; allowed: 1 to 65,535 (h.toml line 3)",
         ),
         (
-            f"{QUEUE}maxDestinations = 6",
-            f"{IN_QUEUE}maxDestinations: is not built yet: nothing would obey it (h.toml line",
+            f"{QUEUE}dispatchPolicy = 6",
+            f"{IN_QUEUE}dispatchPolicy: is not built yet: nothing would obey it (h.toml line",
         ),
         (
             "[broker]\npolicy_count_max = 1\n[policies]\nrevision=1\n[policies.a]\n[policies.b]",
