@@ -109,6 +109,11 @@ class Durables:
         """How many there are, with what is on its way to the log."""
         return len(self._state.subscriptions) + self._destinations.leadership.durables_to_come
 
+    @property
+    def wild_changes(self) -> int:
+        """Changes as durable subscriptions of wildcards begin and end."""
+        return self._destinations.leadership.patterns.change_count
+
     def find(self, key: SubscriptionKey) -> DurableQueue | None:
         """Give the subscription of this client-id and name, None if there is none."""
         leadership = self._destinations.leadership

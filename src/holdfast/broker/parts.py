@@ -93,6 +93,11 @@ class Parts:
         if count >= _HURRIED_AFTER:
             self._hurried_until = self._now() + _HURRIED_MICROSECONDS
 
+    def _gone(self, put_off_count: int) -> None:
+        """Note that something goes that was put off so often."""
+        if put_off_count > _HURRIED_AFTER:
+            self._hurried_until = 0  # Who else is put off says so again.
+
     def among(
         self, written: Sequence[Destination], spares: Spares, put_off_count: int = 0
     ) -> list[StoredTopic]:
@@ -116,8 +121,7 @@ class Parts:
                     self._put_off(put_off_count)
                     raise RouteUnknownError
                 found.append(self._find(each.name, is_spared=spares(each)))
-        if put_off_count:
-            self._hurried_until = 0  # Who else is put off says so again.
+        self._gone(put_off_count)
         return [each for each in found if each is not None]
 
     def before_commit(self, transaction: Transaction) -> Iterator[None]:
@@ -127,10 +131,10 @@ class Parts:
         Raises:
             DestinationError: There are too many subscriptions for that.
         """
-        put_off_count, began = 0, -1
-        while began != self._durables.given_total:
+        put_off_count, seen = 0, -1
+        while seen != self._durables.wild_changes:
             # Wildcards may have begun since it passed a topic: until none has, it passes all again.
-            before = began = self._durables.given_total
+            seen, before = self._durables.wild_changes, self._durables.given_total
             for count, (name, is_spared) in enumerate(_topics_of(transaction).items(), 1):
                 if self._is_much(name, before) or not count % _LOOKED_PER_STEP:
                     self._put_off(put_off_count)
@@ -138,9 +142,7 @@ class Parts:
                     yield
                     before = self._durables.given_total
                 self._find(name, is_spared=is_spared)
-            if not put_off_count:
-                return
-        self._hurried_until = 0
+        self._gone(put_off_count)
 
     def left_out(self, written: Sequence[Destination]) -> int:
         """Of how many of these that are mirrors wildcards that mean them have no part now."""

@@ -105,9 +105,11 @@ def _succeed(session: Session, context: SessionContext, shown: str) -> list[Sess
     other = shown_by.get(shown)
     shown_by[shown] = session
     session.shown = shown
-    if other is not None and not other.is_closing:
-        other.farewell("this client has connected again", CLIENT_ID_IN_USE)
-    return [] if other is None else [other]
+    if other is not None:
+        _await(other, context.leaving_shown, shown)
+        if not other.is_closing:
+            other.farewell("this client has connected again", CLIENT_ID_IN_USE)
+    return list(context.leaving_shown.get(shown, ()))
 
 
 def _take(
@@ -129,7 +131,7 @@ def _take(
             code=CLIENT_ID_IN_USE,
         )
     if other is not None:
-        _await(other, context, client_id)
+        _await(other, context.leaving_by, client_id)
     client_ids[client_id] = session
     session.client_id = session.sent_as = client_id
     if is_taken and other is not None:
@@ -140,9 +142,17 @@ def _take(
     return list(context.leaving_by.get(client_id, ()))
 
 
-def _await(session: Session, context: SessionContext, client_id: str) -> None:
-    """Let who has this client-id next wait until this connection has left."""
-    context.leaving_by.setdefault(client_id, {})[session] = None
+def _await(session: Session, leaving: dict[str, dict[Session, None]], known_by: str) -> None:
+    """Let who is known by this next wait until this connection has left."""
+    leaving.setdefault(known_by, {})[session] = None
+
+
+def _left(session: Session, leaving: dict[str, dict[Session, None]], known_by: str) -> None:
+    sessions = leaving.get(known_by)
+    if sessions is not None:
+        sessions.pop(session, None)
+        if not sessions:
+            del leaving[known_by]
 
 
 def let_go(session: Session, context: SessionContext) -> None:
@@ -150,15 +160,12 @@ def let_go(session: Session, context: SessionContext) -> None:
     client_id, session.client_id = session.client_id, ""
     if client_id and context.client_ids.get(client_id) is session:
         del context.client_ids[client_id]
-        _await(session, context, client_id)
+        _await(session, context.leaving_by, client_id)
 
 
 def forget_left(session: Session, context: SessionContext) -> None:
     """Note that a connection has given back all it held."""
     if session.shown and context.shown_by.get(session.shown) is session:
         del context.shown_by[session.shown]
-    leaving = context.leaving_by.get(session.sent_as)
-    if leaving is not None:
-        leaving.pop(session, None)
-        if not leaving:
-            del context.leaving_by[session.sent_as]
+    _left(session, context.leaving_by, session.sent_as)
+    _left(session, context.leaving_shown, session.shown)

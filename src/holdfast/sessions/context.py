@@ -29,6 +29,7 @@ class SessionContext:
         "known_plain",
         "leave",
         "leaving_by",
+        "leaving_shown",
         "node",
         "now",
         "promotion",
@@ -94,6 +95,8 @@ class SessionContext:
         """By client-id: who had it, oldest first, each until it has given back all it held."""
         self.shown_by: dict[str, Session] = {}
         """By what a client of ours shows: its connection, until that has given back all it held."""
+        self.leaving_shown: dict[str, dict[Session, None]] = {}
+        """The same: its earlier ones, oldest first, each until then."""
 
     def refuse(self, refusal: str | None, now: float) -> bool:
         """Refuse to store for this reason, or not any more; whether either begins with this."""
@@ -112,4 +115,5 @@ class SessionContext:
         self.client_ids.clear()
         self.leaving_by.clear()
         self.shown_by.clear()
+        self.leaving_shown.clear()
         self.waiting_bytes = 0

@@ -28,10 +28,9 @@ class EarlierConnections:
     def __bool__(self) -> bool:
         return bool(self._sessions)
 
-    def add(self, sessions: Iterable[Session]) -> int:
-        """Wait for these; gives how much they hold."""
+    def add(self, sessions: Iterable[Session]) -> None:
+        """Wait for these as well."""
         self._sessions.extend(sessions)
-        return sum(each.held_count for each in self._sessions)
 
     def have_left(self, is_spent: IsSpent) -> bool:
         """Let them leave, as far as the time goes; True if all of them have."""

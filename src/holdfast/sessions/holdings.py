@@ -85,7 +85,7 @@ class Holdings:
         """The rest of a roll-back, or nothing while `earlier` ones leave; what comes behind it
         waits, as it counts on what that gives back."""
         self.rollback_count = 0
-        """The operations of that transaction, or what those connections held."""
+        """The operations of that transaction; not 0 while there is something that is waited for."""
         self.earlier = EarlierConnections()
         self._leaving: Iterator[None] | None = None
         self.has_browsed = False
@@ -430,7 +430,8 @@ class Holdings:
 
     def wait_for_earlier(self, session: Holder, lost: Iterable[Session]) -> None:
         """Do nothing else before these connections of the same client have left."""
-        self.wait_for(session, iter(()), self.earlier.add(lost))
+        self.earlier.add(lost)
+        self.wait_for(session, iter(()), 1)  # They give back what they hold, each for itself.
 
     def go_on_rolling_back(self, is_spent: IsSpent) -> bool:
         """Do some of these steps; True if all of them are done."""

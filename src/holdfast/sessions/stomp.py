@@ -52,6 +52,7 @@ from holdfast.sessions.sending import MUCH
 from holdfast.sessions.session import LARGE_BYTES
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle, settle_overdue
 from holdfast.sessions.stomp_connecting import Login, connected, read_credential
+from holdfast.sessions.stomp_durables import may_begin_wildcard
 from holdfast.sessions.stomp_headers import ZERO, negative_key, unknown_name
 from holdfast.sessions.stomp_sending import resolve
 from holdfast.sessions.stomp_subscribing import subscribe, unsubscribe
@@ -130,6 +131,7 @@ class StompSession(ClientSession):
             self.policy_change_count = change_count
             self.protocol.forget_heads()
             self.templates.forget()
+            self.holdings.sending.waiting.follow_policies()
         return change_count
 
     def go_on(self) -> bool:
@@ -193,7 +195,7 @@ class StompSession(ClientSession):
             except RefusedError as error:
                 self._refuse(error, event)
             except RouteUnknownError:
-                self.events = chain((event,), self.events)
+                self.events = iter((event, *self.events))  # No deeper, however often.
                 return False
             except ProtocolError as error:
                 self._fail(error, event.receipt)
@@ -327,6 +329,8 @@ class StompSession(ClientSession):
             self.holdings.broker.advising.connected(self)
 
     def _subscribe(self, frame: Frame) -> None:
+        if self.holdings.broker.parts.is_hurried and may_begin_wildcard(frame.headers):
+            raise RouteUnknownError
         self.effort = MUCH  # A durable subscription takes up to half a millisecond.
         subscribe(self, frame, self.protocol.version)
         if self.holdings.broker.publishing.replaying:

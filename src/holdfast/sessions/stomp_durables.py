@@ -14,7 +14,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from holdfast.broker.addressing import RouteUnknownError
 from holdfast.broker.durables import Wanted
 from holdfast.broker.lasting.topics import SubscriptionKey
 from holdfast.broker.serving.bundle import Bundle
@@ -40,6 +39,14 @@ _FLAGS: Final = ("durable", "persistent")
 """RabbitMQ's, in UNSUBSCRIBE."""
 
 
+def may_begin_wildcard(headers: dict[str, str]) -> bool:
+    """Whether a SUBSCRIBE may be durable and of a wildcard; asked before anything of it is read."""
+    written = headers.get("destination", "")
+    if not ("*" in written or ">" in written):
+        return False
+    return "?" in written or any(name in headers for name in (*_NAMES, *_FLAGS))
+
+
 def durable_of(
     session: ClientSession,
     headers: dict[str, str],
@@ -54,7 +61,6 @@ def durable_of(
         RefusedError: A value makes no sense.
         DestinationError: It cannot be, somebody consumes from it, or there are too many.
         LevelNotReachedError: Not every member of the cluster knows them yet.
-        RouteUnknownError: It is of a wildcard, and waits for messages that were put off for others.
     """
     written = sources[0]
     key = _key(session, headers, options, sources) or _key_to_take_up(session, headers, sources)
@@ -84,8 +90,6 @@ def durable_of(
         raise DestinationError(
             f"durable subscription {key[1]!r} of client-id {key[0]!r} has an active consumer"
         )
-    if written.is_wildcard and session.holdings.broker.parts.is_hurried:
-        raise RouteUnknownError
     selector = asked.selector
     text = read_selector(headers, options) if selector is not None else None
     return durables.open(

@@ -36,6 +36,7 @@ class WaitingSends:
         "_places",
         "_settings",
         "bytes",
+        "holds_all",
         "is_full",
         "is_refusing",
     )
@@ -53,6 +54,8 @@ class WaitingSends:
         self._places: set[object] = set()
         """The destinations and the producers of what waits: what is sent there, or by them, too
         goes behind it. By name: a queue may be deleted meanwhile, and be another one then."""
+        self.holds_all = False
+        """Whatever is sent goes behind what waits: where that goes is worked out anew."""
         self.is_refusing = False
         """One has waited too long: those that find no room are refused at once."""
 
@@ -71,7 +74,11 @@ class WaitingSends:
 
     def holds(self, destination: Queue | Topic) -> bool:
         """Whether something waits that was sent there before."""
-        return bool(self._places) and _place(destination) in self._places
+        return self.holds_all or (bool(self._places) and _place(destination) in self._places)
+
+    def follow_policies(self) -> None:
+        """Take note that policies have changed: what waits may go elsewhere than it was to go."""
+        self.holds_all = bool(self._frames)
 
     def holds_producer(self, producer_id: str | None) -> bool:
         """Whether something with an earlier number of this producer waits; False without an id."""
@@ -118,6 +125,7 @@ class WaitingSends:
         self._grow(-size)
         if not self._frames:
             self._places.clear()
+            self.holds_all = False
 
     def clear(self) -> None:
         """Forget all of it: the connection is gone."""

@@ -124,3 +124,32 @@ def test_a_thousand_that_came_one_after_the_other_leave_in_a_row(desk) -> None:
     last = come_again(desk)
     last.session.leave()
     assert not last.session.subscriptions
+
+
+def test_a_client_of_ours_without_a_client_id_waits_for_all_of_them(desk) -> None:
+    """
+    It knew of the last one only, which held nothing and had left at once.
+    """
+    first = desk.connect(holdfast_client="secret")
+    for number in range(200):
+        first.say("SUBSCRIBE", id=str(number), destination=f"/queue/{number}", ack="client")
+    hello = HELLO.replace(b"client-id:ann", b"holdfast-client:secret")
+
+    def come():
+        client = desk.connect("")
+        client.session.receive(hello, lambda: True)
+        return client
+
+    second = come()
+    assert not second.session.proceed(lambda: True)
+    second.session.disconnected()
+    second.session.leave()
+    third = come()
+    assert not third.session.proceed(lambda: True)
+    assert first.session.subscriptions
+    while not third.session.proceed(lambda: True):
+        pass
+    assert not first.session.subscriptions
+    third.session.leave()
+    assert not desk.context.leaving_shown
+    assert not desk.context.shown_by

@@ -12,6 +12,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.model.format_level import WILD_DURABLES_LEVEL
 from holdfast.model.policies import as_text
 from holdfast.model.records import FormatRecord, PolicyRecord
+from holdfast.protocols.stomp.codec import encode_frame
 from holdfast.server.waking import Waking
 
 WILD_COUNT = 3
@@ -445,3 +446,54 @@ def test_who_makes_wildcards_waits_where_a_message_was_put_off_often(
     for other in others:
         assert other.session.proceed(lambda: False)
         assert other.ask("SEND", destination="/queue/q", receipt="s")[-1].command == "RECEIPT"
+
+
+def committed(client, *parents: str) -> bool:
+    """Send 20 topics of each parent a message, and begin to commit; whether that is done."""
+    client.say("BEGIN", transaction="t")
+    for name in [f"{parent}.{number}" for parent in parents for number in range(20)]:
+        said = {"persistent": "true", "transaction": "t"}
+        client.say("SEND", b"x", destination=f"/topic/{name}", **said)
+        while client.session.is_left_off:
+            client.session.proceed(lambda: True)
+    commit = encode_frame("COMMIT", [("transaction", "t"), ("receipt", "c")], b"", "1.2")
+    return client.session.receive(commit, lambda: True)
+
+
+def test_a_commit_does_not_wait_for_parts_that_others_give(desk, monkeypatch) -> None:
+    """
+    It passed its topics again whenever anybody had been given any.
+    """
+    monkeypatch.setattr(parts, "_LOOKED_PER_STEP", 4)
+    wild(desk, 0, "/topic/b.>")
+    client, other = desk.connect(), desk.connect()
+    is_done, turns = committed(client, "a"), 0
+    while not is_done:
+        turns += 1
+        assert turns < 10
+        other.send(b"x", f"/topic/b.{turns}")
+        is_done = client.session.proceed(lambda: True)
+    assert turns == 5
+
+
+def test_a_wildcard_that_begins_while_a_commit_is_elsewhere_gets_its_parts_in_steps(
+    desk, given, monkeypatch
+) -> None:
+    """
+    Those of the topics that the COMMIT had passed came in one turn, with the COMMIT itself.
+    """
+    monkeypatch.setattr(parts, "_LOOKED_PER_STEP", 4)
+    client = desk.connect()
+    wild(desk, 0, "/topic/none.>")
+    is_done = committed(client, "a", "d")
+    for _ in range(6):
+        is_done = client.session.proceed(lambda: True)
+    reader = wild(desk, 1)
+    while not is_done:
+        given.append(0)
+        is_done = client.session.proceed(lambda: True)
+    assert sum(given) == 20
+    assert max(given) <= 2 * WILD_COUNT
+    desk.turn()
+    assert receipts(client) == ["c"]
+    assert len(reader.bodies()) == 20
