@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from holdfast import __version__
+from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 
 READY_SECONDS = 60.0
@@ -124,6 +125,10 @@ class Holdfast(Broker):
         self.cluster = LocalCluster(self.directory, topology)
         self.cluster.__enter__()
         self.leader = self.cluster.start()
+        # Some features are refused for the first instant: the log comes to their level by an entry.
+        self.leader.wait_until(
+            lambda status: status["format_level"] >= NEWEST_LEVEL, "at the newest level"
+        )
 
     def stop(self) -> None:
         """Kill every node: nothing of it is needed any more."""
