@@ -29,7 +29,7 @@ from brokers import Holdfast
 from curves import resident_bytes
 from document import BACKLOGS, backlogs, put_section
 from feature_load import Wire, fill, frame
-from machine import KIB, heading
+from machine import KIB, heading, print_told
 
 _BODY_BYTES = 40
 _IDLE_SECONDS = 20.0
@@ -142,8 +142,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table into FILE")
     chosen = parser.parse_args()
     told = heading(chosen.directory)
-    for name, words in told.items():
-        print(f"{name + ':':<22}{words}")
+    print_told(told)
     table = [*_HEAD]
     print(*table, sep="\n", flush=True)
     for name, line in LINES.items():

@@ -27,7 +27,7 @@ from activemq import ActiveMQ
 from brokers import Broker, Holdfast
 from document import FEATURES, features, put_section
 from feature_load import Drain, Drained, Wire, fill, subscribing
-from machine import heading
+from machine import heading, print_told
 from options import table_options
 
 _BODY_BYTES = 256
@@ -283,8 +283,7 @@ def main() -> int:
         directory = Path(name)
         told = heading(directory)
         told["settings"] = f"{given.runs} run(s) of {_COUNT:,} messages, in turns"
-        for label, words in told.items():
-            print(f"{label + ':':22}{words}")
+        print_told(told)
         rows, has_faults = measured(given, directory)
     if given.write:
         put_section(given.write, FEATURES, features(told, rows))

@@ -23,7 +23,7 @@ from curves import Curve, Point, resident_bytes
 from document import GROWTH, growth, put_section
 from feature_curves import durables, groups, selectors
 from generator import Generator, GeneratorMissingError
-from machine import KIB, heading
+from machine import KIB, heading, print_told
 from options import table_options
 from scenarios import Place
 
@@ -216,8 +216,7 @@ def main() -> int:
         told = heading(directory)
         bench = Bench(given, directory)
         told["settings"] = f"{given.runs} run(s) of {bench.seconds:g} s at each point"
-        for label, words in told.items():
-            print(f"{label + ':':22}{words}")
+        print_told(told)
         for curve in (each for each in CURVES if each.name in given.curve):
             first = 0.0
             for point in bench.points(curve):

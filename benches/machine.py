@@ -46,8 +46,14 @@ def commit() -> str:
 
 def print_heading(directory: Path, **settings: object) -> None:
     """Print machine, commit and settings, one line each."""
-    for name, value in {**heading(directory), **settings}.items():
-        print(f"{name.replace('_', ' ') + ':':22}{value}")
+    given = {name.replace("_", " "): str(value) for name, value in settings.items()}
+    print_told({**heading(directory), **given})
+
+
+def print_told(told: dict[str, str]) -> None:
+    """Print what a table needs beside it, one line each."""
+    for name, words in told.items():
+        print(f"{name + ':':22}{words}")
 
 
 def disk_rate(directory: Path, seconds: float = 1.0, size: int = KIB) -> float:

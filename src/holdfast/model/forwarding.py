@@ -18,6 +18,7 @@ from holdfast.errors import DestinationError
 from holdfast.model.advisories import is_advisory
 from holdfast.model.destination import Destination, Kind, parse_destinations
 from holdfast.model.limits import COMPOSITE_COUNT_MAX, QUEUE_NAME_BYTES_MAX
+from holdfast.model.reserved_names import OWN_MARK
 
 _MIRROR: Final = "VirtualTopic.Mirror."
 """What stands before the name of a queue in that of the topic that mirrors it."""
@@ -105,7 +106,7 @@ def _read_one(item: str) -> Forward:
         raise ValueError(f"'{found}': only queues and topics outlast a connection")
     if found.options:
         raise ValueError(f"'{found}': a '?' begins options, which mean nothing here")
-    if found.name.startswith("$"):
+    if found.name.startswith(OWN_MARK):
         raise ValueError(f"'{found}': names that begin with '$' are the broker's own")
     if is_advisory(found.name):
         raise ValueError(f"'{found}': advisory messages are the broker's own")

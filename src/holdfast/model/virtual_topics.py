@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.model.reserved_names import OWN_MARK
+
 _TOPIC: Final = "VirtualTopic"
 _ONE: Final = "*"
 
@@ -66,7 +68,7 @@ def require_prefix(prefix: str) -> None:
         raise ValueError("parts with dots between and at the end are expected, as in 'Consumer.*.'")
     if any(_ONE in part and part != _ONE for part in parts) or set(prefix) & set(">,/"):
         raise ValueError("'*' stands for a whole part, and '>', ',' and '/' for nothing")
-    if prefix.startswith("$") or not prefix.isprintable():
+    if prefix.startswith(OWN_MARK) or not prefix.isprintable():
         raise ValueError("no queue can be called so")
 
 

@@ -30,7 +30,6 @@ log = structlog.get_logger("holdfast.server")
 
 WORK_PER_STEP: Final = 100
 """Queues and chunks turned into bytes before the clock is looked at again: a millisecond or two."""
-_AT_ONCE: Final[IsSpent] = lambda: True  # noqa: E731 - as long as the step is
 
 
 class Checkpoints:
@@ -52,7 +51,7 @@ class Checkpoints:
         self.task: asyncio.Task[None] | None = None
         self.saved_index = 0
 
-    def step(self, is_spent: IsSpent = _AT_ONCE) -> None:
+    def step(self, is_spent: IsSpent = lambda: True) -> None:
         """
         Go on with one, or begin one if a segment was sealed since the last.
 
@@ -63,9 +62,11 @@ class Checkpoints:
             return
         if self.snapshot is None and not (self.is_due() and self.begin()):
             return
-        write = self.advance(WORK_PER_STEP)
-        while self.snapshot is not None and not is_spent():
+        write = None
+        while self.snapshot is not None:
             write = self.advance(WORK_PER_STEP)
+            if is_spent():
+                break
         if write is not None:
             self.task = asyncio.get_running_loop().create_task(asyncio.to_thread(write))
 
