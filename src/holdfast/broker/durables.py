@@ -74,7 +74,8 @@ class Durables:
     """All durable subscriptions, as their leader sees them."""
 
     __slots__ = (
-        *("_destinations", "_errands", "_receipts", "_state", "came", "count_max", "effort_max"),
+        *("_destinations", "_errands", "_receipts", "_removed_total", "_state", "came"),
+        *("count_max", "effort_max"),
         *("given_total", "selector_bytes_max", "wild_effort_max", "wild_max"),
     )
 
@@ -95,6 +96,8 @@ class Durables:
         self.wild_max, self.wild_effort_max = _WILD_MAX, _WILD_EFFORT_MAX
         """One more wildcard is refused; what the selectors of all of them may take of the loop for
         one message, as they may mean the same topic."""
+        self._removed_total = 0
+        """Parts that went before their wholes, likewise."""
         self.given_total = 0
         """Parts that were given, of all leaderships of this process."""
         self.count_max = _COUNT_MAX
@@ -110,9 +113,9 @@ class Durables:
         return len(self._state.subscriptions) + self._destinations.leadership.durables_to_come
 
     @property
-    def wild_changes(self) -> int:
-        """Changes as durable subscriptions of wildcards begin and end."""
-        return self._destinations.leadership.patterns.change_count
+    def need_changes(self) -> int:
+        """Changes as topics may come to lack parts: a wildcard has begun, or parts have gone."""
+        return self._destinations.leadership.patterns.change_count + self._removed_total
 
     def find(self, key: SubscriptionKey) -> DurableQueue | None:
         """Give the subscription of this client-id and name, None if there is none."""
@@ -418,6 +421,7 @@ class Durables:
         """End the part of a subscription of a wildcard; its consumer leaves it, and only it."""
         part = self.find(key)
         if part is not None:
+            self._removed_total += 1
             self._destinations.went(part)
             self.remove(part)
 

@@ -132,9 +132,10 @@ class Parts:
             DestinationError: There are too many subscriptions for that.
         """
         put_off_count, seen = 0, -1
-        while seen != self._durables.wild_changes:
-            # Wildcards may have begun since it passed a topic: until none has, it passes all again.
-            seen, before = self._durables.wild_changes, self._durables.given_total
+        before = self._durables.given_total
+        while seen != self._durables.need_changes:
+            # Wildcards may have begun, or parts gone, since it passed a topic: it passes all again.
+            seen = self._durables.need_changes
             for count, (name, is_spared) in enumerate(_topics_of(transaction).items(), 1):
                 if self._is_much(name, before) or not count % _LOOKED_PER_STEP:
                     self._put_off(put_off_count)

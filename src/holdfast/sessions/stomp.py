@@ -120,19 +120,14 @@ class StompSession(ClientSession):
         """Parse what came, or some of it: 64 KiB of SUBSCRIBEs take long."""
         # Behind a CONNECT nothing is parsed before its answer: frames are many times their bytes.
         count_max = self.step_count_max if self.is_connected else 1
-        self._follow_policies()
-        self.protocol.receive_data(data, slow_frames_max=count_max)
-        self.events = iter(self.protocol.events_received())
-
-    def _follow_policies(self) -> int:
-        """Forget what headers of a SEND come to where policies changed; how often they have."""
         change_count = self.holdings.broker.state.policies.change_count
         if change_count != self.policy_change_count:
+            # What the headers of a SEND come to is kept with them, and policies have a part in it.
             self.policy_change_count = change_count
             self.protocol.forget_heads()
             self.templates.forget()
-            self.holdings.sending.waiting.follow_policies()
-        return change_count
+        self.protocol.receive_data(data, slow_frames_max=count_max)
+        self.events = iter(self.protocol.events_received())
 
     def go_on(self) -> bool:
         if not self.held or self.login is not None:
@@ -240,12 +235,8 @@ class StompSession(ClientSession):
 
     def target_of(self, sending: Outgoing) -> Target:
         assert type(sending) is SendFrame, "what was set aside"
-        target, changes = sending.block.memo, self._follow_policies()
-        if (
-            type(target) is not Target
-            or target.policy_count != changes  # It has waited: else its headers are read anew.
-            or self._is_outdated(target)
-        ):
+        target = sending.block.memo
+        if type(target) is not Target or self._is_outdated(target):
             target = resolve(self, sending, is_copy=self.carries_headers)
         return target
 

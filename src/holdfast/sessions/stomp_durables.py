@@ -44,7 +44,8 @@ def may_begin_wildcard(headers: dict[str, str]) -> bool:
     written = headers.get("destination", "")
     if not ("*" in written or ">" in written):
         return False
-    return "?" in written or any(name in headers for name in (*_NAMES, *_FLAGS))
+    is_named = "?" in written or any(name in headers for name in _NAMES)
+    return is_named or any(headers.get(flag, "false") != "false" for flag in _FLAGS)
 
 
 def durable_of(

@@ -201,7 +201,6 @@ def _completed(
         # Else it is looked at anew with each message: one of many may be deleted, one more queue
         # consume its topic, or a selector of a policy not be true of the next.
         target.wild_count = session.templates.wild_count
-        target.policy_count = session.holdings.broker.state.policies.change_count
         block.memo = target
     return target
 

@@ -81,16 +81,7 @@ class Target:
 
     __slots__ = (
         *("basis", "destination", "destinations", "facts", "is_limited", "is_plain", "is_wanted"),
-        *(
-            "lines",
-            "mirrors",
-            "persistent",
-            "policy_count",
-            "producer_id",
-            "queue",
-            "transaction",
-            "wild_count",
-        ),
+        *("lines", "mirrors", "persistent", "producer_id", "queue", "transaction", "wild_count"),
     )
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
@@ -116,8 +107,6 @@ class Target:
         by the time of its COMMIT."""
         self.producer_id: str | None = None
         self.transaction: str | None = None
-        self.policy_count = 0
-        """How often policies had changed then."""
         self.wild_count = 0
         """How often a durable subscription of a wildcard had been made then: a new one may mean a
         topic that is not stored so far."""

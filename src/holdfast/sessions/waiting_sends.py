@@ -36,7 +36,6 @@ class WaitingSends:
         "_places",
         "_settings",
         "bytes",
-        "holds_all",
         "is_full",
         "is_refusing",
     )
@@ -44,18 +43,17 @@ class WaitingSends:
     def __init__(self, context: SessionContext, settings: BrokerSettings) -> None:
         self._settings = settings
         self._context = context
-        self._frames: deque[tuple[float, Outgoing | Goodbye]] = deque()
-        """Each with the time after which it has waited too long."""
+        self._frames: deque[tuple[float, Outgoing | Goodbye, tuple[object, ...]]] = deque()
+        """Each with the time after which it has waited too long, and its `_places`."""
         self._blocks: dict[int, int] = {}
         """By identity of the header block: how many of the frames share it."""
         self.bytes = 0
         self.is_full = False
         """Whether the connection is not to be read for now; said by whoever changes `bytes`."""
-        self._places: set[object] = set()
-        """The destinations and the producers of what waits: what is sent there, or by them, too
-        goes behind it. By name: a queue may be deleted meanwhile, and be another one then."""
-        self.holds_all = False
-        """Whatever is sent goes behind what waits: where that goes is worked out anew."""
+        self._places: dict[object, int] = {}
+        """The destinations and the producers of what waits, and of how much: what is sent there, or
+        by them, too goes behind it. By name: a queue may be deleted meanwhile, and be another one
+        then."""
         self.is_refusing = False
         """One has waited too long: those that find no room are refused at once."""
 
@@ -74,11 +72,7 @@ class WaitingSends:
 
     def holds(self, destination: Queue | Topic) -> bool:
         """Whether something waits that was sent there before."""
-        return self.holds_all or (bool(self._places) and _place(destination) in self._places)
-
-    def follow_policies(self) -> None:
-        """Take note that policies have changed: what waits may go elsewhere than it was to go."""
-        self.holds_all = bool(self._frames)
+        return bool(self._places) and _place(destination) in self._places
 
     def holds_producer(self, producer_id: str | None) -> bool:
         """Whether something with an earlier number of this producer waits; False without an id."""
@@ -98,14 +92,15 @@ class WaitingSends:
             wait_ms: So long it may wait; 0: as long as the settings say.
         """
         seconds = wait_ms / 1000 or self._settings.send_wait_seconds_max
-        self._frames.append((self._context.now + seconds, frame))
+        producers = () if producer_id is None else (producer_id,)
+        places = (*map(_place, destinations), *producers)
+        self._frames.append((self._context.now + seconds, frame, places))
         size = _size(frame)
         if not isinstance(frame, Goodbye):
             size += self._share_block(frame.block, 1)
         self._grow(size)
-        self._places.update(map(_place, destinations))
-        if producer_id is not None:
-            self._places.add(producer_id)
+        for place in places:
+            self._places[place] = self._places.get(place, 0) + 1
 
     def first(self) -> Outgoing | Goodbye:
         """Give the oldest, and leave it."""
@@ -118,14 +113,15 @@ class WaitingSends:
 
     def remove_first(self) -> None:
         """Take the oldest away."""
-        frame = self._frames.popleft()[1]
+        _, frame, places = self._frames.popleft()
         size = _size(frame)
         if not isinstance(frame, Goodbye):
             size += self._share_block(frame.block, -1)
         self._grow(-size)
-        if not self._frames:
-            self._places.clear()
-            self.holds_all = False
+        for place in places:
+            left = self._places.pop(place) - 1
+            if left:
+                self._places[place] = left
 
     def clear(self) -> None:
         """Forget all of it: the connection is gone."""

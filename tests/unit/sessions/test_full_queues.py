@@ -47,54 +47,6 @@ def test_what_is_too_much_is_an_error_that_says_what_to_do(desk) -> None:
     assert "RECEIPT" in [it.command for it in client.frames()]
 
 
-@pytest.mark.parametrize("more", [{}, {"n": "1"}])
-def test_what_waits_goes_where_policies_say_by_then(desk, more) -> None:
-    """
-    What its headers came to as it was sent is out of date, and so is what is known of such.
-    """
-    say(desk, maxLength=1, overflow="block")
-    client = desk.connect()
-    said = {"destination": "/queue/orders", "persistent": "true"}
-    for number in range(3):
-        client.say("SEND", b"x", receipt=str(number), **said)
-    client.say("SEND", b"x", receipt="3", **said, **more)
-    desk.turn()
-    assert [it.headers["receipt-id"] for it in client.frames()] == ["0"]
-    say(desk, maxLength=1, overflow="block", forwardTo="other")
-    client.session.send_waiting(lambda: False)
-    desk.turn()
-    assert [it.headers.get("receipt-id") for it in client.frames()] == ["1", "2", "3"]
-    assert (count(desk), count(desk, "other")) == (1, 3)
-
-
-def test_what_is_sent_after_a_change_of_policies_goes_behind_what_waits(desk) -> None:
-    """
-    It may be for the same queue now: it was there before what had been sent first.
-    """
-    say(desk, maxLength=1, overflow="block")
-    say(desk, "queue://full", maxLength=1, overflow="block")
-    client = desk.connect()
-    for body, place in ((b"f", "/queue/full"), (b"x0", "/queue/orders"), (b"w", "/queue/full")):
-        client.send(body, place)
-    client.send(b"x1")
-    say(desk, maxLength=1, overflow="block", forwardTo="other")
-    for body in (b"x2", b"x3"):
-        client.send(body)
-    desk.turn()
-    assert count(desk, "other") == 0
-    reader = desk.connect()
-    reader.subscribe("/queue/full", "1", ack="auto")
-    desk.turn()
-    client.session.send_waiting(lambda: False)
-    desk.turn()
-    reader.bodies()
-    reader.subscribe("/queue/other", "2", ack="auto")
-    assert reader.bodies() == ["x1", "x2", "x3"]
-    client.send(b"x4")
-    assert not client.session.holdings.sending.waiting
-    assert reader.bodies() == ["x4"]
-
-
 def test_a_commit_that_is_too_much_is_refused_and_can_be_repeated(desk) -> None:
     """
     Nothing of it is there.

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import PolicyRecord
 
 FULL = BrokerSettings(
     memory_bytes=1000, message_memory_overhead_bytes=100, waiting_total_bytes_max=70_000
@@ -297,3 +298,37 @@ def test_a_queue_that_is_deleted_and_made_again_keeps_the_order_of_what_waits(fu
     full.turn()
     client.subscribe(VOLATILE, ack="auto")
     assert client.bodies()[-2:] == ["first", "second"]
+
+
+def test_a_change_of_policies_holds_up_nobody_else(full) -> None:
+    """
+    What waits goes where it was sent to; COMMITs and SENDs to other queues go on, as before.
+    """
+    client = full.filler
+    client.say("SEND", b"x", destination=VOLATILE, receipt="w")
+    full.broker.receipts.record(PolicyRecord("queue://unrelated", '{"maxLength": "7"}'))
+    full.turn()
+    client.say("BEGIN", transaction="t")
+    client.send(b"x", "/queue/free", transaction="t")
+    client.say("COMMIT", transaction="t", receipt="c")
+    client.send(b"y", "/queue/free", receipt="s")
+    full.turn()
+    assert [it.headers.get("receipt-id") for it in client.frames()] == ["c", "s"]
+    assert client.session.waiting
+
+
+def test_what_waits_no_more_holds_nothing_and_is_forgotten(full) -> None:
+    """
+    The names of all that had ever waited were kept for as long as anything did.
+    """
+    client = full.filler
+    for number in range(3):
+        client.say("SEND", b"x", destination=f"/queue/v{number}", receipt=str(number))
+    waiting = client.session.holdings.sending.waiting
+    queues = [full.broker.destinations.queue(f"v{number}") for number in range(3)]
+    assert [waiting.holds(queue) for queue in queues] == [True, True, True]
+    waiting.remove_first()
+    assert [waiting.holds(queue) for queue in queues] == [False, True, True]
+    waiting.clear()
+    assert not any(map(waiting.holds, queues))
+    assert not waiting.bytes

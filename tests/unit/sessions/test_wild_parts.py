@@ -4,6 +4,8 @@ What durable wildcards need on many topics is given in steps, and where it canno
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from holdfast.broker import parts
@@ -497,3 +499,33 @@ def test_a_wildcard_that_begins_while_a_commit_is_elsewhere_gets_its_parts_in_st
     desk.turn()
     assert receipts(client) == ["c"]
     assert len(reader.bodies()) == 20
+
+
+def test_parts_that_go_while_a_commit_passes_are_given_again_in_steps(desk, monkeypatch) -> None:
+    """
+    They were given again in one turn, with the COMMIT itself.
+    """
+    monkeypatch.setattr(parts, "PARTS_PER_STEP", 4)
+    monkeypatch.setattr(parts, "_LOOKED_PER_STEP", 4)
+    for number in range(2):
+        wild(desk, number)
+    client = desk.connect()
+    client.say("BEGIN", transaction="t")
+    names = [f"a.{number}" for number in range(12)]
+    for name in names:
+        client.send(b"x", f"/topic/{name}", transaction="t")
+    desk.turn()
+    durables, stored = desk.broker.durables, desk.broker.destinations.stored
+    steps = desk.broker.parts.before_commit(client.session.transactions["t"])
+    given: list[int] = []
+    for count, _ in enumerate(steps):
+        given.append(durables.given_total)
+        if count == 2:
+            for name in names[:8]:
+                topic = stored.known(name)
+                assert topic is not None
+                for each in list(topic.lasting.subscriptions.values()):
+                    durables.remove_part(each.key)
+            desk.turn()
+    assert not any(stored.lacks_parts(name, stored.known(name)) for name in names)
+    assert max(after - before for before, after in pairwise(given)) <= 4
