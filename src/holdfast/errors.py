@@ -296,6 +296,14 @@ class JournalFailedError(StoreError):
     """A write or sync failed. Final: nothing more is written or claimed by this process."""
 
 
+class UnreachableError(StoreError):
+    """A shared medium or database did not answer; what was asked of it may be done or not."""
+
+
+class AppendRefusedError(StoreError):
+    """A shared medium or database refuses what was to be stored, and keeps nothing of it."""
+
+
 class FormatLevelError(StoreError):
     """A log has reached a level of the format that this node does not know."""
 
