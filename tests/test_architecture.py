@@ -33,6 +33,7 @@ PURE_MODULES = (
     "bridge.route",
     "broker",
     "client.failover",
+    "mirrors.mirror_set",
     "model",
     "protocols",
     "replication.candidate",

@@ -39,6 +39,11 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── StoreLockedError         another process has the directory
     │   ├── ForeignDirectoryError    the directory is another node's
     │   ├── BallotLostError          term and vote are unreadable: this identity must not vote again
+    │   ├── MirrorError              one of several mirrors, or their set
+    │   │   ├── ForeignMirrorError   directories of different sets
+    │   │   ├── MirrorHistoriesError    mirrors that went on apart, or whose logs differ
+    │   │   ├── MirrorsMissingError  .missing: too few are there to be sure
+    │   │   └── MirrorsLostError     .lost: too few are left to go on
     │   ├── ArchiveError             the archive is not whole, or cannot be used in this way
     │   │   ├── LaterArchiveError    a later version of Holdfast writes it
     │   │   └── CorruptArchiveError  .path .index: a file that is not as it was written
@@ -65,6 +70,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 class HoldfastError(Exception):
@@ -326,6 +333,58 @@ class ForeignDirectoryError(StoreError):
 
 class BallotLostError(StoreError):
     """Term and vote are unreadable in both slots; this identity must not vote again."""
+
+
+class MirrorError(StoreError):
+    """Something is wrong with one of several mirrors of a store, or with their set."""
+
+
+class ForeignMirrorError(MirrorError):
+    """Two mirrors are of different sets."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(
+            f"{first} and {second} are mirrors of two different sets: give those of one,"
+            f" or empty the one whose messages are not wanted"
+        )
+
+
+class MirrorHistoriesError(MirrorError):
+    """Two mirrors went on apart from each other: both may hold what was confirmed."""
+
+    def __init__(self, first: str, second: str, where: str = "") -> None:
+        super().__init__(
+            f"{first} and {second} went on apart from each other{where and ': '}{where}: start with"
+            f" the one to be kept, and empty the other once nothing of it is wanted"
+        )
+
+
+class MirrorsMissingError(MirrorError):
+    """Too few mirrors were found to be sure that all that was confirmed is among them."""
+
+    def __init__(self, missing: Iterable[str], found: Iterable[str], remedy: str = "") -> None:
+        self.missing = frozenset(missing)
+        self.found = frozenset(found)
+        super().__init__(
+            f"of the mirrors that must have all that was confirmed {_listed(self.missing)} cannot"
+            f" be used, and {_listed(self.found) or 'none'} alone may lack messages"
+            f"{remedy and ': '}{remedy}"
+        )
+
+
+class MirrorsLostError(MirrorError):
+    """So few mirrors are left that others might go on without them."""
+
+    def __init__(self, lost: Iterable[str], left: Iterable[str]) -> None:
+        self.lost = frozenset(lost)
+        super().__init__(
+            f"mirrors {_listed(self.lost)} failed, and {_listed(left) or 'none'} alone may not go"
+            f" on: repair them and start again"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 class ArchiveError(StoreError):
