@@ -35,6 +35,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── TruncatedEntryError      the bytes end before the entry does
     │   ├── CorruptRecordError       a record inside a good entry makes no sense
     │   ├── JournalFailedError       a write or sync failed; nothing more is claimed
+    │   ├── UnreachableError         a shared medium or database did not answer
+    │   ├── AppendRefusedError       it refuses what was to be stored
     │   ├── FormatLevelError         a log has reached a level that this node does not know
     │   ├── StoreLockedError         another process has the directory
     │   ├── ForeignDirectoryError    the directory is another node's
