@@ -1,0 +1,400 @@
+"""
+One of several brokers over a log that one of them may write: driven in turns, as a member is.
+
+What is proposed goes to the medium first and into the cache, an ordinary journal in the broker's
+own directory, once it is stored there: the cache never has what is not final, and nothing that was
+confirmed depends on it. A broker that waits reads the log as it grows, so that it takes over with
+what it knows. `turn` is a plain function over contracts, so that a simulator can run it.
+
+Invariants:
+    One order is under way at a time; an append of unknown outcome is sent again before any other.
+    What is committed was stored under our epoch, or read from the medium in order.
+    Nothing is dispatched and nothing is given out as committed of our own past `valid_until`, on a
+    medium that is no fence; on one that is, a stored append may be confirmed however late.
+    A sign of life counts from before it was sent.
+    taken_index <= commit_index <= the cache's last entry.
+
+Owned by the loop thread; not safe to call from any other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.environment.randomness import Randomness
+from holdfast.errors import (
+    AppendRefusedError,
+    CorruptEntryError,
+    NotLeaderError,
+    StoreError,
+    UnreachableError,
+)
+from holdfast.journal.entry import KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.entry_body import EntryBody
+from holdfast.journal.journal import Journal
+from holdfast.leases import catching_up, ordering, tenure
+from holdfast.leases.contract import Claimant, LeasedLog, Outcome
+from holdfast.leases.mending import Mending
+from holdfast.leases.orders import (
+    Drop,
+    Fetch,
+    Join,
+    Look,
+    Order,
+    Release,
+    Renew,
+    Report,
+    Store,
+    Take,
+    Tell,
+)
+from holdfast.leases.outlets import CacheWriter, Worker, WrittenReport
+from holdfast.leases.settings import LeaseSettings
+from holdfast.leases.state import ALWAYS, LeasedState, Phase
+from holdfast.leases.view import LeasedView
+
+logger = logging.getLogger("holdfast.leases")
+
+
+class LeasedDriver(LeasedView):
+    """
+    One broker. `turn` must be called after any input and at `rests_until` at the latest.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: LeaseSettings,
+        claimant: Claimant,
+        log: LeasedLog,
+        journal: Journal,
+        writer: CacheWriter,
+        worker: Worker,
+        clock: Callable[[], float],
+        randomness: Randomness,
+        known_level: int,
+        applied_index: int = 0,
+    ) -> None:
+        """
+        Begin to join; nothing is ordered before the first turn.
+
+        Args:
+            log: Only what it says of itself is used here; the worker has it.
+            journal: The cache.
+            clock: The lease clock in seconds, which goes on while the machine is suspended.
+            known_level: The newest level of the log's format that this broker knows.
+            applied_index: What a checkpoint covers: not given out again.
+        """
+        lease_seconds = settings.lease_seconds or log.lease_seconds
+        self._state = LeasedState(
+            claimant=claimant,
+            settings=settings,
+            lease_seconds=lease_seconds,
+            margin_seconds=lease_seconds * settings.margin_fraction,
+            is_fence=log.is_fence,
+            commit_index=journal.last_index,
+            taken_index=max(applied_index, journal.first_index - 1),
+        )
+        self._log = log
+        self._journal = journal
+        self._writer = writer
+        self._worker = worker
+        self._clock = clock
+        self._randomness = randomness
+        self._known_level = known_level
+        self._reports: deque[Report] = deque()
+        self._mending = Mending(self._state, journal, writer)
+        journal.on_damage = self.report_damage
+        for damage in journal.damage:
+            if damage.index:
+                self._state.damaged.add(damage.index)
+
+    def stored(self, result: WrittenReport) -> None:
+        """A writer reports, the worker's or the cache's; called on the loop thread."""
+        if isinstance(result, Report):
+            self._reports.append(result)
+        elif result.failure is not None and self._state.failure is None:
+            self._state.failure = result.failure
+
+    def holder_is_gone(self, holder: str) -> None:
+        """The process of this holder is not there any more, as far as its machine tells."""
+        state = self._state
+        if state.silence.gone != holder:
+            logger.info("the holder's process is gone: its lease is not waited for")
+        state.silence.gone = holder
+        state.look_at = state.now
+
+    def report_damage(self, index: int) -> None:
+        """This entry of the cache is damaged: it is read again from the medium."""
+        self._state.damaged.add(index)
+
+    def propose(
+        self,
+        parts: list[bytes] | EntryBody,
+        record_count: int,
+        *,
+        now: float,
+        wall_microseconds: int,
+    ) -> Entry:
+        """
+        Make one batch of records an entry; it is committed when `commit_index` reaches its index.
+
+        Raises:
+            NotLeaderError: This broker does not hold the lease, or is giving it back.
+        """
+        state = self._state
+        if state.failure is not None:
+            raise state.failure
+        if state.phase is not Phase.HOLDING or state.is_giving_up:
+            raise NotLeaderError(self.leader)
+        fields: dict[str, Any] = {
+            "kind": KIND_RECORDS,
+            "term": state.epoch,
+            "record_count": record_count,
+            **self._follows(wall_microseconds),
+        }
+        if isinstance(parts, EntryBody):
+            entry = parts.seal(**fields)
+        else:
+            entry = seal_entry(parts=parts, **fields)
+        state.pending.append(entry)
+        state.uncommitted_bytes += len(entry.raw)
+        return entry
+
+    def _follows(self, wall_microseconds: int) -> dict[str, Any]:
+        """Where the next entry stands."""
+        state, journal = self._state, self._journal
+        last = (
+            state.pending[-1]
+            if state.pending
+            else (state.in_flight[-1] if state.in_flight else None)
+        )
+        if last is not None:
+            return {
+                "index": last.index + 1,
+                "timestamp": max(last.timestamp + 1, wall_microseconds),
+                "first_record": last.next_record,
+                "previous_chain": last.chain,
+            }
+        return {
+            "index": journal.last_index + 1,
+            "timestamp": max(journal.last_timestamp + 1, wall_microseconds),
+            "first_record": journal.next_record_number,
+            "previous_chain": journal.last_chain,
+        }
+
+    def take_committed(self, bytes_max: int) -> list[Entry]:
+        """
+        Entries that became committed, in order; empty when there are no more.
+
+        At least one entry if there is any, then up to about `bytes_max`.
+
+        Raises:
+            CorruptEntryError: The next entry is damaged in the cache; it is read again, try later.
+        """
+        state = self._state
+        if state.taken_index >= state.commit_index:
+            return []
+        start = state.taken_index + 1
+        try:
+            entries = self._journal.entries(start, bytes_max)
+        except CorruptEntryError:
+            self.report_damage(start)
+            raise
+        state.taken_index = entries[-1].index
+        return entries
+
+    def transfer(self, to: str | None = None) -> str:
+        """
+        Give the lease back for others to take; returns to whom.
+
+        Raises:
+            NotLeaderError: This broker does not hold it.
+            StoreError: Nobody else is there, or a certain one is asked for.
+        """
+        state = self._state
+        if state.phase is not Phase.HOLDING:
+            raise NotLeaderError(self.leader)
+        others = [it.claimant.name for it in self.others() if self.is_there(it.claimant.name)]
+        if to is not None:
+            raise StoreError(
+                "whoever waits takes the lease first: it cannot be handed to a certain broker"
+            )
+        if not others:
+            raise StoreError("no other broker waits for this log: nobody would take the lease")
+        state.is_giving_up = True
+        return others[0] if len(others) == 1 else "whoever takes it first"
+
+    def turn(self, now: float) -> None:
+        """
+        Take up what was done, and order what is due.
+
+        Raises:
+            StoreError: The log cannot be gone on with; nothing may be claimed any more.
+        """
+        state = self._state
+        state.now = self._clock()
+        if state.failure is not None:
+            raise state.failure
+        while self._reports:
+            self._take_up(self._reports.popleft())
+        if state.is_holder and state.now >= state.valid_until:
+            tenure.step_down(state, "the lease ran out: the store did not answer in time")
+        if state.damaged:
+            self._mending.go_on()
+        if not state.is_busy:
+            self._order()
+        if self._journal.tail.memory.bytes > self._journal.settings.tail_cache_bytes:
+            self._journal.need_from(state.taken_index + 1)
+
+    def _order(self) -> None:
+        state, journal = self._state, self._journal
+        if state.phase is Phase.HOLDING:
+            # The entry before the first one kept stays: it says what that follows on.
+            state.drop_to = journal.first_index - 1
+        order: Order | None = tenure.claim(state)
+        if order is None:
+            order = ordering.next_order(
+                state,
+                journal.last_index,
+                journal.last_chain if journal.last_index else bytes(16),
+                known_level=self._known_level,
+                is_room=journal.tail.memory.bytes < state.settings.unread_bytes_max,
+            )
+        if order is not None:
+            state.is_busy = True
+            self._worker.submit(order)
+
+    def _take_up(self, report: Report) -> None:
+        """Draw the consequences of one report."""
+        state = self._state
+        state.is_busy = False
+        if isinstance(report.error, UnreachableError):
+            self._put_off(report, report.error)
+            return
+        if isinstance(report.error, AppendRefusedError):
+            tenure.refused(state, report.error)
+            return
+        if report.error is not None:
+            raise self._final(report.error)
+        self._is_reached()
+        match report.order:
+            case Join():
+                self._join(report)
+            case Look():
+                self._look(report)
+            case Take():
+                tenure.taken(state, report)
+                if state.phase is Phase.CATCHING_UP:
+                    self._serve_if_whole()
+            case Store():
+                self._are_stored(report)
+            case Renew():
+                tenure.renewed(state, report)
+            case Release():
+                tenure.released(state, self._randomness)
+            case Drop(before):
+                if not report.is_more:
+                    state.first_there = before
+            case Fetch():
+                self._mending.fetched(report.entries[0])
+            case Tell():
+                self._told(report)
+
+    def _final(self, error: StoreError) -> StoreError:
+        self._state.failure = error
+        return error
+
+    def _put_off(self, report: Report, error: UnreachableError) -> None:
+        """The outcome is not known, or nothing was reached: the same again, a little later."""
+        state = self._state
+        if not state.trouble:
+            logger.warning("the store does not answer: %s", error)
+        state.trouble = str(error)
+        settings = state.settings
+        state.retry_seconds = min(
+            max(2 * state.retry_seconds, settings.retry_seconds_min), settings.retry_seconds_max
+        )
+        state.retry_at = state.now + state.retry_seconds * self._randomness.uniform(0.5, 1.0)
+        if isinstance(report.order, Look | Take):
+            state.look_at = state.retry_at
+
+    def _is_reached(self) -> None:
+        state = self._state
+        if state.trouble:
+            logger.warning("the store answers again")
+        state.trouble = ""
+        state.retry_seconds = 0.0
+        state.retry_at = state.now
+
+    def _join(self, report: Report) -> None:
+        assert report.holding is not None
+        state = self._state
+        self._catch_up(report)
+        state.phase = Phase.WAITING
+        state.look_at = state.now
+        tenure.seen(state, report)
+
+    def _look(self, report: Report) -> None:
+        state = self._state
+        self._catch_up(report)
+        tenure.seen(state, report)
+        pause = state.settings.look_seconds * self._randomness.uniform(0.8, 1.2)
+        state.look_at = state.now if report.is_more or report.is_other else state.now + pause
+        if state.phase is Phase.CATCHING_UP:
+            state.look_at = state.now
+            self._serve_if_whole()
+
+    def _catch_up(self, report: Report) -> None:
+        catching_up.take(self._state, self._journal, self._writer, report)
+
+    def _serve_if_whole(self) -> None:
+        """Hold the lease in full once all that was there when it was taken is known here."""
+        state, journal = self._state, self._journal
+        holding = state.holding
+        assert holding is not None
+        end = holding.end if holding.epoch == state.epoch else None
+        if end is None or journal.last_index < state.end_index:
+            return
+        if journal.last_index == end.index and (not end.index or journal.last_chain == end.chain):
+            state.phase = Phase.HOLDING
+            state.term_start = state.commit_index = journal.last_index
+            logger.info("the lease is ours: epoch %d, %d entries", state.epoch, end.index)
+
+    def _are_stored(self, report: Report) -> None:
+        state = self._state
+        if report.outcome is Outcome.DEPOSED:
+            tenure.step_down(state, "another broker has taken the lease")
+            return
+        entries = state.in_flight
+        if state.phase is not Phase.HOLDING or not entries:
+            return  # Given up meanwhile: whoever reads the log finds them, as after any loss.
+        if state.is_fence:
+            tenure.renewed(state, report)
+        elif self._clock() >= state.valid_until:
+            tenure.step_down(state, "the lease ran out while an entry was being stored")
+            return
+        state.in_flight = []
+        state.refusal = ""
+        state.uncommitted_bytes -= sum(len(it.raw) for it in entries)
+        self._writer.submit(self._journal.stage(entries))
+        state.commit_index = entries[-1].index
+
+    def _told(self, report: Report) -> None:
+        state = self._state
+        before = state.waiters
+        state.waiters = {it.claimant.name: it for it in report.waiters}
+        for name, waiter in state.waiters.items():
+            was = before.get(name)
+            if was is None or (was.beat, was.claimant) != (waiter.beat, waiter.claimant):
+                state.waiters_seen_at[name] = state.now
+        for name in state.waiters_seen_at.keys() - state.waiters.keys():
+            del state.waiters_seen_at[name]
+
+    def end(self) -> None:
+        """The process ends: nothing is proposed or dispatched from now on."""
+        tenure.step_down(self._state, "")
+        self._state.rests_until = ALWAYS

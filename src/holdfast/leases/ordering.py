@@ -1,0 +1,110 @@
+"""
+What the worker is to do next: one rule, in the order of urgency.
+
+A holder stores and gives signs of life before all else; what is left to be forgotten, mended and
+told comes when nothing waits. An append whose outcome is not known is sent again as it was, and
+nothing else is stored before it.
+"""
+
+from __future__ import annotations
+
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Waiter
+from holdfast.leases.orders import (
+    Drop,
+    Fetch,
+    Join,
+    Look,
+    Order,
+    Release,
+    Renew,
+    Store,
+    Tell,
+)
+from holdfast.leases.state import LeasedState, Phase
+
+RENEWALS = 5
+"""Signs of life in the time of one lease."""
+
+
+def next_order(
+    state: LeasedState, last_index: int, chain: bytes, *, known_level: int, is_room: bool
+) -> Order | None:
+    """
+    Choose the next order; None if nothing is due.
+
+    Args:
+        last_index: Where the log ends that is known here, and the chain value there.
+        known_level: The newest level of the log's format that this broker knows.
+        is_room: Whether more of the log may be read now.
+    """
+    seconds = state.call_seconds()
+    if state.phase is Phase.JOINING:
+        return Join(last_index, chain, seconds) if state.now >= state.retry_at else None
+    if state.is_holder:
+        order = _of_a_holder(state, seconds)
+        if order is not None:
+            return order
+    is_reading = state.phase is not Phase.HOLDING and is_room and state.now >= state.retry_at
+    if is_reading and state.now >= state.look_at:
+        return Look(last_index, chain, seconds)
+    if state.damaged and not state.is_mending and state.now >= state.retry_at:
+        return Fetch(min(state.damaged), seconds)
+    if state.now >= state.tell_at:
+        state.tell_at = state.now + state.settings.tell_seconds
+        state.told_count += 1
+        waiter = Waiter(
+            claimant=state.claimant,
+            known_level=known_level,
+            beat=state.told_count,
+            applied_index=state.taken_index,
+        )
+        return Tell(waiter, seconds)
+    return None
+
+
+def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
+    is_renewal_due = state.now >= state.renewed_at + state.lease_seconds / RENEWALS
+    if state.refusal and is_renewal_due:
+        return Renew(seconds)  # Nothing of what was refused is stored: the beat comes first.
+    if state.in_flight:
+        return Store(state.in_flight, seconds) if state.now >= state.retry_at else None
+    if is_renewal_due and (not state.is_fence or not state.pending):
+        return Renew(seconds) if state.now >= state.retry_at else None
+    if state.pending:
+        state.in_flight = _together(state)
+        return Store(state.in_flight, seconds)
+    if state.is_giving_up:
+        return Release(seconds)
+    if state.first_there < state.drop_to and state.phase is Phase.HOLDING:
+        return Drop(state.drop_to, seconds) if state.now >= state.retry_at else None
+    return None
+
+
+def _together(state: LeasedState) -> list[Entry]:
+    """Take what is stored at once off those that wait: as much as goes well together."""
+    pending = state.pending
+    taken = [pending.popleft()]
+    size = len(taken[0].raw)
+    while pending and size + len(pending[0].raw) <= state.settings.append_bytes_max:
+        taken.append(pending.popleft())
+        size += len(taken[-1].raw)
+    return taken
+
+
+def due(state: LeasedState) -> float:
+    """When, by the lease clock, there is something to order without anything having happened."""
+    if state.is_busy:
+        return state.valid_until if state.is_holder else float("inf")
+    times = [state.tell_at]
+    if state.phase is Phase.JOINING:
+        return state.retry_at
+    if state.is_holder:
+        times += [state.valid_until, state.renewed_at + state.lease_seconds / RENEWALS]
+        if state.in_flight:
+            times.append(state.retry_at)
+    if state.phase is not Phase.HOLDING:
+        times.append(max(state.look_at, state.retry_at))
+    if state.damaged:
+        times.append(state.retry_at)
+    return min(times)

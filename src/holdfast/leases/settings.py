@@ -1,0 +1,48 @@
+"""
+How long a holder is waited for, and how often those that wait look.
+
+What is 0 is worked out from the lease, which itself is the medium's own unless it is set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from holdfast.model.allowed import Allowed
+from holdfast.model.limits import MiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseSettings:
+    """Timings and limits of a broker whose log is kept on a medium that several reach."""
+
+    lease_seconds: Annotated[float, Allowed(0, 600)] = 0.0
+    """A holder that gave no sign of life for so long may be replaced, and serves nobody any more;
+    the same on all brokers. 0 stands for what suits the medium: 5 s in a database, 15 s on Galera,
+    10 s in a shared directory, 30 s on NFS."""
+
+    margin_fraction: Annotated[float, Allowed(0.1, 0.5)] = 0.1
+    """The share of the lease by which the holder ends before it and those that wait begin after it:
+    what two clocks may differ in their rates."""
+
+    look_seconds: Annotated[float, Allowed(0.02, 60)] = 0.25
+    """How often a broker that waits looks at the lease and reads what is new in the log."""
+
+    call_seconds_max: Annotated[float, Allowed(0.1, 600)] = 5.0
+    """How long one call to the medium may take; less where less of the lease is left."""
+
+    retry_seconds_min: float = 0.05
+    """After a call whose outcome is not known the same is asked again so soon, and ever later."""
+
+    retry_seconds_max: float = 1.0
+    """The longest pause before it is asked again."""
+
+    tell_seconds: float = 2.0
+    """How often a broker tells the others of itself, and asks who they are."""
+
+    append_bytes_max: int = MiB
+    """Entries that wait are stored together up to so many bytes; a longer one goes alone."""
+
+    unread_bytes_max: int = 64 * MiB
+    """What was read of the log and is not in the cache yet; beyond it nothing more is read."""

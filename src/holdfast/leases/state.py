@@ -1,0 +1,134 @@
+"""What one broker knows of the log that it shares, between two turns; the driver changes it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from holdfast.errors import StoreError
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Claimant, Holding, Waiter
+from holdfast.leases.settings import LeaseSettings
+from holdfast.leases.silence import Silence
+
+NEVER = float("-inf")
+ALWAYS = float("inf")
+
+
+class Phase(Enum):
+    """What a broker is at."""
+
+    JOINING = "joining"
+    """The medium was not reached yet, or its log is not known to be ours."""
+
+    WAITING = "standby"
+    """Another one holds the lease, or nobody does."""
+
+    CATCHING_UP = "catching up"
+    """It is ours, and the rest of the log is being read."""
+
+    HOLDING = "leader"
+    """It is ours, and this broker knows the whole log."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LeasedState:
+    """All that is known, and all that waits."""
+
+    claimant: Claimant
+    settings: LeaseSettings
+    lease_seconds: float
+    margin_seconds: float
+    is_fence: bool
+    now: float = 0.0
+    """By the lease clock, as of this turn."""
+
+    phase: Phase = Phase.JOINING
+    epoch: int = 0
+    """The newest that is known."""
+
+    valid_until: float = NEVER
+    """Until when, by the lease clock, nobody else can hold the lease."""
+
+    held_since: float = 0.0
+    holding: Holding | None = None
+    """The lease as it was read or taken last."""
+
+    is_fresh: bool = False
+    """It was read just now: what follows from it may be decided."""
+
+    silence: Silence = field(default_factory=Silence)
+    silent_seconds: float = 0.0
+    end_index: int = 0
+    """What must be read before this broker serves, of the epoch that it took."""
+
+    pending: deque[Entry] = field(default_factory=deque)
+    """Proposed, and not given to the worker."""
+
+    in_flight: list[Entry] = field(default_factory=list)
+    """Given to the worker; their outcome is not known."""
+
+    uncommitted_bytes: int = 0
+    refusal: str = ""
+    """Why the medium keeps nothing more; empty while it does."""
+
+    trouble: str = ""
+    """Why it is not reached; empty while it is."""
+
+    commit_index: int = 0
+    taken_index: int = 0
+    term_start: int = 0
+    log_epoch: int = 0
+    is_giving_up: bool = False
+    """The lease is being given back."""
+
+    rests_until: float = NEVER
+    """Given back to others, it is not taken before."""
+
+    is_busy: bool = False
+    """An order is under way."""
+
+    retry_at: float = NEVER
+    retry_seconds: float = 0.0
+    look_at: float = NEVER
+    renewed_at: float = NEVER
+    """When the last sign of life that was stored began."""
+
+    tell_at: float = NEVER
+    told_count: int = 0
+    first_there: int = 0
+    """The first entry that the medium keeps, for sure: what an earlier holder began is done."""
+
+    drop_to: int = 0
+    """The first one that it has to keep."""
+
+    waiters: dict[str, Waiter] = field(default_factory=dict)
+    waiters_seen_at: dict[str, float] = field(default_factory=dict)
+    """When each one's beat was last seen to change."""
+
+    damaged: set[int] = field(default_factory=set)
+    """Entries of the cache that are damaged and not yet mended."""
+
+    is_mending: bool = False
+    """One of them is being written over."""
+
+    repaired_count: int = 0
+    failure: StoreError | None = None
+
+    @property
+    def is_holder(self) -> bool:
+        """Whether the lease is ours, as far as is known."""
+        return self.phase in (Phase.CATCHING_UP, Phase.HOLDING)
+
+    @property
+    def needed_silence(self) -> float:
+        """After so long without a sign of life the lease may be taken."""
+        return self.lease_seconds + self.margin_seconds
+
+    def call_seconds(self) -> float:
+        """How long a call may take now: no longer than the lease is ours."""
+        bound = self.settings.call_seconds_max
+        if self.is_holder:
+            bound = min(bound, self.valid_until - self.now)
+        return max(bound, 0.05)

@@ -1,0 +1,127 @@
+"""
+Holding the lease: taking it, keeping it, losing it. Decisions only; the driver orders and reads.
+
+Source: design section 6, and "Stores and fenced leases", section 4.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from holdfast.environment.randomness import Randomness
+from holdfast.errors import AppendRefusedError
+from holdfast.leases.contract import Holding, Outcome
+from holdfast.leases.orders import Report, Take
+from holdfast.leases.state import NEVER, LeasedState, Phase
+
+logger = logging.getLogger("holdfast.leases")
+
+REFUSED_PAUSE_SECONDS = 0.5
+"""What a medium refused, being full, is tried again so soon."""
+
+
+def seen(state: LeasedState, report: Report) -> None:
+    """The lease was read."""
+    holding = report.holding
+    assert holding is not None, "whoever looks reads the lease"
+    ended = report.began + report.seconds
+    state.silent_seconds = state.silence.note(holding, report.began, ended)
+    if state.is_holder and holding.epoch != state.epoch:
+        step_down(state, f"{_name(holding)} has taken the lease")
+    if not state.is_holder:
+        _tell_news(state, holding)
+        state.holding, state.is_fresh = holding, True
+        state.epoch = max(state.epoch, holding.epoch)
+
+
+def claim(state: LeasedState) -> Take | None:
+    """The order to take the lease, if it may be taken and was just read."""
+    holding, is_fresh = state.holding, state.is_fresh
+    state.is_fresh = False
+    if state.phase is not Phase.WAITING or holding is None or not is_fresh:
+        return None
+    if state.now < max(state.rests_until, state.retry_at) or holding.epoch != state.epoch:
+        return None
+    needed, own = state.needed_silence, state.claimant.holder
+    if not state.silence.may_take(holding, state.silent_seconds, needed, own):
+        return None
+    return Take(holding, state.claimant, state.call_seconds())
+
+
+def taken(state: LeasedState, report: Report) -> None:
+    """What was to be taken is ours, or was somebody else's first."""
+    state.look_at = state.now
+    holding = report.holding
+    if holding is None:
+        return
+    state.holding = holding
+    state.epoch = holding.epoch
+    state.phase = Phase.CATCHING_UP
+    state.end_index = holding.end.index
+    state.first_there = 0
+    state.is_giving_up = False
+    state.silence.gone = ""
+    state.renewed_at = report.began
+    state.valid_until = report.began + state.lease_seconds - state.margin_seconds
+    state.held_since = report.began
+    _forget_unstored(state)
+
+
+def renewed(state: LeasedState, report: Report) -> None:
+    """A sign of life was stored, or it was found that another one holds the lease."""
+    if report.outcome is Outcome.DEPOSED:
+        step_down(state, "another broker has taken the lease")
+    elif state.is_holder:
+        state.renewed_at = report.began
+        state.valid_until = report.began + state.lease_seconds - state.margin_seconds
+
+
+def refused(state: LeasedState, error: AppendRefusedError) -> None:
+    """The medium keeps nothing of what it was given: it is tried again while the lease is ours."""
+    if not state.refusal:
+        logger.error("the store refuses what is to be stored: %s", error)
+    state.refusal = str(error)
+    state.retry_at = state.now + REFUSED_PAUSE_SECONDS
+
+
+def released(state: LeasedState, randomness: Randomness) -> None:
+    """It was given back: others take it, and if nobody does we may again."""
+    pause = state.needed_silence * randomness.uniform(0.5, 1.0)
+    step_down(state, "")
+    state.rests_until = state.now + pause
+    logger.info("the lease was given back")
+
+
+def step_down(state: LeasedState, reason: str) -> None:
+    """Hold it no more: what is not stored is forgotten, and nothing is dispatched."""
+    if state.is_holder:
+        if reason:
+            logger.warning("no longer the active broker: %s", reason)
+        state.phase = Phase.WAITING
+        state.look_at = state.now
+        state.is_fresh = False
+    state.valid_until = NEVER
+    state.is_giving_up = False
+    _forget_unstored(state)
+
+
+def _forget_unstored(state: LeasedState) -> None:
+    state.pending.clear()
+    state.in_flight = []
+    state.uncommitted_bytes = 0
+    state.refusal = ""
+
+
+def _tell_news(state: LeasedState, holding: Holding) -> None:
+    before = state.holding
+    is_news = before is None or (before.epoch, before.is_released) != (
+        holding.epoch,
+        holding.is_released,
+    )
+    if is_news and holding.claimant is not None:
+        what = "was given back by" if holding.is_released else "is held by"
+        logger.info("the lease %s %s, epoch %d", what, _name(holding), holding.epoch)
+
+
+def _name(holding: Holding) -> str:
+    return holding.claimant.name if holding.claimant is not None else "nobody"

@@ -1,0 +1,229 @@
+"""
+What a broker over a shared log says of itself, without changing anything.
+
+The face of `LeasedDriver` that is only read; a turn changes what is seen here, nothing here does.
+
+Owned by the loop thread, as the driver is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.journal.journal import Journal
+from holdfast.leases import ordering
+from holdfast.leases.contract import Claimant, LeasedLog, MediumFacts, Waiter
+from holdfast.leases.state import ALWAYS, LeasedState, Phase
+from holdfast.model.numbering import Numbering
+
+_LEASE_SPARE = 0.25
+"""The share of the lease that must be left where something is confirmed that only we have."""
+_NO_INDEX = 1 << 62
+_AWAY_TELLS = 3.5
+"""A broker whose line did not change in the time of so many tellings is away."""
+
+
+class LeasedView:
+    """One broker as the node sees it between two turns."""
+
+    _state: LeasedState
+    _journal: Journal
+    _log: LeasedLog
+    _clock: Callable[[], float]
+    _known_level: int
+
+    @property
+    def role(self) -> str:
+        """leader, standby, catching up or joining."""
+        return self._state.phase.value
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker holds the lease, serving or not."""
+        return self._state.is_holder
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether it holds the lease and is giving it back."""
+        return self._state.phase is Phase.HOLDING and self._state.is_giving_up
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it holds the lease, and all that was there before was given out."""
+        state = self._state
+        is_able = state.phase is Phase.HOLDING and not state.is_giving_up
+        return is_able and state.taken_index >= state.term_start
+
+    @property
+    def term(self) -> int:
+        """The newest epoch that this broker knows of."""
+        return self._state.epoch
+
+    @property
+    def holder(self) -> Claimant | None:
+        """Who holds the lease, as far as is known; None if nobody does, or it was given back."""
+        state = self._state
+        if state.is_holder:
+            return state.claimant
+        holding = state.holding
+        return None if holding is None or holding.is_released else holding.claimant
+
+    @property
+    def leader(self) -> str | None:
+        """The name of who holds the lease."""
+        holder = self.holder
+        return None if holder is None else holder.name
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long its holder has given no sign of life, as this broker has seen it."""
+        state = self._state
+        return 0.0 if state.is_holder else state.silent_seconds
+
+    @property
+    def held_seconds(self) -> float | None:
+        """Since when the lease is ours; None if it is not."""
+        state = self._state
+        return self._clock() - state.held_since if state.is_holder else None
+
+    @property
+    def lease_left_seconds(self) -> float:
+        """For how long nobody else can hold the lease; 0 if it is not ours."""
+        return max(self._state.valid_until - self._clock(), 0.0)
+
+    @property
+    def lease_seconds(self) -> float:
+        """After so long without a sign of life, and a margin, the lease is taken."""
+        return self._state.lease_seconds
+
+    @property
+    def trouble(self) -> str:
+        """Why the medium is not reached; empty while it is."""
+        return self._state.trouble
+
+    @property
+    def claimant(self) -> Claimant:
+        """This broker, as the others find it."""
+        return self._state.claimant
+
+    def facts(self) -> MediumFacts:
+        """What the medium is."""
+        return self._log.facts()
+
+    def identity(self) -> str:
+        """The log's own id; empty before it was reached."""
+        return "" if self._state.phase is Phase.JOINING else self._log.identity()
+
+    def others(self) -> list[Waiter]:
+        """The other brokers that told of themselves, by name."""
+        own = self._state.claimant.name
+        return [it for name, it in sorted(self._state.waiters.items()) if name != own]
+
+    def seen_seconds(self, name: str) -> float:
+        """How long ago a broker told something new of itself, as this one has seen it."""
+        seen_at = self._state.waiters_seen_at.get(name)
+        return ALWAYS if seen_at is None else max(self._clock() - seen_at, 0.0)
+
+    def is_there(self, name: str) -> bool:
+        """Whether a broker tells of itself."""
+        return self.seen_seconds(name) < _AWAY_TELLS * self._state.settings.tell_seconds
+
+    @property
+    def commit_index(self) -> int:
+        """Entries through here will never be undone."""
+        return self._state.commit_index
+
+    @property
+    def taken_index(self) -> int:
+        """Entries through here were given out by `take_committed`."""
+        return self._state.taken_index
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether `take_committed` has an entry to give."""
+        return self._state.taken_index < self._state.commit_index
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """Entries of this holder that are not yet stored."""
+        return self._state.uncommitted_bytes
+
+    @property
+    def config_index(self) -> int:
+        """No entry of the log says who its brokers are."""
+        return _NO_INDEX
+
+    @property
+    def reclaim_limit(self) -> int:
+        """Entries before this index may be dropped for all that the lease cares."""
+        return self._state.commit_index
+
+    @property
+    def log_epoch(self) -> int:
+        """Counts how often the cache began anew: all that was built from it must go too."""
+        return self._state.log_epoch
+
+    @property
+    def promotion(self) -> str:
+        """A log with a lease is never promoted by force."""
+        return ""
+
+    @property
+    def numbering(self) -> Numbering:
+        """Where queues' numbers begin in this epoch."""
+        return Numbering(0, self._state.epoch)
+
+    @property
+    def damaged(self) -> tuple[int, ...]:
+        """Entries of the cache that are damaged and not yet mended."""
+        return tuple(sorted(self._state.damaged))
+
+    @property
+    def repaired_count(self) -> int:
+        """Entries of the cache that were mended from the medium."""
+        return self._state.repaired_count
+
+    @property
+    def format_level_of_all(self) -> int:
+        """The newest level of the log's format that every broker that told of itself knows."""
+        known = [self._known_level]
+        known += [it.known_level for it in self._state.waiters.values()]
+        return min(known)
+
+    def tell_format_level(self, level: int) -> None:
+        """Nothing to do: whoever waits reads the log, and with it its level."""
+
+    def learner_matches(self) -> dict[str, int]:
+        """Nobody is waited for: who reads the log has it from the medium."""
+        return {}
+
+    def refusal(self) -> str:
+        """Why the medium keeps nothing more; empty while it does."""
+        reason = self._state.refusal
+        if not reason:
+            return ""
+        return f"publishing is refused until there is room again: {reason}"
+
+    def is_writing(self, index: int) -> bool:
+        """Whether an entry proposed is on its way to the medium."""
+        return self._state.phase is Phase.HOLDING and index > self._state.commit_index
+
+    def may_dispatch(self, now: float) -> bool:
+        """Whether nobody else can hold the lease; the lease clock is read here and now."""
+        state = self._state
+        return state.phase is Phase.HOLDING and self._clock() < state.valid_until
+
+    def holds_lease(self, now: float) -> bool:
+        """Whether nobody else can hold the lease for a while yet."""
+        state = self._state
+        spare = _LEASE_SPARE * state.lease_seconds
+        return state.phase is Phase.HOLDING and self._clock() < state.valid_until - spare
+
+    def is_lease_awaited(self, now: float) -> bool:
+        """A lease is taken when nobody can hold it any more: there is nothing to wait for."""
+        return False
+
+    @property
+    def rests_until(self) -> float:
+        """When a turn has something to do by the clock alone, by the lease clock."""
+        return ordering.due(self._state)

@@ -1,0 +1,238 @@
+"""
+Does what the driver orders, on the medium: the one thread that waits for it.
+
+`perform` is a plain function of one order, so that a simulator can run it; `WorkerThread` gives it
+a thread. What is read is verified here, off the loop's thread: each entry follows on the one before
+it by index, record numbers and chain.
+
+Invariants:
+    Whatever a medium raises comes out as a report with an error, and never ends the thread.
+    What is noted as seen is final: stored under a lease that was judged, or told to be so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from holdfast.errors import StoreError
+from holdfast.journal.entry import Entry, verify_chain
+from holdfast.leases.contract import ENTRIES_BYTES_MAX, Holding, LeasedLog, Outcome, Place
+from holdfast.leases.orders import (
+    Drop,
+    Fetch,
+    Join,
+    Look,
+    Order,
+    Release,
+    Renew,
+    Report,
+    Store,
+    Take,
+    Tell,
+)
+from holdfast.leases.seen import SeenFile
+
+logger = logging.getLogger("holdfast.leases")
+
+_FAREWELL_SECONDS = 2.0
+
+
+class LogWorker:
+    """Performs one order after the other."""
+
+    def __init__(
+        self, log: LeasedLog, seen: SeenFile, clock: Callable[[], float], *, name: str
+    ) -> None:
+        """Work on this medium for the broker of this name; `clock` is the lease clock."""
+        self._name = name
+        self._log = log
+        self._seen = seen
+        self._clock = clock
+        self._epoch = 0
+        self._is_open = False
+
+    def perform(self, order: Order) -> Report:
+        """Do what is ordered; what the medium raises is in the report."""
+        began = self._clock()
+        found: dict[str, Any] = {}
+        try:
+            found = self._do(order)
+        except StoreError as error:
+            found = {"error": error}
+        except Exception as error:  # a bug or a driver's own error must not end the thread
+            logger.exception("the store broke")
+            found = {"error": StoreError(f"the store broke: {type(error).__name__}: {error}")}
+        return Report(order=order, began=began, seconds=self._clock() - began, **found)
+
+    def close(self) -> None:
+        """Give back the lease if it is ours, say good-bye, and let the medium go."""
+        self._seen.save()
+        log = self._log
+        try:
+            if self._is_open:
+                if self._epoch:
+                    log.release(_FAREWELL_SECONDS)
+                log.forget(self._name, _FAREWELL_SECONDS)
+        except StoreError as error:
+            logger.warning("the store does not answer at the end: %s", error)
+        finally:
+            log.close()
+
+    def _do(self, order: Order) -> dict[str, Any]:
+        log = self._log
+        match order:
+            case Join():
+                return self._join(order)
+            case Look():
+                return self._look(order)
+            case Take(seen, claimant, seconds_max):
+                holding = log.take(seen, claimant, seconds_max)
+                if holding is not None:
+                    self._epoch = holding.epoch
+                    self._note(holding)
+                return {"holding": holding}
+            case Store(entries, seconds_max):
+                outcome = log.append(entries, seconds_max)
+                if outcome is Outcome.STORED:
+                    self._seen.note(
+                        log.identity(),
+                        self._epoch,
+                        Place(entries[-1].index, entries[-1].chain),
+                        self._clock(),
+                    )
+                return {"outcome": outcome}
+            case Renew(seconds_max):
+                return {"outcome": log.renew(seconds_max)}
+            case Release(seconds_max):
+                log.release(seconds_max)
+                return {}
+            case Drop(before, seconds_max):
+                return {"is_more": log.drop_before(before, seconds_max)}
+            case Fetch(index, seconds_max):
+                return {"entries": log.entries(index - 1, index, 1, seconds_max)}
+            case Tell(waiter, seconds_max):
+                log.tell(waiter, seconds_max)
+                return {"waiters": log.waiters(seconds_max)}
+
+    def _join(self, order: Join) -> dict[str, Any]:
+        """Whether what is in the cache is the beginning of what is here."""
+        log = self._log
+        if not self._is_open:
+            log.open()
+            self._is_open = True
+        holding = log.observe(order.seconds_max)
+        seen = self._seen.last
+        chain = None
+        if seen is not None and seen.identity == log.identity():
+            chain = self._chain_at(holding, seen.place.index, order.seconds_max)
+        self._seen.judge(log.identity(), holding, chain)
+        self._note(holding)
+        found: dict[str, Any] = {"holding": holding}
+        there = self._chain_at(holding, order.last_index, order.seconds_max)
+        if there != order.chain:
+            found |= self._begin_anew(holding, order.seconds_max)
+        return found
+
+    def _begin_anew(self, holding: Holding, seconds_max: float) -> dict[str, Any]:
+        """From where the log is to be read by who knows nothing of it."""
+        first = holding.first_index
+        if first <= 1:
+            return {"is_other": True}
+        # The oldest entry that is kept says, by its own chain value, what the next one follows on.
+        anchor = self._log.entries(first - 1, first, 1, seconds_max)[0]
+        return {"is_other": True, "anchor": anchor}
+
+    def _chain_at(self, holding: Holding, index: int, seconds_max: float) -> bytes | None:
+        """The chain value of the log there; None if it does not say."""
+        if index == 0:
+            return bytes(16) if holding.first_index <= 1 else None
+        if index == holding.end.index:
+            return holding.end.chain
+        if not holding.first_index <= index <= holding.end.index:
+            return None
+        return self._log.entries(index - 1, index, 1, seconds_max)[0].chain
+
+    def _look(self, order: Look) -> dict[str, Any]:
+        log = self._log
+        holding = log.observe(order.seconds_max)
+        self._seen.judge(log.identity(), holding, None)
+        found: dict[str, Any] = {"holding": holding}
+        last, end = order.last_index, holding.end.index
+        # An end that was seen before a take may have been cut off by it.
+        if last >= end or last + 1 < holding.first_index:
+            if self._chain_at(holding, last, order.seconds_max) != order.chain:
+                found |= self._begin_anew(holding, order.seconds_max)
+            self._note(holding)
+            return found
+        entries = log.entries(last, end, ENTRIES_BYTES_MAX, order.seconds_max)
+        if entries and not verify_chain(entries[0], order.chain):
+            return found | self._begin_anew(holding, order.seconds_max)
+        _require_unbroken(entries, last)
+        self._note(holding)
+        return found | {"entries": entries, "is_more": bool(entries) and entries[-1].index < end}
+
+    def _note(self, holding: Holding) -> None:
+        self._seen.note(self._log.identity(), holding.epoch, holding.sure, self._clock())
+
+
+def _require_unbroken(entries: list[Entry], last_index: int) -> None:
+    """
+    See that each entry follows on the one before it; the first one's chain was looked at.
+
+    Raises:
+        StoreError: One does not.
+    """
+    before: Entry | None = None
+    for entry in entries:
+        last_index += 1
+        is_next = entry.index == last_index
+        if is_next and before is not None:
+            is_next = entry.first_record == before.next_record and entry.term >= before.term
+            is_next = is_next and verify_chain(entry, before.chain)
+        if not is_next:
+            raise StoreError(
+                f"entry {last_index:,} of the store does not follow on the one before it: the log"
+                f" was changed by hand, or its rows are of two logs; nothing was changed by this"
+                f" broker, compare with another copy ('holdfast store verify')"
+            )
+        before = entry
+
+
+class WorkerThread:
+    """Gives a worker a thread; its reports go to `notify`, on that thread."""
+
+    def __init__(self, worker: LogWorker, notify: Callable[[Report], None]) -> None:
+        """Nothing runs before `start`."""
+        self._worker = worker
+        self._notify = notify
+        self._queue: SimpleQueue[Order | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name="store-worker", daemon=True)
+        self._thread.start()
+
+    def submit(self, order: Order) -> None:
+        """Have this done, after what was submitted before."""
+        self._queue.put(order)
+
+    def close(self, seconds_max: float) -> bool:
+        """Do what was submitted, then end; whether it did so in time. The thread is left if not."""
+        if self._thread is None:
+            return True
+        self._queue.put(None)
+        self._thread.join(seconds_max)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (order := self._queue.get()) is not None:
+            self._notify(self._worker.perform(order))
+        try:
+            self._worker.close()
+        except Exception:  # what is being closed is of no use to anybody any more
+            logger.exception("the store could not be closed")
