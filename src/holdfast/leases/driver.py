@@ -238,12 +238,15 @@ class LeasedDriver(LeasedView):
         state = self._state
         state.now = self._clock()
         if state.failure is not None:
-            raise state.failure
-        while self._reports:
-            self._take_up(self._reports.popleft())
+            raise self._final(state.failure)
+        try:
+            while self._reports:
+                self._take_up(self._reports.popleft())
+        except StoreError as error:
+            raise self._final(error) from None
         if state.is_holder and state.now >= state.valid_until:
             tenure.step_down(state, "the lease ran out: the store did not answer in time")
-        if state.damaged:
+        if state.damaged or state.is_mending:
             self._mending.go_on()
         if not state.is_busy:
             self._order()
@@ -276,10 +279,14 @@ class LeasedDriver(LeasedView):
             self._put_off(report, report.error)
             return
         if isinstance(report.error, AppendRefusedError):
+            self._is_reached()
             tenure.refused(state, report.error)
             return
+        if isinstance(report.order, Fetch) and isinstance(report.error, CorruptEntryError):
+            self._mending.failed(report.order.index, report.error)
+            return
         if report.error is not None:
-            raise self._final(report.error)
+            raise report.error
         self._is_reached()
         match report.order:
             case Join():
@@ -299,13 +306,15 @@ class LeasedDriver(LeasedView):
             case Drop(before):
                 if not report.is_more:
                     state.first_there = before
-            case Fetch():
-                self._mending.fetched(report.entries[0])
+            case Fetch(index):
+                self._fetched(index, report)
             case Tell():
                 self._told(report)
 
     def _final(self, error: StoreError) -> StoreError:
+        """Nothing may be claimed any more."""
         self._state.failure = error
+        tenure.step_down(self._state, str(error))
         return error
 
     def _put_off(self, report: Report, error: UnreachableError) -> None:
@@ -382,6 +391,12 @@ class LeasedDriver(LeasedView):
         state.uncommitted_bytes -= sum(len(it.raw) for it in entries)
         self._writer.submit(self._journal.stage(entries))
         state.commit_index = entries[-1].index
+
+    def _fetched(self, index: int, report: Report) -> None:
+        if report.entries and report.entries[0].index == index:
+            self._mending.fetched(report.entries[0])
+        else:
+            self._mending.failed(index, StoreError("the store has another one in its place"))
 
     def _told(self, report: Report) -> None:
         state = self._state

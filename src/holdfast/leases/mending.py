@@ -19,6 +19,8 @@ from holdfast.leases.state import LeasedState
 
 logger = logging.getLogger("holdfast.leases")
 
+_RETRY_SECONDS = 1.0
+
 
 class Mending:
     """The repair that is under way."""
@@ -55,11 +57,15 @@ class Mending:
         except JournalFailedError:
             raise
         except StoreError as error:
-            self._state.retry_at = self._state.now + 1.0
-            if index not in self._told:
-                self._told.add(index)
-                logger.error("entry %d of the cache cannot be mended: %s", index, error)  # noqa: TRY400
+            self.failed(index, error)
             return
         self._job, self._index = job, index
         self._state.is_mending = True
         self._writer.submit(job)
+
+    def failed(self, index: int, error: StoreError) -> None:
+        """This entry cannot be mended now, be the medium's own copy damaged as well."""
+        self._state.mend_at = self._state.now + _RETRY_SECONDS
+        if index not in self._told:
+            self._told.add(index)
+            logger.error("entry %d of the cache cannot be mended: %s", index, error)

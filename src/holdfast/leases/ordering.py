@@ -21,7 +21,7 @@ from holdfast.leases.orders import (
     Store,
     Tell,
 )
-from holdfast.leases.state import LeasedState, Phase
+from holdfast.leases.state import ALWAYS, LeasedState, Phase
 
 RENEWALS = 5
 """Signs of life in the time of one lease."""
@@ -48,7 +48,9 @@ def next_order(
     is_reading = state.phase is not Phase.HOLDING and is_room and state.now >= state.retry_at
     if is_reading and state.now >= state.look_at:
         return Look(last_index, chain, seconds)
-    if state.damaged and not state.is_mending and state.now >= state.retry_at:
+    if state.is_holder and state.now < state.retry_at:
+        return None  # What is to be tried again comes first: nothing else may take its time.
+    if state.damaged and not state.is_mending and state.now >= _mend_at(state):
         return Fetch(min(state.damaged), seconds)
     if state.now >= state.tell_at:
         state.tell_at = state.now + state.settings.tell_seconds
@@ -65,20 +67,28 @@ def next_order(
 
 def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
     is_renewal_due = state.now >= state.renewed_at + state.lease_seconds / RENEWALS
-    if state.refusal and is_renewal_due:
+    if state.refusal and is_renewal_due and (not state.trouble or state.now >= state.retry_at):
         return Renew(seconds)  # Nothing of what was refused is stored: the beat comes first.
     if state.in_flight:
-        return Store(state.in_flight, seconds) if state.now >= state.retry_at else None
+        return _store(state, seconds) if state.now >= state.retry_at else None
     if is_renewal_due and (not state.is_fence or not state.pending):
         return Renew(seconds) if state.now >= state.retry_at else None
     if state.pending:
         state.in_flight = _together(state)
-        return Store(state.in_flight, seconds)
+        return _store(state, seconds)
     if state.is_giving_up:
-        return Release(seconds)
+        return Release(seconds) if state.now >= state.retry_at else None
     if state.first_there < state.drop_to and state.phase is Phase.HOLDING:
         return Drop(state.drop_to, seconds) if state.now >= state.retry_at else None
     return None
+
+
+def _store(state: LeasedState, seconds: float) -> Store:
+    return Store(state.in_flight, seconds, ALWAYS if state.is_fence else state.valid_until)
+
+
+def _mend_at(state: LeasedState) -> float:
+    return max(state.retry_at, state.mend_at)
 
 
 def _together(state: LeasedState) -> list[Entry]:
@@ -96,15 +106,23 @@ def due(state: LeasedState) -> float:
     """When, by the lease clock, there is something to order without anything having happened."""
     if state.is_busy:
         return state.valid_until if state.is_holder else float("inf")
-    times = [state.tell_at]
     if state.phase is Phase.JOINING:
         return state.retry_at
+    times = [state.tell_at]
     if state.is_holder:
-        times += [state.valid_until, state.renewed_at + state.lease_seconds / RENEWALS]
-        if state.in_flight:
+        times = [max(state.tell_at, state.retry_at), state.valid_until, _beat_at(state)]
+        if state.in_flight or state.is_giving_up:
             times.append(state.retry_at)
     if state.phase is not Phase.HOLDING:
         times.append(max(state.look_at, state.retry_at))
-    if state.damaged:
-        times.append(state.retry_at)
+    if state.damaged and not state.is_mending:
+        times.append(_mend_at(state))
     return min(times)
+
+
+def _beat_at(state: LeasedState) -> float:
+    """When the next sign of life is due that is no append."""
+    due_at = state.renewed_at + state.lease_seconds / RENEWALS
+    if state.refusal and not state.trouble:
+        return due_at
+    return max(due_at, state.retry_at)

@@ -48,6 +48,9 @@ class Store:
 
     entries: list[Entry] = field(repr=False)
     seconds_max: float
+    final_until: float = float("inf")
+    """Until when, by the lease clock, what was stored is final for sure; without a fence the lease
+    has to be ours still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,11 @@ class Report:
     """Something is left to forget, or to read."""
 
     waiters: list[Waiter] = field(default_factory=list)
+
+    @property
+    def ended(self) -> float:
+        """By the lease clock, when all of it was known."""
+        return self.began + self.seconds
 
     failure: ClassVar[JournalFailedError | None] = None
     """As the store's writers say it; whatever fails here is the driver's to judge."""

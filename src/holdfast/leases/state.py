@@ -1,4 +1,9 @@
-"""What one broker knows of the log that it shares, between two turns; the driver changes it."""
+"""
+What one broker knows of the log that it shares, between two turns.
+
+Only data, and what is worked out from it at once: the driver, and the modules that decide for it,
+change it in a turn.
+"""
 
 from __future__ import annotations
 
@@ -113,6 +118,9 @@ class LeasedState:
     is_mending: bool = False
     """One of them is being written over."""
 
+    mend_at: float = NEVER
+    """What could not be mended is not tried again before."""
+
     repaired_count: int = 0
     failure: StoreError | None = None
 
@@ -127,8 +135,13 @@ class LeasedState:
         return self.lease_seconds + self.margin_seconds
 
     def call_seconds(self) -> float:
-        """How long a call may take now: no longer than the lease is ours."""
+        """
+        How long a call may take now.
+
+        A holder's ends while half of what is left of the lease is left: a reply that is lost must
+        not cost the lease, since the same again may be answered at once.
+        """
         bound = self.settings.call_seconds_max
         if self.is_holder:
-            bound = min(bound, self.valid_until - self.now)
+            bound = min(bound, (self.valid_until - self.now) / 2)
         return max(bound, 0.05)

@@ -24,8 +24,7 @@ def seen(state: LeasedState, report: Report) -> None:
     """The lease was read."""
     holding = report.holding
     assert holding is not None, "whoever looks reads the lease"
-    ended = report.began + report.seconds
-    state.silent_seconds = state.silence.note(holding, report.began, ended)
+    state.silent_seconds = state.silence.note(holding, report.began, report.ended)
     if state.is_holder and holding.epoch != state.epoch:
         step_down(state, f"{_name(holding)} has taken the lease")
     if not state.is_holder:
@@ -71,7 +70,8 @@ def renewed(state: LeasedState, report: Report) -> None:
     """A sign of life was stored, or it was found that another one holds the lease."""
     if report.outcome is Outcome.DEPOSED:
         step_down(state, "another broker has taken the lease")
-    elif state.is_holder:
+    elif state.is_holder and (state.is_fence or report.ended < state.valid_until):
+        # Without a fence nobody has judged what was given after the lease had run out.
         state.renewed_at = report.began
         state.valid_until = report.began + state.lease_seconds - state.margin_seconds
 

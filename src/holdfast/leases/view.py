@@ -210,14 +210,18 @@ class LeasedView:
 
     def may_dispatch(self, now: float) -> bool:
         """Whether nobody else can hold the lease; the lease clock is read here and now."""
-        state = self._state
-        return state.phase is Phase.HOLDING and self._clock() < state.valid_until
+        return self._is_sure_for(0.0)
 
     def holds_lease(self, now: float) -> bool:
         """Whether nobody else can hold the lease for a while yet."""
+        return self._is_sure_for(_LEASE_SPARE * self._state.lease_seconds)
+
+    def _is_sure_for(self, seconds: float) -> bool:
+        """Whether the lease is ours for so long; what is being given back may be another's now."""
         state = self._state
-        spare = _LEASE_SPARE * state.lease_seconds
-        return state.phase is Phase.HOLDING and self._clock() < state.valid_until - spare
+        if state.phase is not Phase.HOLDING or state.is_giving_up:
+            return False
+        return self._clock() < state.valid_until - seconds
 
     def is_lease_awaited(self, now: float) -> bool:
         """A lease is taken when nobody can hold it any more: there is nothing to wait for."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from holdfast.errors import StoreError
+from holdfast.errors import MissingEntriesError, StoreError, UnreachableError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.leases.contract import ENTRIES_BYTES_MAX, Holding, LeasedLog, Outcome, Place
 from holdfast.leases.orders import (
@@ -39,6 +39,8 @@ from holdfast.leases.seen import SeenFile
 logger = logging.getLogger("holdfast.leases")
 
 _FAREWELL_SECONDS = 2.0
+_LOOKS_MAX = 5
+"""So often it is looked again where what was to be read was dropped meanwhile."""
 
 
 class LogWorker:
@@ -95,9 +97,9 @@ class LogWorker:
                     self._epoch = holding.epoch
                     self._note(holding)
                 return {"holding": holding}
-            case Store(entries, seconds_max):
+            case Store(entries, seconds_max, final_until):
                 outcome = log.append(entries, seconds_max)
-                if outcome is Outcome.STORED:
+                if outcome is Outcome.STORED and self._clock() < final_until:
                     self._seen.note(
                         log.identity(),
                         self._epoch,
@@ -134,17 +136,21 @@ class LogWorker:
         found: dict[str, Any] = {"holding": holding}
         there = self._chain_at(holding, order.last_index, order.seconds_max)
         if there != order.chain:
-            found |= self._begin_anew(holding, order.seconds_max)
+            found |= self._begin_anew(order.seconds_max)
         return found
 
-    def _begin_anew(self, holding: Holding, seconds_max: float) -> dict[str, Any]:
+    def _begin_anew(self, seconds_max: float) -> dict[str, Any]:
         """From where the log is to be read by who knows nothing of it."""
-        first = holding.first_index
-        if first <= 1:
-            return {"is_other": True}
-        # The oldest entry that is kept says, by its own chain value, what the next one follows on.
-        anchor = self._log.entries(first - 1, first, 1, seconds_max)[0]
-        return {"is_other": True, "anchor": anchor}
+        for _ in range(_LOOKS_MAX):
+            holding = self._log.observe(seconds_max)
+            first = holding.first_index
+            if first <= 1:
+                return {"is_other": True}
+            # The oldest entry that is kept says what the next one follows on, by its chain value.
+            found = self._read(holding, first - 1, first, 1, seconds_max)
+            if found:
+                return {"is_other": True, "anchor": found[0]}
+        raise UnreachableError("entries of the store go as fast as they can be read")
 
     def _chain_at(self, holding: Holding, index: int, seconds_max: float) -> bytes | None:
         """The chain value of the log there; None if it does not say."""
@@ -154,7 +160,30 @@ class LogWorker:
             return holding.end.chain
         if not holding.first_index <= index <= holding.end.index:
             return None
-        return self._log.entries(index - 1, index, 1, seconds_max)[0].chain
+        found = self._read(holding, index - 1, index, 1, seconds_max)
+        return found[0].chain if found else None
+
+    def _read(
+        self, holding: Holding, after: int, through: int, bytes_max: int, seconds_max: float
+    ) -> list[Entry]:
+        """
+        Read entries; none if they were dropped, or cut off, since the lease was read.
+
+        Raises:
+            MissingEntriesError: They should be there.
+        """
+        try:
+            found = self._log.entries(after, through, bytes_max, seconds_max)
+            if not found:
+                raise MissingEntriesError(after + 1, through, "the store")
+        except MissingEntriesError:
+            now = self._log.observe(seconds_max)
+            if now.first_index <= after + 1 and now.epoch == holding.epoch:
+                raise
+            return []
+        if found[0].index != after + 1:
+            raise _broken(after + 1)
+        return found
 
     def _look(self, order: Look) -> dict[str, Any]:
         log = self._log
@@ -165,15 +194,19 @@ class LogWorker:
         # An end that was seen before a take may have been cut off by it.
         if last >= end or last + 1 < holding.first_index:
             if self._chain_at(holding, last, order.seconds_max) != order.chain:
-                found |= self._begin_anew(holding, order.seconds_max)
+                found |= self._begin_anew(order.seconds_max)
             self._note(holding)
             return found
-        entries = log.entries(last, end, ENTRIES_BYTES_MAX, order.seconds_max)
-        if entries and not verify_chain(entries[0], order.chain):
-            return found | self._begin_anew(holding, order.seconds_max)
+        entries = self._read(holding, last, end, ENTRIES_BYTES_MAX, order.seconds_max)
+        if not entries:
+            return found | {"is_more": True}  # Gone just now: the next look begins anew.
+        if not verify_chain(entries[0], order.chain):
+            if self._chain_at(holding, last, order.seconds_max) == order.chain:
+                raise _broken(last + 1)
+            return found | self._begin_anew(order.seconds_max)
         _require_unbroken(entries, last)
         self._note(holding)
-        return found | {"entries": entries, "is_more": bool(entries) and entries[-1].index < end}
+        return found | {"entries": entries, "is_more": entries[-1].index < end}
 
     def _note(self, holding: Holding) -> None:
         self._seen.note(self._log.identity(), holding.epoch, holding.sure, self._clock())
@@ -194,12 +227,16 @@ def _require_unbroken(entries: list[Entry], last_index: int) -> None:
             is_next = entry.first_record == before.next_record and entry.term >= before.term
             is_next = is_next and verify_chain(entry, before.chain)
         if not is_next:
-            raise StoreError(
-                f"entry {last_index:,} of the store does not follow on the one before it: the log"
-                f" was changed by hand, or its rows are of two logs; nothing was changed by this"
-                f" broker, compare with another copy ('holdfast store verify')"
-            )
+            raise _broken(last_index)
         before = entry
+
+
+def _broken(index: int) -> StoreError:
+    return StoreError(
+        f"entry {index:,} of the store does not follow on the one before it: the log was changed by"
+        f" hand, or its rows are of two logs; nothing was changed by this broker, compare with"
+        f" another copy ('holdfast store verify')"
+    )
 
 
 class WorkerThread:
