@@ -1,0 +1,151 @@
+"""What a broker over a shared log says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.errors import AppendRefusedError
+from holdfast.leases import tenure
+from holdfast.leases.contract import Claimant, Waiter
+from holdfast.leases.state import ALWAYS
+from trials.leased.model_medium import ModelMedium
+
+
+@pytest.fixture
+def pair(broker: Callable[..., Any]) -> tuple[Any, Any]:
+    """One that serves, and one that waits and knows it."""
+    holder = broker("a").serve()
+    standby = broker("b")
+    standby.until(lambda: standby.driver.leader == "a" and "b" in standby.medium.waiters)
+    return holder, standby
+
+
+def test_roles_and_names(pair: tuple[Any, Any]) -> None:
+    """Who holds it is known to both, by name and address."""
+    holder, standby = pair
+
+    assert ("leader", "standby") == (holder.driver.role, standby.driver.role)
+    assert (True, False) == (holder.driver.is_leader, standby.driver.is_leader)
+    assert holder.driver.claimant == holder.driver.holder == standby.driver.holder
+    assert ("a", 1) == (standby.driver.leader, standby.driver.term)
+    assert holder.medium.identity == standby.driver.identity()
+    assert "model" == standby.driver.facts().kind
+    assert 5.0 == standby.driver.lease_seconds
+
+
+def test_nothing_is_known_before_the_medium_was_reached(broker: Callable[..., Any]) -> None:
+    """No identity, no holder, and nobody it could be handed to."""
+    fresh = broker("a")
+
+    driver = fresh.driver
+    assert ("joining", "", None) == (driver.role, driver.identity(), driver.leader)
+    assert not fresh.driver.is_serving
+    assert [] == fresh.driver.others()
+
+
+def test_how_long_it_is_held_and_silent(pair: tuple[Any, Any]) -> None:
+    """The holder says how long it has it and how long it is sure of it; the other waits."""
+    holder, standby = pair
+    now = holder.passage.now
+    left = holder.driver.lease_left_seconds
+    holder.passage.now += 2.0
+
+    assert pytest.approx(holder.passage.now - holder.state.held_since) == holder.driver.held_seconds
+    assert pytest.approx(left - 2.0) == holder.driver.lease_left_seconds
+    assert holder.state.valid_until > now
+    assert 0.0 == holder.driver.silent_seconds
+    standby.until(lambda: standby.driver.silent_seconds > 3.0)
+    assert standby.driver.held_seconds is None
+    assert 0.0 == standby.driver.lease_left_seconds
+
+
+def test_it_dispatches_by_the_clock_of_the_moment(pair: tuple[Any, Any]) -> None:
+    """A process that was stopped within a turn asks the clock again, not the turn (L2, L11)."""
+    driver, passage = pair[0].driver, pair[0].passage
+    assert driver.may_dispatch(0.0)
+    assert driver.holds_lease(0.0)
+    passage.now = pair[0].state.valid_until - 1.0
+    assert driver.may_dispatch(0.0)
+    assert not driver.holds_lease(0.0)
+    passage.now = pair[0].state.valid_until
+    assert not driver.may_dispatch(0.0)
+    assert not pair[1].driver.may_dispatch(0.0)
+
+
+def test_what_is_being_given_back_is_not_dispatched_from(pair: tuple[Any, Any]) -> None:
+    """Another one may hold it before the reply is here."""
+    holder, standby = pair
+    holder.until(lambda: holder.driver.is_there("b"))
+    holder.driver.transfer()
+
+    assert holder.driver.is_leader
+    assert holder.driver.is_handing_over
+    assert not holder.driver.is_serving
+    assert not holder.driver.may_dispatch(0.0)
+    assert not holder.driver.holds_lease(0.0)
+    assert not standby.driver.is_handing_over
+
+
+def test_others_are_those_that_told_lately(pair: tuple[Any, Any], medium: ModelMedium) -> None:
+    """By name; one whose line does not change is away, however often it is read."""
+    holder, _ = pair
+    holder.until(lambda: holder.driver.is_there("b"))
+    assert ["b"] == [it.claimant.name for it in holder.driver.others()]
+    told = holder.passage.now
+    holder.until(lambda: not holder.driver.is_there("b"))
+    assert holder.passage.now - told >= 3 * holder.state.settings.tell_seconds
+    assert ["b"] == [it.claimant.name for it in holder.driver.others()]
+    del medium.waiters["b"]
+    holder.until(lambda: not holder.driver.others())
+    assert ALWAYS == holder.driver.seen_seconds("b")
+
+
+def test_the_level_of_all_is_the_lowest_known(pair: tuple[Any, Any], medium: ModelMedium) -> None:
+    """Whoever told of itself counts, also while it is away: it comes back with what it knows."""
+    holder, _ = pair
+    assert 7 == holder.driver.format_level_of_all
+    old = Claimant(holder="o" * 32, name="old", admin="", stomp="")
+    medium.waiters["old"] = Waiter(claimant=old, known_level=3, beat=1, applied_index=0)
+    holder.until(lambda: holder.driver.format_level_of_all == 3)
+
+
+def test_what_was_read_and_what_waits(pair: tuple[Any, Any]) -> None:
+    """Committed, taken, uncommitted and being written, as the broker goes by them."""
+    holder, _ = pair
+    driver = holder.driver
+    index = holder.propose(b"one")
+
+    assert driver.is_writing(index)
+    assert driver.uncommitted_bytes > 0
+    assert not driver.has_committed
+    holder.until(lambda: driver.commit_index == index)
+    assert not driver.is_writing(index)
+    assert 0 == driver.uncommitted_bytes
+    assert driver.has_committed
+    assert index == driver.reclaim_limit
+    assert [index] == holder.take()
+    assert index == driver.taken_index
+
+
+def test_what_a_lease_does_not_have(pair: tuple[Any, Any]) -> None:
+    """Members in the log, learners, promotions: whoever asks finds none."""
+    driver = pair[0].driver
+    driver.tell_format_level(3)
+
+    assert driver.config_index > 1 << 60
+    assert ("", {}) == (driver.promotion, driver.learner_matches())
+    assert not driver.is_lease_awaited(0.0)
+    assert (0, driver.term) == (driver.numbering.generation, driver.numbering.term)
+
+
+def test_a_medium_that_refuses_is_told_to_publishers(pair: tuple[Any, Any]) -> None:
+    """In one sentence with its reason; nothing otherwise (L39)."""
+    holder, _ = pair
+    assert "" == holder.driver.refusal() == holder.driver.trouble
+    tenure.refused(holder.state, AppendRefusedError("the table is full"))
+
+    said = "publishing is refused until there is room again: the table is full"
+    assert said == holder.driver.refusal()

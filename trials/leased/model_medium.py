@@ -1,0 +1,159 @@
+"""
+A database as a model: one lease row, the entries, and the brokers' lines; each method a statement.
+
+A statement is atomic, and judged when it takes effect: a compare-and-set of epoch and holder, and
+in an append of the log's end. What must never be undone is also kept apart, for who judges a world
+from outside.
+
+Invariants:
+    An entry that was stored is never written over and never stored twice.
+    Each epoch has one holder.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from holdfast.errors import CorruptEntryError, MissingEntriesError, StoreError
+from holdfast.journal.entry import Entry, parse_entry
+from holdfast.leases.contract import Claimant, Holding, Outcome, Place, Waiter
+
+NOTHING = Place(0, bytes(16))
+DROPPED_AT_ONCE = 3
+"""So few entries are forgotten in one statement: a drop takes several."""
+
+
+class ModelMedium:
+    """What is stored, shared by all who are connected."""
+
+    def __init__(self, identity: str = "5" * 32) -> None:
+        self.identity = identity
+        self.has_lease_row = True
+        self.epoch = self.beat = 0
+        self.claimant: Claimant | None = None
+        self.is_released = False
+        self.first_index = 1
+        self.end = NOTHING
+        self.rows: dict[int, bytes] = {}
+        self.waiters: dict[str, Waiter] = {}
+        self.history: dict[int, bytes] = {}
+        """The chain of every entry that was ever stored, also of those dropped since."""
+        self.takes: list[tuple[int, str]] = []
+        """Epoch and holder of each take."""
+
+    # The lease's row ------------------------------------------------------------------------------
+
+    def read(self) -> Holding:
+        """The lease as it is."""
+        self._require_the_row()
+        return Holding(
+            epoch=self.epoch,
+            beat=self.beat,
+            claimant=self.claimant,
+            is_released=self.is_released,
+            first_index=self.first_index,
+            end=self.end,
+            sure=self.end,
+        )
+
+    def take(self, seen: Holding, claimant: Claimant) -> Holding | None:
+        """Begin the next epoch, unless epoch or beat are others than those that were seen."""
+        self._require_the_row()
+        if (self.epoch, self.beat) != (seen.epoch, seen.beat):
+            return None
+        self.epoch += 1
+        self.beat += 1
+        self.claimant, self.is_released = claimant, False
+        self.takes.append((self.epoch, claimant.holder))
+        return self.read()
+
+    def renew(self, epoch: int, holder: str) -> Outcome:
+        """Give a sign of life."""
+        if not self.is_held_by(epoch, holder):
+            return Outcome.DEPOSED
+        self.beat += 1
+        return Outcome.STORED
+
+    def release(self, epoch: int, holder: str) -> None:
+        """Give the lease back, if it is still this holder's."""
+        if self.is_held_by(epoch, holder):
+            self.beat += 1
+            self.is_released = True
+
+    def is_held_by(self, epoch: int, holder: str) -> bool:
+        """Whether this is who holds it."""
+        self._require_the_row()
+        own = self.claimant is not None and self.claimant.holder == holder
+        return own and self.epoch == epoch and not self.is_released
+
+    def _require_the_row(self) -> None:
+        if not self.has_lease_row:
+            raise StoreError("the lease row is gone from the model: bring it back from a backup")
+
+    # The entries ----------------------------------------------------------------------------------
+
+    def append(self, epoch: int, holder: str, entries: list[Entry]) -> Outcome:
+        """Store entries behind the last one, if the lease and the end are as they were."""
+        if not self.is_held_by(epoch, holder):
+            return Outcome.DEPOSED
+        first, last = entries[0], entries[-1]
+        if first.index != self.end.index + 1:
+            if (last.index, last.chain) == (self.end.index, self.end.chain):
+                return Outcome.STORED  # The reply had been lost.
+            raise StoreError(f"the log ends with {self.end.index}, not before {first.index}")
+        self.keep(entries)
+        return Outcome.STORED
+
+    def keep(self, entries: list[Entry]) -> None:
+        """Write the rows and the lease's."""
+        for entry in entries:
+            assert entry.index not in self.history, f"entry {entry.index} is stored twice"
+            self.rows[entry.index] = entry.raw
+            self.history[entry.index] = entry.chain
+        self.end = Place(entries[-1].index, entries[-1].chain)
+        self.beat += 1
+
+    def entries(self, after: int, through: int, bytes_max: int) -> list[Entry]:
+        """Read entries in order, one at least."""
+        found: list[Entry] = []
+        size = 0
+        for index in range(after + 1, min(through, self.end.index) + 1):
+            raw = self.rows.get(index)
+            if raw is None:
+                raise MissingEntriesError(index, index, "the model")
+            if found and size + len(raw) > bytes_max:
+                break
+            size += len(raw)
+            try:
+                found.append(parse_entry(raw))
+            except CorruptEntryError as error:
+                raise CorruptEntryError(error.reason, segment="of the model", index=index) from None
+        return found
+
+    def drop_before(self, epoch: int, holder: str, index: int) -> bool:
+        """Forget a few of the oldest entries."""
+        if not self.is_held_by(epoch, holder):
+            return False
+        self.first_index = max(self.first_index, min(index, self.end.index + 1))
+        gone = sorted(it for it in self.rows if it < self.first_index)
+        for it in gone[:DROPPED_AT_ONCE]:
+            del self.rows[it]
+        return len(gone) > DROPPED_AT_ONCE
+
+    # What happens to it ---------------------------------------------------------------------------
+
+    def backup(self) -> dict[str, Any]:
+        """A copy of all of it."""
+        return {name: copy.copy(value) for name, value in vars(self).items()}
+
+    def restore(self, backup: dict[str, Any]) -> None:
+        """Go back to a copy, without a word; what happened since is only known outside."""
+        for name, value in backup.items():
+            if name not in ("history", "takes"):
+                setattr(self, name, copy.copy(value))
+
+    def damage(self, index: int) -> None:
+        """Let a byte of an entry rot."""
+        raw = self.rows[index]
+        self.rows[index] = raw[:-9] + bytes([raw[-9] ^ 1]) + raw[-8:]
