@@ -10,7 +10,7 @@ MEASURED := tests/unit --ignore=tests/unit/trials
 COVERED := build/covered.json
 QUIETLY := -W 'ignore:Module already imported' -W 'ignore:Unable to activate:RuntimeWarning'
 UNMEASURED := tests/unit/trials $(filter-out tests/unit,$(QUICK))
-WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
+WHOLE := tests/conformance tests/stores tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
 # Only the folders that hold a test: pytest calls an empty one a failure.
 existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
 BESIDE = --numprocesses $(SIDE_BY_SIDE) --dist loadfile --no-loadscope-reorder
@@ -108,7 +108,7 @@ $(LOWEST)/.ready: pyproject.toml constraints.txt tools/lowest.py | $(STAMP)
 	@mkdir -p var && $(BIN)/python tools/lowest.py > $(LOWEST).txt
 	@$(BIN)/python -m venv --clear $(LOWEST)
 	@$(LOWEST)/bin/python -m pip install -qq --requirement $(LOWEST).txt
-	@$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST).txt --no-build-isolation --editable '.[delta]'
+	@$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST).txt --no-build-isolation --editable '.[delta,sql]'
 	@pwd > $$($(LOWEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trials.pth
 	@touch $@
 

@@ -1,9 +1,10 @@
 """
 Print the lowest versions that pyproject.toml allows, as constraints for pip.
 
-The lower bound of everything that Holdfast needs, and that its pipeline needs, as an exact version;
-of the tools that only tests need, what constraints.txt says. What these need in turn is left open:
-pip takes the newest that fits, as it does for whoever installs Holdfast beside older packages.
+The lower bound of everything that Holdfast needs, with its pipeline and its databases, as an exact
+version; of the tools that only tests need, what constraints.txt says. What these need in turn is
+left open: pip takes the newest that fits, as it does for whoever installs Holdfast beside older
+packages.
 
     python tools/lowest.py > var/lowest.txt
 """
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 TOOLS = ("httpx", "hypothesis", "matplotlib", "pip", "pytest", "pytest-randomly")
 TOOLS += ("duckdb", "duckdb-ext-delta", "pytest-timeout", "pytest-xdist", "setuptools", "stomp.py")
 """What runs the quick tests; linters have needs of their own."""
-_NEED = re.compile(r"([A-Za-z0-9_.-]+)>=([0-9.]+)")
+_NEED = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[a-z0-9]+\])?>=([0-9.]+)")
 
 
 def lowest(needs: list[str]) -> list[str]:
@@ -33,6 +34,7 @@ def main() -> None:
     pinned = (ROOT / "constraints.txt").read_text().splitlines()
     extras = project["optional-dependencies"]
     lines = lowest(project["dependencies"] + extras["spark"] + extras["delta"])
+    lines += lowest(extras["sql"])
     lines += [line for line in pinned if line.partition("==")[0] in TOOLS]
     print("\n".join(lines))
 

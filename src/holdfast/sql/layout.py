@@ -1,0 +1,140 @@
+"""
+Making the tables of a log, and refusing those that are not this version's.
+
+Two brokers may do so at once: whoever comes second finds what the first one made. The row of
+`holdfast_meta` is the last thing written, together with that of the lease, so that a database in
+which one is and the other is not was changed by somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.errors import StoreError
+from holdfast.sql import schema, statements
+from holdfast.sql.faults import Fault
+from holdfast.sql.session import Session
+
+NOBODY = "0" * 32
+_ATTEMPTS = 5
+_RACES = frozenset({Fault.DUPLICATE, Fault.BUSY})
+
+
+def lay_out(session: Session, place: str, draw: Callable[[], str]) -> str:
+    """
+    Give the id of the log in this database; lay it out if there is none.
+
+    Args:
+        draw: Gives 32 hexadecimal digits that nobody else has.
+
+    Raises:
+        StoreError: Its tables are of another version, of somebody else, or not whole.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _lay_out(session, place, draw)
+        except session.errors as error:
+            if session.fault(error) not in _RACES or attempt == _ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def read_identity(session: Session, place: str) -> str | None:
+    """
+    Give the id of the log in this database; None if there is none yet.
+
+    Raises:
+        StoreError: It is of a version that is not known here.
+    """
+    try:
+        rows = session.rows(statements.READ_META)
+    except session.errors as error:
+        if session.fault(error) is Fault.NO_TABLE:
+            return None
+        raise
+    if not rows:
+        return None
+    found, identity, _ = rows[0]
+    if found != schema.FORMAT:
+        raise StoreError(
+            f"the tables of {place} have format {found}, and this version of Holdfast knows format"
+            f" {schema.FORMAT} only: start the version that made them, or use another database;"
+            f" nothing was changed"
+        )
+    return str(identity)
+
+
+def _lay_out(session: Session, place: str, draw: Callable[[], str]) -> str:
+    identity = read_identity(session, place)
+    if identity is None:
+        if not _is_there(session, schema.META):
+            _refuse_foreign(session, place)
+        session.lay_out(schema.creations(session.dialect))
+    for _, probe in schema.probes():
+        session.rows(probe)
+    if identity is None:
+        _refuse_remains(session, place)
+        _insert_rows(session, draw)
+        identity = read_identity(session, place)
+    if identity is None:
+        raise StoreError(
+            f"the row of {schema.META} in {place} is gone, and that of the lease is there: it was"
+            f" changed by hand; bring back a whole copy"
+        )
+    return identity
+
+
+def _refuse_foreign(session: Session, place: str) -> None:
+    for table, _ in schema.probes():
+        # Another broker may have begun just now: then the first of its tables is there as well.
+        if _is_there(session, table) and not _is_there(session, schema.META):
+            raise StoreError(
+                f"{place} has a table {table} and no {schema.META}: it is not a log of Holdfast, or"
+                f" not all of one; use another database, or bring back a whole copy"
+            )
+
+
+def _refuse_remains(session: Session, place: str) -> None:
+    """A log whose rows are gone, and its entries not, must not begin again on top of them."""
+    if session.rows(statements.READ_FIRST)[0][0] is not None and not session.rows(
+        statements.READ_META
+    ):
+        raise StoreError(
+            f"{place} has entries, and the row of {schema.META} that says whose is gone: it was"
+            f" changed by hand; bring back a whole copy"
+        )
+
+
+def _is_there(session: Session, table: str) -> bool:
+    try:
+        session.rows(f"SELECT 1 FROM {table} WHERE 1 = 0")
+    except session.errors as error:
+        if session.fault(error) is Fault.NO_TABLE:
+            return False
+        raise
+    return True
+
+
+def _insert_rows(session: Session, draw: Callable[[], str]) -> None:
+    """The rows of lease and log together; another broker's are as good."""
+    try:
+        with session.transaction():
+            session.write(statements.INSERT_LEASE, {"nobody": NOBODY, "no_chain": NOBODY})
+            session.write(
+                statements.INSERT_META,
+                {"format": schema.FORMAT, "store_id": draw(), "member_id": draw()},
+            )
+    except session.errors as error:
+        if session.fault(error) is not Fault.DUPLICATE:
+            raise
+        session.give_up()
+
+
+def make_view(session: Session) -> str:
+    """Make the view on the lease; why it was not made, or nothing. It is for people only."""
+    try:
+        session.write(schema.view(session.view_creation))
+    except session.errors as error:
+        session.give_up()
+        return f"the view {schema.LOCK_VIEW} could not be made: {' '.join(str(error).split())}"
+    return ""

@@ -1,0 +1,141 @@
+"""
+The one connection of a log: made when it is needed, at the first host that answers, and bounded.
+
+After any error the connection is closed, and the next call makes another one: at the next host, if
+this one could not be reached or does not write any more. What a driver raises comes out as the
+errors of the contract; a password is in none of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.sql.faults import ROTATES, Fault, error_of
+from holdfast.sql.session import Session, UncertainError
+from holdfast.sql.url import Host, StoreUrl
+
+logger = logging.getLogger("holdfast.sql")
+
+CONNECT_SECONDS_MAX: Final = 5.0
+"""For one host, of several."""
+SECONDS_MIN: Final = 0.05
+
+Result = TypeVar("Result")
+Connect = Callable[[StoreUrl, Host | None, float], Session]
+
+
+class Link:
+    """A connection that comes back."""
+
+    def __init__(
+        self,
+        url: StoreUrl,
+        session_type: type[Session],
+        connect: Connect,
+        *,
+        greet: Callable[[Session], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """
+        Take where to connect to; nothing is reached yet.
+
+        Args:
+            greet: Judges each new connection before it is used; what it raises ends it.
+        """
+        self.url = url
+        self._type = session_type
+        self._errors: tuple[type[Exception], ...] = (
+            *session_type.errors,
+            UncertainError,
+            OSError,
+        )
+        self._connect = connect
+        self._greet = greet
+        self._clock = clock
+        self._session: Session | None = None
+        self._hosts: list[Host | None] = list(url.hosts) or [None]
+
+    def run(self, seconds_max: float, action: Callable[[Session], Result]) -> Result:
+        """
+        Do this on the connection, within so many seconds.
+
+        Raises:
+            UnreachableError: It is not known what became of it, or nothing was reached.
+            AppendRefusedError: There is no room; nothing was kept.
+            StoreError: The database cannot be gone on with.
+        """
+        deadline = self._clock() + seconds_max
+        session = self._session
+        try:
+            if session is None:
+                session = self._connect_any(deadline)
+                self._session = session
+            session.bound(self._left(deadline))
+            return action(session)
+        except self._errors as error:
+            raise self._lost(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let the connection go, if there is one."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _left(self, deadline: float) -> float:
+        return max(SECONDS_MIN, deadline - self._clock())
+
+    def _connect_any(self, deadline: float) -> Session:
+        """Try each host once, the one that is next first."""
+        failures: list[str] = []
+        for _ in range(len(self._hosts)):
+            try:
+                return self._connect_one(deadline)
+            except UnreachableError as error:
+                failures.append(str(error))
+            self._rotate()
+            if self._clock() >= deadline:
+                break
+        raise UnreachableError("; ".join(failures))
+
+    def _connect_one(self, deadline: float) -> Session:
+        """Connect to the next host, and see whether it will do."""
+        host, session = self._hosts[0], None
+        try:
+            left = min(self._left(deadline), CONNECT_SECONDS_MAX)
+            session = self._connect(self.url, host, left)
+            session.bound(self._left(deadline))
+            self._greet(session)
+        except BaseException as error:
+            if session is not None:
+                session.close()
+            if isinstance(error, self._errors):
+                raise error_of(self._fault(error), self._place(host), str(error)) from error
+            raise
+        return session
+
+    def _lost(self, error: Exception) -> StoreError:
+        """Close what failed; give the error to raise."""
+        fault, host = self._fault(error), self._hosts[0]
+        self.close()
+        if fault in ROTATES:
+            self._rotate()
+        return error_of(fault, self._place(host), str(error))
+
+    def _fault(self, error: Exception) -> Fault:
+        if isinstance(error, UncertainError):
+            return Fault.UNKNOWN
+        if isinstance(error, OSError):
+            return Fault.LOST
+        return self._type.fault(error)
+
+    def _place(self, host: Host | None) -> str:
+        return f"{self.url}" if host is None or len(self._hosts) == 1 else f"{self.url} (at {host})"
+
+    def _rotate(self) -> None:
+        self._hosts.append(self._hosts.pop(0))

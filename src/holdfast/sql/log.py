@@ -1,0 +1,350 @@
+"""
+A leased log in the rows of a database.
+
+The fence is a write: every append changes the lease row, on the condition of epoch, holder and last
+index, in the transaction that inserts the entry. Who finds no row to change reads the lease to tell
+why. An append whose outcome was not known is simply sent again; where the row says that it was
+stored, another write under the same condition is made before it is called so, since what can be
+read may still be undone while a standby has not confirmed it, and what was written behind it not.
+
+Source: "Stores and fenced leases", sections 4, 7.3 and 7.4; Kleppmann, "How to do distributed
+locking" (2016).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast.environment.clock import Clock, SystemClock
+from holdfast.environment.randomness import Randomness, SystemRandomness
+from holdfast.errors import MissingEntriesError, StoreError
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import (
+    Claimant,
+    Holding,
+    MediumFacts,
+    Outcome,
+    Place,
+    Waiter,
+)
+from holdfast.model.limits import MiB
+from holdfast.sql import layout, parts, statements
+from holdfast.sql.faults import Fault
+from holdfast.sql.link import Connect, Link
+from holdfast.sql.session import Session
+from holdfast.sql.url import StoreUrl
+
+OPEN_SECONDS_MAX: Final = 60.0
+"""Also for looking over the pages of a large file."""
+DROP_BYTES_MAX: Final = 64 * MiB
+"""Of entries that are forgotten in one transaction."""
+_SIZES_MAX: Final = 4096
+"""Entries that are read or forgotten at once, however small they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tenure:
+    """The lease as this log took it."""
+
+    epoch: int
+    holder: str
+
+
+class SqlLog:
+    """A `LeasedLog` in a database."""
+
+    is_fence = True
+    """The database judges each append, however late it arrives."""
+
+    def __init__(
+        self,
+        url: StoreUrl,
+        session_type: type[Session],
+        connect: Connect,
+        *,
+        allow_unsafe_database: bool = False,
+        randomness: Randomness | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Take where it is; nothing is reached before `open`."""
+        self.lease_seconds = session_type.lease_seconds
+        self._url = url
+        self._allow_unsafe = allow_unsafe_database
+        self._randomness = SystemRandomness() if randomness is None else randomness
+        self._clock = SystemClock() if clock is None else clock
+        self._link = Link(
+            url, session_type, connect, greet=self._greet, clock=self._clock.monotonic
+        )
+        self._identity = ""
+        self._kind = url.kind
+        self._unsafe: tuple[str, ...] = ()
+        self._view = ""
+        self._tenure: _Tenure | None = None
+        self._is_given_back = False
+
+    def open(self) -> Holding:
+        """Reach the database, refuse it where it is not safe, lay it out if it is empty."""
+        return self._link.run(OPEN_SECONDS_MAX, self._open)
+
+    def identity(self) -> str:
+        """Give the log's own id, 32 hexadecimal digits, chosen when it was laid out."""
+        return self._identity
+
+    def facts(self) -> MediumFacts:
+        """Tell what this is; waits for nothing."""
+        warnings = (*self._unsafe, self._view) if self._view else self._unsafe
+        return MediumFacts(kind=self._kind, place=str(self._url), warnings=warnings)
+
+    def observe(self, seconds_max: float) -> Holding:
+        """Read the lease as it is now."""
+        return self._link.run(seconds_max, self._read)
+
+    def take(self, seen: Holding, claimant: Claimant, seconds_max: float) -> Holding | None:
+        """Begin the epoch after the one `seen`."""
+        values = {
+            "holder": claimant.holder,
+            "name": claimant.name,
+            "address": claimant.admin,
+            "stomp": claimant.stomp,
+            "at": self._at(),
+            "epoch": seen.epoch,
+            "beat": seen.beat,
+        }
+
+        def take(session: Session) -> Holding | None:
+            if session.write(statements.TAKE, values) != 1:
+                self._read(session)  # Whether the row is there at all.
+                return None
+            holding = self._read(session)
+            is_ours = holding.epoch == seen.epoch + 1 and holding.claimant == claimant
+            return holding if is_ours else None
+
+        holding = self._link.run(seconds_max, take)
+        if holding is not None:
+            self._tenure = _Tenure(holding.epoch, claimant.holder)
+            self._is_given_back = False
+        return holding
+
+    def renew(self, seconds_max: float) -> Outcome:
+        """Give a sign of life."""
+        tenure = self._held()
+        if tenure is None:
+            return Outcome.DEPOSED
+        return self._link.run(seconds_max, lambda session: self._renew(session, tenure))
+
+    def release(self, seconds_max: float) -> None:
+        """Give the lease back if it is still ours."""
+        tenure = self._tenure
+        if tenure is None:
+            return
+        self._is_given_back = True
+        self._link.run(seconds_max, lambda it: it.write(statements.RELEASE, _held_by(tenure)))
+        self._tenure = None
+
+    def append(self, entries: list[Entry], seconds_max: float) -> Outcome:
+        """Store these entries, all or none."""
+        tenure = self._held()
+        if tenure is None:
+            return Outcome.DEPOSED
+        first, last = entries[0], entries[-1]
+        assert all(it.term == tenure.epoch for it in entries), "an entry is of its lease's epoch"
+        at = self._at()
+        rows = parts.split(entries, at)
+        fence = {
+            "last": last.index,
+            "chain": last.chain.hex(),
+            "before": first.index - 1,
+            "at": at,
+            "epoch": tenure.epoch,
+            "holder": tenure.holder,
+        }
+
+        def append(session: Session) -> Outcome:
+            if session.append(fence, rows):
+                return Outcome.STORED
+            return self._judge(session, tenure, Place(last.index, last.chain))
+
+        return self._link.run(seconds_max, append)
+
+    def entries(self, after: int, through: int, bytes_max: int, seconds_max: float) -> list[Entry]:
+        """Read entries in order from the one after `after`."""
+        if through <= after:
+            return []
+
+        def read(session: Session) -> list[Entry]:
+            values = {"after": after, "through": through}
+            sizes = session.rows(statements.READ_SIZES, {**values, "count": _SIZES_MAX})
+            last = parts.last_within(sizes, after, bytes_max)
+            if last == after:
+                raise MissingEntriesError(after + 1, after + 1, f"{parts.TABLE} of {self._url}")
+            rows = session.rows(statements.READ_PARTS, {"after": after, "through": last})
+            return parts.join(rows, after, last)
+
+        return self._link.run(seconds_max, read)
+
+    def drop_before(self, index: int, seconds_max: float) -> bool:
+        """Forget entries before this one, so many at a time."""
+        tenure = self._held()
+        if tenure is None:
+            return False
+
+        def drop(session: Session) -> bool:
+            (lowest,) = session.rows(statements.READ_FIRST)[0]
+            if lowest is None:
+                lowest = index
+            values = {"after": lowest - 1, "through": index - 1, "count": _SIZES_MAX}
+            sizes = session.rows(statements.READ_SIZES, values)
+            last = parts.last_within(sizes, lowest - 1, DROP_BYTES_MAX)
+            # Rows with a gap between them are dropped past it.
+            first = min(max(last, lowest) + 1, index)
+            is_held = session.clean({"first": first, "at": self._at(), **_held_by(tenure)})
+            return is_held and first < index
+
+        return self._link.run(seconds_max, drop)
+
+    def tell(self, waiter: Waiter, seconds_max: float) -> None:
+        """Let the others know of this broker."""
+        claimant = waiter.claimant
+        values = {
+            "name": claimant.name,
+            "holder": claimant.holder,
+            "address": claimant.admin,
+            "stomp": claimant.stomp,
+            "known_level": waiter.known_level,
+            "beat": waiter.beat,
+            "applied_index": waiter.applied_index,
+        }
+
+        def tell(session: Session) -> None:
+            if session.write(statements.TELL_AGAIN, values):
+                return
+            try:
+                session.write(statements.TELL_FIRST, values)
+            except session.errors as error:
+                if session.fault(error) is not Fault.DUPLICATE:
+                    raise  # else another process of this name was first, just now
+                session.write(statements.TELL_AGAIN, values)
+
+        self._link.run(seconds_max, tell)
+
+    def waiters(self, seconds_max: float) -> list[Waiter]:
+        """Give all brokers that told of themselves, by name."""
+        rows = self._link.run(seconds_max, lambda it: it.rows(statements.READ_BROKERS))
+        return [
+            Waiter(
+                claimant=Claimant(holder=holder, name=name, admin=address, stomp=stomp),
+                known_level=known_level,
+                beat=beat,
+                applied_index=applied_index,
+            )
+            for name, holder, address, stomp, known_level, beat, applied_index in rows
+        ]
+
+    def forget(self, name: str, seconds_max: float) -> None:
+        """Drop what the broker of this name told."""
+        self._link.run(seconds_max, lambda it: it.write(statements.FORGET, {"name": name}))
+
+    def close(self) -> None:
+        """Let go of the database; does not give the lease back."""
+        self._link.close()
+
+    def _at(self) -> int:
+        """Milliseconds by the wall: for people who look at the rows, never judged."""
+        return self._clock.wall_microseconds() // 1000
+
+    def _held(self) -> _Tenure | None:
+        return None if self._is_given_back else self._tenure
+
+    def _greet(self, session: Session) -> None:
+        """See that a new connection leads to the same log, and to settings that keep it."""
+        self._kind, self.lease_seconds = session.kind, session.lease_seconds
+        self._unsafe = tuple(f"{self._url}: {it}" for it in session.unsafe_settings())
+        if self._unsafe and not self._allow_unsafe:
+            raise StoreError(
+                f"{self._url} would lose what was confirmed: {'; '.join(session.unsafe_settings())}"
+                f"; change that, or allow it with 'allow_unsafe_database'"
+            )
+        if not self._identity:
+            return
+        found = layout.read_identity(session, str(self._url))
+        if found != self._identity:
+            raise StoreError(
+                f"{self._url} has another log now ({found}) than the one that was opened"
+                f" ({self._identity}): all hosts of one URL must lead to the same database"
+            )
+
+    def _open(self, session: Session) -> Holding:
+        session.check()
+        self._identity = layout.lay_out(
+            session, str(self._url), lambda: self._randomness.bytes(16).hex()
+        )
+        self._view = layout.make_view(session)
+        return self._read(session)
+
+    def _read(self, session: Session) -> Holding:
+        rows = session.rows(statements.READ_LEASE)
+        if not rows:
+            raise StoreError(
+                f"the row of holdfast_lease in {self._url} is gone, so nothing tells where the log"
+                f" ends and who writes it: stop all brokers and bring back a copy of the database"
+            )
+        return _holding(rows[0], str(self._url))
+
+    def _renew(self, session: Session, tenure: _Tenure) -> Outcome:
+        if session.write(statements.RENEW, {"at": self._at(), **_held_by(tenure)}) == 1:
+            return Outcome.STORED
+        holding = self._read(session)
+        if _is_held_by(holding, tenure):
+            raise StoreError(
+                f"the lease row of {self._url} says that it is ours and lets nothing be written:"
+                f" the database does not do what it is asked; stop and look at it"
+            )
+        return Outcome.DEPOSED
+
+    def _judge(self, session: Session, tenure: _Tenure, end: Place) -> Outcome:
+        """What became of an append whose fence found no row to change."""
+        holding = self._read(session)
+        if not _is_held_by(holding, tenure):
+            return Outcome.DEPOSED
+        if holding.end == end:
+            return self._renew(session, tenure)
+        raise StoreError(
+            f"the log in {self._url} ends with entry {holding.end.index:,} and nobody but this"
+            f" broker may write it, which expected another end before entry {end.index:,}: the"
+            f" lease row was changed by hand; compare with another copy"
+        )
+
+
+def _held_by(tenure: _Tenure) -> dict[str, Any]:
+    return {"epoch": tenure.epoch, "holder": tenure.holder}
+
+
+def _is_held_by(holding: Holding, tenure: _Tenure) -> bool:
+    claimant = holding.claimant
+    holder = "" if claimant is None else claimant.holder
+    return (holding.epoch, holder, holding.is_released) == (tenure.epoch, tenure.holder, False)
+
+
+def _holding(row: tuple[Any, ...], place: str) -> Holding:
+    epoch, beat, holder, name, address, stomp, released, last, chain, first = row
+    try:
+        end = Place(last, bytes.fromhex(chain))
+    except ValueError:
+        end = Place(-1, b"")
+    if len(end.chain) != 16 or not 0 <= first - 1 <= end.index or min(epoch, beat) < 0:
+        raise StoreError(
+            f"the row of holdfast_lease in {place} makes no sense (last_index {last}, last_chain"
+            f" {chain!r}, first_index {first}, epoch {epoch}): it was changed by hand; bring back a"
+            f" copy of the database"
+        )
+    claimant = Claimant(holder=holder, name=name, admin=address, stomp=stomp) if epoch else None
+    return Holding(
+        epoch=epoch,
+        beat=beat,
+        claimant=claimant,
+        is_released=bool(released),
+        first_index=first,
+        end=end,
+        sure=end,
+    )

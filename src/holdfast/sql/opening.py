@@ -1,0 +1,52 @@
+"""
+Which dialect keeps a log, by its URL: the one door of the package.
+
+Nothing of a database's driver is imported before a URL asks for it, so that a broker without the
+extra packages can say which ones it wants.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.sql.log import SqlLog
+    from holdfast.sql.url import StoreUrl
+
+MISSING = "store: {} is not installed, which a database needs: pip install 'holdfast[sql]'"
+
+
+def open_sql_log(
+    url_text: str, *, allow_unsafe_database: bool = False, own_directory: Path
+) -> SqlLog:
+    """
+    Give the log at this URL; nothing is reached before its own `open`.
+
+    Args:
+        allow_unsafe_database: Use a database with settings that may lose what was confirmed; its
+            facts tell so.
+        own_directory: The broker's own `--data`.
+
+    Raises:
+        ConfigError: The URL cannot be used, or the packages of its kind are not installed.
+    """
+    try:
+        from holdfast.sql.url import parse_store_url
+
+        return _make(parse_store_url(url_text, own_directory=own_directory), allow_unsafe_database)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("holdfast"):
+            raise
+        raise ConfigError([MISSING.format(error.name)]) from None
+
+
+def _make(url: StoreUrl, allow_unsafe_database: bool) -> SqlLog:
+    from holdfast.sql.log import SqlLog
+    from holdfast.sql.sqlite import SqliteSession
+
+    return SqlLog(
+        url, SqliteSession, SqliteSession.connect, allow_unsafe_database=allow_unsafe_database
+    )

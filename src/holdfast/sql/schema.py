@@ -1,0 +1,141 @@
+"""
+The tables of a log in a database, and how they are laid out.
+
+One row of `holdfast_lease` is the lease, the end of the log and its fence; an entry is one row of
+`holdfast_entries` for each MiB. `holdfast_meta` is the first table and its row the last: a database
+with other tables of ours and no such table is somebody else's, and one with the table and no row is
+being laid out. Numbers are told as literals; nothing here draws them from the database.
+
+Source: "Stores and fenced leases", section 7.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    CHAR,
+    BigInteger,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects import mysql
+from sqlalchemy.engine import Dialect
+from sqlalchemy.schema import CreateTable
+
+FORMAT: Final = 1
+TEXT_MAX: Final = 255
+LOCK_VIEW: Final = "ACTIVEMQ_LOCK"
+
+_metadata = MetaData()
+_MARIADB: Final[dict[str, Any]] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+    "mariadb_engine": "InnoDB",
+    "mariadb_charset": "utf8mb4",
+    "mariadb_collate": "utf8mb4_bin",
+}
+_raw = LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+
+
+def _key(name: str, kind: type[SmallInteger | Integer | BigInteger]) -> Column[int]:
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def _number(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, String(TEXT_MAX), nullable=False)
+
+
+def _hexadecimal(name: str) -> Column[str]:
+    return Column(name, CHAR(32), nullable=False)
+
+
+TABLES: Final = (
+    Table(
+        "holdfast_meta",
+        _metadata,
+        _key("id", SmallInteger),
+        Column("format", Integer, nullable=False),
+        _hexadecimal("store_id"),
+        _hexadecimal("member_id"),
+        **_MARIADB,
+    ),
+    Table(
+        "holdfast_lease",
+        _metadata,
+        _key("id", SmallInteger),
+        _number("epoch"),
+        _number("beat"),
+        _hexadecimal("holder"),
+        _text("name"),
+        _text("address"),
+        _text("stomp"),
+        Column("released", SmallInteger, nullable=False),
+        _number("last_index"),
+        _hexadecimal("last_chain"),
+        _number("first_index"),
+        _number("renewed_at"),
+        _number("event"),
+        Column("members", Text, nullable=False),
+        **_MARIADB,
+    ),
+    Table(
+        "holdfast_entries",
+        _metadata,
+        _key("idx", BigInteger),
+        _key("part", Integer),
+        _number("term"),
+        _number("first_record"),
+        Column("record_count", Integer, nullable=False),
+        Column("bytes", Integer, nullable=False),
+        _number("stored_at"),
+        Column("raw", _raw, nullable=False),
+        **_MARIADB,
+    ),
+    Table(
+        "holdfast_brokers",
+        _metadata,
+        Column("name", String(TEXT_MAX), primary_key=True),
+        _hexadecimal("holder"),
+        _text("address"),
+        _text("stomp"),
+        Column("known_level", Integer, nullable=False),
+        _number("beat"),
+        _number("applied_index"),
+        **_MARIADB,
+    ),
+)
+META: Final = TABLES[0].name
+"""It says what the others are."""
+
+
+def creations(dialect: Dialect) -> list[str]:
+    """Give the statements that make the tables, each where it is not there yet."""
+    return [str(CreateTable(it, if_not_exists=True).compile(dialect=dialect)) for it in TABLES]
+
+
+def probes() -> list[tuple[str, str]]:
+    """Give each table's name and a query that fails if it, or a column, is not there."""
+    return [
+        (it.name, f"SELECT {', '.join(c.name for c in it.columns)} FROM {it.name} WHERE 1 = 0")
+        for it in TABLES
+    ]
+
+
+def view(create: str) -> str:
+    """Give the statement that makes the view for people who know ActiveMQ's table."""
+    return (
+        f"{create} {LOCK_VIEW} AS SELECT id AS ID, renewed_at AS TIME, name AS BROKER_NAME"
+        " FROM holdfast_lease"
+    )

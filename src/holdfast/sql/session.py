@@ -1,0 +1,120 @@
+"""
+One connection to one database, as a log uses it: what differs from dialect to dialect.
+
+Everything is bounded: `bound` says how long what follows may take, and a call that takes longer
+fails with one of `errors`, after which the connection is of no use. Nothing is ever cancelled in
+the database: it would not say what became of it.
+
+Owned by the thread that calls it, one call at a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from sqlalchemy import text as sql_text
+from sqlalchemy.engine import Dialect
+
+from holdfast.sql import statements
+from holdfast.sql.faults import Fault
+from holdfast.sql.parts import Part
+
+Values = Mapping[str, Any]
+
+
+class UncertainError(Exception):
+    """The database did what it was told and says itself that this may not last."""
+
+
+class Session(ABC):
+    """A connection that was made; autocommit but inside `transaction`."""
+
+    dialect: ClassVar[Dialect]
+    """For how values stand in a statement, and for the types of the tables."""
+
+    errors: ClassVar[tuple[type[Exception], ...]]
+    """What its driver raises."""
+
+    view_creation: ClassVar[str] = "CREATE OR REPLACE VIEW"
+    kind: str
+    """What it is, with its version, for people."""
+
+    lease_seconds: float = 5.0
+    _texts: ClassVar[dict[str, str]]
+
+    def __init_subclass__(cls) -> None:
+        cls._texts = {}
+
+    def text(self, statement: str) -> str:
+        """Give a statement as the driver wants it."""
+        known = self._texts.get(statement)
+        if known is None:
+            known = str(sql_text(statement).compile(dialect=self.dialect))
+            self._texts[statement] = known
+        return known
+
+    @abstractmethod
+    def bound(self, seconds: float) -> None:
+        """Let nothing that follows take longer than this, all of it together."""
+
+    @abstractmethod
+    def write(self, statement: str, values: Values | None = None) -> int:
+        """Do what changes something; give how many rows it found to change."""
+
+    @abstractmethod
+    def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+        """Read rows as they are now."""
+
+    @abstractmethod
+    def append(self, fence: Values, parts: Sequence[Part]) -> bool:
+        """
+        Advance the lease row and insert these rows, all or nothing; whether it was done.
+
+        Args:
+            fence: What `statements.ADVANCE` names.
+        """
+
+    @abstractmethod
+    def unsafe_settings(self) -> list[str]:
+        """Name each setting with which a confirmed entry could be lost, and what it must be."""
+
+    @staticmethod
+    @abstractmethod
+    def fault(error: Exception) -> Fault:
+        """Tell what an error of the driver means."""
+
+    @abstractmethod
+    def lay_out(self, creations: Sequence[str]) -> None:
+        """Make what is not there yet; of several at once all succeed, or fail as BUSY."""
+
+    def after_creation(self) -> list[str]:
+        """Give what is set on tables that were just made."""
+        return []
+
+    def check(self) -> None:  # noqa: B027 - most can tell nothing
+        """Look for damage of the database's own, where it can tell; raises its error."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing of what is written inside; an error inside ends the connection's use."""
+        self.write("BEGIN")
+        yield
+        self.write("COMMIT")
+
+    def give_up(self) -> None:  # noqa: B027 - where an error leaves nothing open
+        """Let go of what an error inside a transaction left open."""
+
+    def clean(self, values: Values) -> bool:
+        """Drop entries before `first`, if the lease is ours still; whether it was."""
+        with self.transaction():
+            is_held = self.write(statements.CLEAN, values) == 1
+            if is_held:
+                self.write(statements.DELETE, values)
+        return is_held
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let it go; never raises."""

@@ -1,0 +1,170 @@
+"""
+SQLite: a file on this machine, several processes.
+
+Every commit is synced (WAL with synchronous=FULL), and one process writes at a time: BEGIN
+IMMEDIATE waits for the others, bounded by the busy timeout. A process that was stopped while it
+wrote holds the others up until it goes on or is killed; that is SQLite's own lock, and safe.
+
+Source: sqlite.org, "Write-Ahead Logging", "Result and Error Codes".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy.dialects import sqlite
+
+from holdfast.sql import statements
+from holdfast.sql.faults import Fault
+from holdfast.sql.session import Session, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.sql.parts import Part
+    from holdfast.sql.url import Host, StoreUrl
+
+PAGE_BYTES: Final = 16_384
+_INSERT: Final = (
+    "INSERT INTO holdfast_entries (idx, part, term, first_record, record_count, bytes, stored_at,"
+    " raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_RETRY_SECONDS: Final = 0.01
+_CODES: Final = {
+    sqlite3.SQLITE_BUSY: Fault.BUSY,
+    sqlite3.SQLITE_LOCKED: Fault.BUSY,
+    sqlite3.SQLITE_PROTOCOL: Fault.BUSY,
+    sqlite3.SQLITE_FULL: Fault.FULL,
+    sqlite3.SQLITE_TOOBIG: Fault.FULL,
+    sqlite3.SQLITE_NOMEM: Fault.LOST,
+    sqlite3.SQLITE_CANTOPEN: Fault.NO_DATABASE,
+    sqlite3.SQLITE_PERM: Fault.CREDENTIALS,
+    sqlite3.SQLITE_READONLY: Fault.CREDENTIALS,
+    # Of a sync that failed nobody knows what is on the disk, and the next one may say nothing.
+    sqlite3.SQLITE_IOERR: Fault.DAMAGED,
+    sqlite3.SQLITE_CORRUPT: Fault.DAMAGED,
+    sqlite3.SQLITE_NOTADB: Fault.DAMAGED,
+    sqlite3.SQLITE_CONSTRAINT: Fault.DUPLICATE,
+}
+
+
+class SqliteSession(Session):
+    """One connection to a file."""
+
+    dialect = sqlite.dialect(paramstyle="named")
+    errors = (sqlite3.Error,)
+    view_creation = "CREATE VIEW IF NOT EXISTS"
+    kind = f"SQLite {sqlite3.sqlite_version}"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Take a connection that is set up."""
+        self._connection = connection
+
+    @classmethod
+    def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> SqliteSession:
+        """
+        Open the file, and make it if its directory is there.
+
+        Raises:
+            sqlite3.Error: It cannot be opened or set up.
+        """
+        assert host is None, "a file has no host"
+        # The driver's thread opens it, uses it and closes it; a test may do so from another one.
+        connection = sqlite3.connect(
+            url.database, timeout=seconds, isolation_level=None, check_same_thread=False
+        )
+        session = cls(connection)
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            session._use_wal(seconds)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA fullfsync = ON")
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def _use_wal(self, seconds: float) -> None:
+        """Two that do so at once may find the file locked without being made to wait."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if self.fault(error) is not Fault.BUSY or time.monotonic() >= until:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def bound(self, seconds: float) -> None:
+        """Wait for other processes for so long; the disk itself cannot be bounded."""
+        self._connection.execute(f"PRAGMA busy_timeout = {max(1, int(seconds * 1000))}")
+
+    def write(self, statement: str, values: Values | None = None) -> int:
+        return self._connection.execute(self.text(statement), dict(values or {})).rowcount
+
+    def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+        return self._connection.execute(self.text(statement), dict(values or {})).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def append(self, fence: Values, parts: Sequence[Part]) -> bool:
+        with self.transaction():
+            is_held = self.write(statements.ADVANCE, fence) == 1
+            if is_held:
+                self._connection.executemany(_INSERT, parts)
+        return is_held
+
+    def unsafe_settings(self) -> list[str]:
+        """Look at what was set: a file system may not bear it."""
+        unsafe = []
+        (mode,) = self.rows("PRAGMA journal_mode")[0]
+        if mode != "wal":
+            unsafe.append(f"journal_mode is {mode}, and must be wal")
+        (level,) = self.rows("PRAGMA synchronous")[0]
+        if level < 2:
+            unsafe.append(f"synchronous is {level}, and must be FULL (2)")
+        return unsafe
+
+    @staticmethod
+    def fault(error: Exception) -> Fault:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return Fault.UNKNOWN
+        said = str(error)
+        if said.startswith("no such table"):
+            return Fault.NO_TABLE
+        if "no such column" in said or "has no column" in said:
+            return Fault.NO_COLUMN
+        return _CODES.get(code & 0xFF, Fault.UNKNOWN)
+
+    def lay_out(self, creations: Sequence[str]) -> None:
+        with self.transaction():
+            for creation in creations:
+                self.write(creation)
+
+    def check(self) -> None:
+        """Let SQLite look over its pages: what its own checks find is not gone on with."""
+        (said,) = self.rows("PRAGMA quick_check(1)")[0]
+        if said != "ok":
+            error = sqlite3.DatabaseError(said)
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):
+            self._connection.close()

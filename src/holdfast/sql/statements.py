@@ -1,0 +1,73 @@
+"""
+What is asked of a database, but for the append: the same text for every dialect.
+
+Names of values stand as `:name`; a dialect writes them as its driver wants them. Whatever writes
+under the lease says so in its own WHERE: a read before it would be no fence.
+
+Source: "Stores and fenced leases", sections 7.3 and 7.4.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+READ_META: Final = "SELECT format, store_id, member_id FROM holdfast_meta WHERE id = 1"
+INSERT_META: Final = (
+    "INSERT INTO holdfast_meta (id, format, store_id, member_id)"
+    " VALUES (1, :format, :store_id, :member_id)"
+)
+INSERT_LEASE: Final = (
+    "INSERT INTO holdfast_lease (id, epoch, beat, holder, name, address, stomp, released,"
+    " last_index, last_chain, first_index, renewed_at, event, members)"
+    " VALUES (1, 0, 0, :nobody, '', '', '', 0, 0, :no_chain, 1, 0, 0, '')"
+)
+READ_LEASE: Final = (
+    "SELECT epoch, beat, holder, name, address, stomp, released, last_index, last_chain,"
+    " first_index FROM holdfast_lease WHERE id = 1"
+)
+TAKE: Final = (
+    "UPDATE holdfast_lease SET epoch = epoch + 1, beat = beat + 1, holder = :holder, name = :name,"
+    " address = :address, stomp = :stomp, released = 0, renewed_at = :at"
+    " WHERE id = 1 AND epoch = :epoch AND beat = :beat"
+)
+HELD: Final = "id = 1 AND epoch = :epoch AND holder = :holder AND released = 0"
+"""Whether the lease is ours still."""
+
+RENEW: Final = f"UPDATE holdfast_lease SET beat = beat + 1, renewed_at = :at WHERE {HELD}"
+RELEASE: Final = f"UPDATE holdfast_lease SET beat = beat + 1, released = 1 WHERE {HELD}"
+ADVANCE: Final = (
+    "UPDATE holdfast_lease SET last_index = :last, last_chain = :chain, beat = beat + 1,"
+    f" renewed_at = :at WHERE {HELD} AND last_index = :before"
+)
+"""The fence of an append."""
+
+CLEAN: Final = (
+    "UPDATE holdfast_lease SET beat = beat + 1, renewed_at = :at,"
+    " first_index = CASE WHEN first_index < :first THEN :first ELSE first_index END"
+    f" WHERE {HELD} AND last_index >= :first - 1"
+)
+DELETE: Final = "DELETE FROM holdfast_entries WHERE idx < :first"
+
+READ_SIZES: Final = (
+    "SELECT idx, bytes FROM holdfast_entries"
+    " WHERE idx > :after AND idx <= :through AND part = 0 ORDER BY idx LIMIT :count"
+)
+READ_PARTS: Final = (
+    "SELECT idx, part, raw FROM holdfast_entries"
+    " WHERE idx > :after AND idx <= :through ORDER BY idx, part"
+)
+READ_FIRST: Final = "SELECT MIN(idx) FROM holdfast_entries"
+
+TELL_AGAIN: Final = (
+    "UPDATE holdfast_brokers SET holder = :holder, address = :address, stomp = :stomp,"
+    " known_level = :known_level, beat = :beat, applied_index = :applied_index WHERE name = :name"
+)
+TELL_FIRST: Final = (
+    "INSERT INTO holdfast_brokers (name, holder, address, stomp, known_level, beat, applied_index)"
+    " VALUES (:name, :holder, :address, :stomp, :known_level, :beat, :applied_index)"
+)
+READ_BROKERS: Final = (
+    "SELECT name, holder, address, stomp, known_level, beat, applied_index"
+    " FROM holdfast_brokers ORDER BY name"
+)
+FORGET: Final = "DELETE FROM holdfast_brokers WHERE name = :name"

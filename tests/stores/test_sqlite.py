@@ -1,0 +1,43 @@
+"""The contract of leased logs, kept by SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast.leases.contract import LeasedLog
+from holdfast.sql.opening import open_sql_log
+from tests.stores.leased_log_suite import LeasedLogSuite
+
+
+class TestSqlite(LeasedLogSuite):
+    """One file, several connections."""
+
+    @pytest.fixture(autouse=True)
+    def directory(self, tmp_path: Path) -> None:
+        self._path = tmp_path / "store.db"
+
+    def another(self) -> LeasedLog:
+        return open_sql_log(f"sqlite:///{self._path}", own_directory=self._path.parent)
+
+    def lose_entry(self, index: int) -> None:
+        self._change(f"DELETE FROM holdfast_entries WHERE idx = {index}")
+
+    def rot_entry(self, index: int) -> None:
+        with sqlite3.connect(self._path) as connection:
+            (raw,) = connection.execute(
+                "SELECT raw FROM holdfast_entries WHERE idx = ?", (index,)
+            ).fetchone()
+            rotten = raw[:100] + bytes([raw[100] ^ 1]) + raw[101:]
+            connection.execute("UPDATE holdfast_entries SET raw = ? WHERE idx = ?", (rotten, index))
+        connection.close()
+
+    def lose_lease(self) -> None:
+        self._change("DELETE FROM holdfast_lease")
+
+    def _change(self, statement: str) -> None:
+        with sqlite3.connect(self._path) as connection:
+            connection.execute(statement)
+        connection.close()

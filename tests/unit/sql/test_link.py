@@ -1,0 +1,192 @@
+"""The connection that comes back: hosts in turn, bounds, and what becomes of a driver's errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
+from holdfast.sql.faults import Fault
+from holdfast.sql.link import Link
+from holdfast.sql.session import Session, UncertainError
+from holdfast.sql.url import POSTGRESQL, Host, StoreUrl
+from tests.unit.sql.test_session import WrittenDown
+
+HOSTS = (Host("db1", 1), Host("db2", 2), Host("db3", 3))
+
+
+class DriverError(Exception):
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(f"the driver says {fault.name}")
+        self.fault = fault
+
+
+class Connection(WrittenDown):
+    errors = (DriverError,)
+
+    def __init__(self, host: Host | None, seconds: float) -> None:
+        super().__init__()
+        self.host, self.seconds = host, seconds
+        self.bounds: list[float] = []
+        self.is_closed = False
+
+    def bound(self, seconds: float) -> None:
+        self.bounds.append(seconds)
+
+    @staticmethod
+    def fault(error: Exception) -> Fault:
+        assert isinstance(error, DriverError)
+        return error.fault
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Network:
+    """Hosts that can be away, each in its own way; time goes on by `step` with each attempt."""
+
+    def __init__(self, hosts: tuple[Host, ...] = HOSTS) -> None:
+        self.away: dict[str, Exception] = {}
+        self.made: list[Connection] = []
+        self.tried: list[str] = []
+        self.now = 100.0
+        self.step = 0.0
+        url = StoreUrl(POSTGRESQL, hosts, "holdfast", user="me", password="secret")
+        self.greet: Callable[[Session], None] = lambda _: None
+        self.link = Link(
+            url,
+            Connection,
+            self.connect,
+            greet=self.greeted,
+            clock=lambda: self.now,
+        )
+
+    def greeted(self, session: Session) -> None:
+        self.greet(session)
+
+    def connect(self, url: StoreUrl, host: Host | None, seconds: float) -> Session:
+        assert host is not None
+        self.tried.append(host.name)
+        self.now += self.step
+        if host.name in self.away:
+            raise self.away[host.name]
+        self.made.append(Connection(host, seconds))
+        return self.made[-1]
+
+    def host(self) -> str:
+        """Where the link is connected to when it is asked for something."""
+        return self.link.run(10, lambda _: str(self.made[-1].host).partition(":")[0])
+
+
+def fail(error: Exception) -> Callable[[Session], None]:
+    def action(session: Session) -> None:
+        raise error
+
+    return action
+
+
+def test_one_connection_is_made_and_kept() -> None:
+    """At the first host; every call bounds it anew."""
+    network = Network()
+
+    assert [network.host() for _ in range(3)] == ["db1"] * 3
+    (connection,) = network.made
+    assert connection.bounds == [10.0] * 4
+    network.link.close()
+    network.link.close()
+    assert connection.is_closed
+
+
+def test_hosts_are_tried_in_their_order() -> None:
+    """Those that are away, refuse, or are read-only, are passed by; the password is not told."""
+    network = Network()
+    network.away = {"db1": OSError("no route"), "db2": DriverError(Fault.READ_ONLY)}
+
+    assert network.host() == "db3"
+    assert network.tried == ["db1", "db2", "db3"]
+    network.away["db3"] = DriverError(Fault.LOST)
+    network.link.close()
+    with pytest.raises(UnreachableError) as raised:
+        network.host()
+    for said in ("db1:1", "no route", "db2:2", "db3:3"):
+        assert said in str(raised.value)
+    assert "secret" not in f"{raised.value} {raised.value!r}"
+
+
+def test_time_that_is_over_ends_the_search() -> None:
+    """What is left is for one host each, and no host is begun with when there is nothing."""
+    network = Network()
+    network.away = {it.name: OSError("away") for it in HOSTS}
+    network.step = 6.0
+    with pytest.raises(UnreachableError):
+        network.host()
+    assert network.tried == ["db1", "db2"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "following"),
+    [
+        (Fault.LOST, "db2"),
+        (Fault.READ_ONLY, "db2"),
+        (Fault.BUSY, "db1"),
+        (Fault.FULL, "db1"),
+        (Fault.UNKNOWN, "db1"),
+    ],
+)
+def test_after_an_error_another_connection_is_made(fault: Fault, following: str) -> None:
+    """At the next host, where that may help; what was in the old one is let go of."""
+    network = Network()
+    network.host()
+    expected = AppendRefusedError if fault is Fault.FULL else UnreachableError
+    with pytest.raises(expected, match=f"the driver says {fault.name}"):
+        network.link.run(10, fail(DriverError(fault)))
+
+    assert network.made[0].is_closed
+    assert network.host() == following
+
+
+@pytest.mark.parametrize("error", [TimeoutError("timed out"), UncertainError("cancelled")])
+def test_what_is_not_known_is_unreachable(error: Exception) -> None:
+    """A bound that was reached, and a commit of which the database itself is not sure."""
+    network = Network()
+    with pytest.raises(UnreachableError):
+        network.link.run(10, fail(error))
+    assert network.made[0].is_closed
+
+
+def test_what_is_final_is_told_at_once() -> None:
+    """Wrong credentials are wrong at every host: none is tried further."""
+    network = Network()
+    network.away = {"db1": DriverError(Fault.CREDENTIALS)}
+    with pytest.raises(StoreError, match="does not let this user in") as raised:
+        network.host()
+    assert type(raised.value) is StoreError
+    assert network.tried == ["db1"]
+
+
+def test_a_connection_that_is_not_greeted_is_not_kept() -> None:
+    """Whatever the judgement of it raises, ours or the driver's; the next host gets its turn."""
+    network = Network()
+    network.greet = fail(StoreError("unsafe"))
+    with pytest.raises(StoreError, match="unsafe"):
+        network.host()
+    assert [it.is_closed for it in network.made] == [True]
+
+    def greet(session: Session) -> None:
+        assert isinstance(session, Connection)
+        assert session.host is not None
+        if session.host.name == "db1":
+            raise UnreachableError("not ready")
+
+    network.greet = greet
+    assert network.host() == "db2"
+    assert [it.is_closed for it in network.made] == [True, True, False]
+
+
+def test_a_store_error_of_the_action_closes_the_connection() -> None:
+    """It may have left a transaction open."""
+    network = Network()
+    with pytest.raises(StoreError, match="no sense"):
+        network.link.run(10, fail(StoreError("no sense")))
+    assert network.made[0].is_closed

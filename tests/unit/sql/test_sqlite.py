@@ -1,0 +1,157 @@
+"""SQLite's session: what it sets, what its errors mean, and how long it waits."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.sql.faults import Fault
+from holdfast.sql.sqlite import PAGE_BYTES, SqliteSession
+from holdfast.sql.url import SQLITE, StoreUrl
+
+
+@contextmanager
+def connected(path: Path, seconds: float = 1.0) -> Iterator[SqliteSession]:
+    session = SqliteSession.connect(StoreUrl(SQLITE, (), str(path)), None, seconds)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def fault_of(session: SqliteSession, statement: str) -> Fault:
+    with pytest.raises(sqlite3.Error) as raised:
+        session.write(statement)
+    return session.fault(raised.value)
+
+
+def test_a_commit_is_synced(tmp_path: Path) -> None:
+    """WAL and synchronous=FULL, in pages that suit large rows; nothing of it is unsafe."""
+    with connected(tmp_path / "x.db") as session:
+        session.write("CREATE TABLE x (y)")
+        assert session.rows("PRAGMA journal_mode") == [("wal",)]
+        assert session.rows("PRAGMA synchronous") == [(2,)]
+        assert session.rows("PRAGMA page_size") == [(PAGE_BYTES,)]
+        assert session.unsafe_settings() == []
+
+
+def test_settings_that_did_not_hold_are_named(tmp_path: Path) -> None:
+    """L40: a file system that bears no WAL, or another synchronous, would lose commits."""
+    with connected(tmp_path / "x.db") as session:
+        session.write("PRAGMA journal_mode = DELETE")
+        session.write("PRAGMA synchronous = NORMAL")
+
+        assert session.unsafe_settings() == [
+            "journal_mode is delete, and must be wal",
+            "synchronous is 1, and must be FULL (2)",
+        ]
+
+
+def test_another_process_that_writes_is_waited_for_and_no_longer(tmp_path: Path) -> None:
+    """L44: after the bound it is busy, nothing was stored, and the connection is good still."""
+    with connected(tmp_path / "x.db") as one, connected(tmp_path / "x.db") as other:
+        one.write("CREATE TABLE x (y)")
+        with one.transaction():
+            one.write("INSERT INTO x VALUES (1)")
+            other.bound(0.2)
+            began = time.monotonic()
+            with pytest.raises(sqlite3.OperationalError) as raised, other.transaction():
+                other.write("INSERT INTO x VALUES (2)")
+            assert 0.15 < time.monotonic() - began < 5
+            assert other.fault(raised.value) is Fault.BUSY
+        with other.transaction():
+            other.write("INSERT INTO x VALUES (3)")
+        assert one.rows("SELECT y FROM x") == [(1,), (3,)]
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """All or nothing, and the next one begins anew."""
+    with connected(tmp_path / "x.db") as session:
+        session.write("CREATE TABLE x (y)")
+        with pytest.raises(ValueError, match="no"), session.transaction():
+            session.write("INSERT INTO x VALUES (1)")
+            raise ValueError("no")
+        with session.transaction():
+            session.write("INSERT INTO x VALUES (2)")
+        assert session.rows("SELECT y FROM x") == [(2,)]
+
+
+def test_errors_have_their_meaning(tmp_path: Path) -> None:
+    """What is missing, of another shape, or there already."""
+    with connected(tmp_path / "x.db") as session:
+        session.write("CREATE TABLE x (y PRIMARY KEY)")
+        session.write("INSERT INTO x VALUES (1)")
+
+        assert fault_of(session, "SELECT y FROM z") is Fault.NO_TABLE
+        assert fault_of(session, "SELECT z FROM x") is Fault.NO_COLUMN
+        assert fault_of(session, "INSERT INTO x VALUES (1)") is Fault.DUPLICATE
+        assert fault_of(session, "SELEC") is Fault.UNKNOWN
+        assert session.fault(sqlite3.ProgrammingError("closed")) is Fault.UNKNOWN
+
+
+def test_a_file_that_is_none_of_its_own_is_damaged(tmp_path: Path) -> None:
+    """Whatever is in it."""
+    path = tmp_path / "x.db"
+    path.write_bytes(b"no database at all" * 1000)
+    with pytest.raises(sqlite3.DatabaseError) as raised, connected(path):
+        pass
+    assert SqliteSession.fault(raised.value) is Fault.DAMAGED
+
+
+def test_a_directory_that_is_not_there_is_no_database(tmp_path: Path) -> None:
+    """It is not made: a mistyped path would be a new, empty log."""
+    with pytest.raises(sqlite3.OperationalError) as raised, connected(tmp_path / "no" / "x.db"):
+        pass
+    assert SqliteSession.fault(raised.value) is Fault.NO_DATABASE
+
+
+def test_pages_that_make_no_sense_are_found_at_the_start(tmp_path: Path) -> None:
+    """L38: SQLite has no checksums of its own, but looks at how its pages hang together."""
+    path = tmp_path / "x.db"
+    with connected(path) as session:
+        session.write("CREATE TABLE x (y PRIMARY KEY)")
+        for number in range(5000):
+            session.write(f"INSERT INTO x VALUES ({number})")
+        session.check()
+        session.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytearray(path.read_bytes())
+    data[2 * PAGE_BYTES : 2 * PAGE_BYTES + 64] = b"\xff" * 64
+    path.write_bytes(data)
+
+    with connected(path) as session:
+        with pytest.raises(sqlite3.DatabaseError) as raised:
+            session.check()
+        assert session.fault(raised.value) is Fault.DAMAGED
+
+
+def test_what_is_full_keeps_nothing_and_goes_on(tmp_path: Path) -> None:
+    """L39: a limit of pages stands for a full disk: the insert fails, a smaller one does not."""
+    with connected(tmp_path / "x.db") as session:
+        session.write("CREATE TABLE x (y)")
+        session.write("PRAGMA max_page_count = 4")
+        with pytest.raises(sqlite3.Error) as raised, session.transaction():
+            session.write("INSERT INTO x VALUES (zeroblob(100000))")
+        assert session.fault(raised.value) is Fault.FULL
+        with session.transaction():
+            session.write("INSERT INTO x VALUES (zeroblob(10))")
+        assert session.rows("SELECT length(y) FROM x") == [(10,)]
+
+
+def test_a_write_that_fails_is_final(tmp_path: Path) -> None:
+    """An error of the disk, here of a file that may not grow, is no outcome to try again."""
+    with connected(tmp_path / "x.db") as session:
+        session.write("CREATE TABLE x (y)")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+        try:
+            with pytest.raises(sqlite3.OperationalError) as raised, session.transaction():
+                session.write("INSERT INTO x VALUES (zeroblob(1000000))")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert session.fault(raised.value) in {Fault.DAMAGED, Fault.FULL}
