@@ -1,0 +1,279 @@
+"""
+A leased log in a directory that several machines reach; files cannot fence, so everything is asked.
+
+The holder writes and syncs, and then reads `current` anew: a taker writes `current` first, and then
+reads what was written. So one of them always sees the other, whatever pauses in between.
+
+Invariants:
+    Whatever carries an epoch is written by the process that won that epoch, and by no other.
+    What is confirmed was synced before `current` still named us.
+    A take copies what may not be durable yet into a segment of its own epoch: it trusts no sync
+    but its own.
+    After a failed write or sync a segment is left as it is; the same goes on in a new one, whose
+    cut is the last confirmed entry.
+
+Every call waits for the disk as long as that takes: `SharedLog` bounds them. One thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.environment.disk import NoRoomError
+from holdfast.environment.shared_disk import SharedDisk
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
+from holdfast.journal.entry import Entry, verify_chain
+from holdfast.leases.contract import Claimant, Holding, Outcome, Place
+from holdfast.shared.held_epoch import HeldEpoch
+from holdfast.shared.lease_files import Begun, CurrentFile, claim, read_claim
+from holdfast.shared.log_view import LogView
+from holdfast.shared.places import Places, parse_segment_name
+from holdfast.shared.settings import SharedSettings
+from holdfast.shared.store_file import find_or_lay_out
+
+DROPPED_AT_ONCE: Final = 8
+
+
+class DirectoryLog:
+    """The log, its lease and its holder, as one process has them."""
+
+    def __init__(
+        self,
+        disk: SharedDisk,
+        places: Places,
+        settings: SharedSettings,
+        *,
+        monotonic: Callable[[], float],
+        draw: Callable[[int], bytes],
+    ) -> None:
+        """Take what to work with; `monotonic` is of this machine, `draw` gives random bytes."""
+        self._disk = disk
+        self._places = places
+        self._settings = settings
+        self._monotonic = monotonic
+        self._draw = draw
+        self.identity = ""
+        self._current = CurrentFile(disk, places)
+        self._view = LogView(disk, places, "", self._current)
+        self._claimed = Begun(0, None)
+        """The newest epoch that was found won, whether or not it has begun."""
+        self._held: HeldEpoch | None = None
+
+    def open(self) -> Holding:
+        """Find what the directory is, or lay it out; see the contract."""
+        self.identity = find_or_lay_out(self._disk, self._places, self._draw)
+        self._view = LogView(self._disk, self._places, self.identity, self._current)
+        return self.observe()
+
+    def observe(self) -> Holding:
+        """Read the lease as it is now."""
+        begun = self._current.newest()
+        view = self._view
+        view.refresh(begun.epoch)
+        counter, is_released = 0, False
+        epoch, claimant = begun.epoch, begun.claimant
+        if self._claimed.epoch > epoch:
+            # Won by somebody who has not begun it, and may never.
+            epoch, claimant = self._claimed.epoch, self._claimed.claimant
+        elif view.beat is not None:
+            counter, is_released = view.beat.counter, view.beat.is_released
+            counter += view.end.index
+        if epoch and claimant is None:
+            claimant = read_claim(self._disk, self._places, epoch) or _NOBODY
+        return Holding(
+            epoch=epoch,
+            beat=counter,
+            claimant=claimant,
+            is_released=is_released,
+            first_index=view.first_index,
+            end=view.end,
+            sure=view.sure,
+        )
+
+    def take(self, seen: Holding, claimant: Claimant) -> Holding | None:
+        """Begin the epoch after the one `seen`; see the contract."""
+        now = self.observe()
+        if (now.epoch, now.beat) != (seen.epoch, seen.beat):
+            return None
+        self._let_go()
+        epoch = seen.epoch + 1
+        is_won = claim(self._disk, self._places, epoch, claimant)
+        self._claimed = Begun(
+            epoch, claimant if is_won else read_claim(self._disk, self._places, epoch)
+        )
+        if not is_won:
+            return None
+        held = HeldEpoch(
+            self._disk,
+            self._places,
+            self._settings,
+            epoch=epoch,
+            claimant=claimant,
+            identity=self.identity,
+        )
+        try:
+            taken = self._begin(held, now)
+        except OSError:
+            held.close()
+            # Files of ours that are gone were dropped by who took over from us meanwhile.
+            if not self._is_current(held):
+                return None
+            raise
+        except BaseException:
+            held.close()
+            raise
+        if taken is None:
+            held.close()
+        else:
+            self._held = held
+        return taken
+
+    def _begin(self, held: HeldEpoch, before: Holding) -> Holding | None:
+        """Begin the epoch that was won; None if a later one has begun."""
+        held.give_first_beat(before.sure, before.first_index)
+        # From here on nobody of an earlier epoch confirms anything: what they have confirmed was
+        # synced before they last read `current`, so it can be read now.
+        self._current.begin(held.epoch, held.claimant)
+        held.begin(self._view.find_end(held.epoch - 1), self._view.first_index)
+        if not self._is_current(held):
+            return None
+        # What was copied is sure from now on.
+        held.note_confirmed()
+        held.give_beat(self._monotonic())
+        taken = self.observe()
+        return taken if taken.epoch == held.epoch else None
+
+    def renew(self) -> Outcome:
+        """Give a sign of life."""
+        held = self._held
+        if held is None:
+            return Outcome.DEPOSED
+        held.give_beat(self._monotonic())
+        return self._judge(held)
+
+    def release(self) -> None:
+        """Give the lease back if it is still ours."""
+        held = self._held
+        if held is not None:
+            self._held = None
+            try:
+                held.give_back()
+            finally:
+                held.close()
+
+    def append(self, entries: list[Entry]) -> Outcome:
+        """Store these entries; see the contract."""
+        held = self._held
+        if held is None:
+            return Outcome.DEPOSED
+        last = entries[-1]
+        if Place(last.index, last.chain) != held.end:
+            outcome = self._write(held, entries)
+            if outcome is not None:
+                return outcome
+        outcome = self._judge(held)
+        if outcome is Outcome.STORED:
+            held.note_confirmed()
+            now = self._monotonic()
+            if now - held.last_beat >= self._settings.beat_seconds:
+                held.try_to_give_beat(now)
+        return outcome
+
+    def _write(self, held: HeldEpoch, entries: list[Entry]) -> Outcome | None:
+        """Write entries that are not there yet; None: they are, and may be judged."""
+        if held.end != held.confirmed:
+            # An earlier append whose outcome was not known is given up for another one, so it
+            # must be told first what it was; or it was sent again with more behind it.
+            outcome = self._judge(held)
+            if outcome is Outcome.DEPOSED:
+                return outcome
+            held.note_confirmed()
+        first = entries[0]
+        end = held.end
+        if first.index != end.index + 1 or not verify_chain(first, end.chain):
+            raise StoreError(
+                f"entries from {first.index:,} on do not follow on entry {end.index:,}, the last of"
+                f" {self._places.root} under epoch {held.epoch:,}"
+            )
+        try:
+            held.write(entries)
+        except NoRoomError as error:
+            raise AppendRefusedError(
+                f"there is no room in {self._places.root}: {error.strerror}"
+            ) from error
+        except OSError as error:
+            if self._judge(held) is Outcome.DEPOSED:
+                return Outcome.DEPOSED
+            raise UnreachableError(
+                f"{self._places.root} could not be written: {error.strerror}"
+            ) from error
+        return None
+
+    def entries(self, after: int, through: int, bytes_max: int) -> list[Entry]:
+        """Read entries in order; see the contract."""
+        if after < through and self._view.end.index < through:
+            self._view.refresh(self._current.newest().epoch)
+        return self._view.read(after, through, bytes_max)
+
+    def drop_before(self, index: int) -> bool:
+        """Forget the oldest entries; see the contract."""
+        held = self._held
+        if held is None:
+            return False
+        first_index = min(index, held.confirmed.index + 1)
+        if first_index > held.first_index:
+            held.note_first_index(first_index, self._monotonic())
+        # Who takes over reads our first index after this, or has made us see it by now.
+        if self._judge(held) is Outcome.DEPOSED:
+            return False
+        self._view.refresh(held.epoch)
+        names = self._names_to_drop(held)
+        for name in names[:DROPPED_AT_ONCE]:
+            self._disk.unlink(self._places.journal / name)
+        if names:
+            self._disk.sync_directory(self._places.journal)
+        return len(names) > DROPPED_AT_ONCE
+
+    def _names_to_drop(self, held: HeldEpoch) -> list[str]:
+        """Files that begin before the log does and are no part of it any more, the oldest first."""
+        kept = self._view.names_from(held.first_index)
+        found = [
+            (parsed, name)
+            for name in self._disk.list_directory(self._places.journal)
+            if name not in kept and (parsed := parse_segment_name(name)) is not None
+        ]
+        return [
+            name
+            for parsed, name in sorted(found)
+            if parsed.epoch <= held.epoch and parsed.base < held.first_index
+        ]
+
+    def is_holder_gone(self, seen: Holding) -> bool:
+        """Whether nobody holds the lock of the epoch that has begun last: a hint, no more."""
+        if not seen.epoch or not self._current.has_begun(seen.epoch):
+            return False
+        return not self._disk.is_held(self._places.claim(seen.epoch))
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._let_go()
+
+    def _judge(self, held: HeldEpoch) -> Outcome:
+        """Tell whether what is durable by now may be confirmed."""
+        if self._is_current(held):
+            return Outcome.STORED
+        self._let_go()
+        return Outcome.DEPOSED
+
+    def _is_current(self, held: HeldEpoch) -> bool:
+        return self._current.is_newest(held.epoch, held.claimant.holder)
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+_NOBODY: Final = Claimant(holder="0" * 32, name="?", admin="", stomp="")
+"""Where both the claim and its page are damaged."""

@@ -1,0 +1,219 @@
+"""
+The epoch that this process holds: its beat, its segments, and how far it has stored and confirmed.
+
+Owned by `DirectoryLog`, which asks `current` before it believes that anything here is confirmed.
+
+Invariants:
+    A segment is announced in the beat, durably, before an entry is written to it.
+    `confirmed` is never ahead of `end`; a new segment continues at `confirmed`, and then the two
+    are the same.
+    What a beat calls sure is confirmed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from holdfast.environment.disk import DiskLock
+from holdfast.environment.shared_disk import SharedDisk
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Claimant, Place
+from holdfast.shared.lease_files import Beat, BeatWriter
+from holdfast.shared.log_view import EMPTY, FoundEnd
+from holdfast.shared.page import PAGE_BYTES
+from holdfast.shared.places import Places, SegmentName
+from holdfast.shared.segments import SegmentPage, SegmentWriter
+from holdfast.shared.settings import SharedSettings
+
+
+class HeldEpoch:
+    """What the holder of one epoch writes."""
+
+    def __init__(
+        self,
+        disk: SharedDisk,
+        places: Places,
+        settings: SharedSettings,
+        *,
+        epoch: int,
+        claimant: Claimant,
+        identity: str,
+    ) -> None:
+        self._disk = disk
+        self._places = places
+        self._settings = settings
+        self._identity = identity
+        self.epoch = epoch
+        self.claimant = claimant
+        self.end = EMPTY
+        """The last entry that is durable."""
+        self.confirmed = EMPTY
+        """The last one that was durable while this epoch was the newest."""
+        self.first_index = 1
+        self.last_beat = 0.0
+        """When a beat was last written, by this machine's clock."""
+        self._confirmed_term = self._end_term = 0
+        self._confirmed_in: str | None = None
+        """The segment that holds the entry `confirmed`."""
+        self._end_in: str | None = None
+        self._next_bytes = settings.first_segment_bytes
+        self._beats: BeatWriter | None = None
+        self._segment: SegmentWriter | None = None
+        self._lock: DiskLock | None = None
+
+    def give_first_beat(self, sure: Place, first_index: int) -> None:
+        """
+        Lock the claim, and make the file that the others will look for once the epoch has begun.
+
+        Raises:
+            OSError: It could not be done.
+        """
+        with suppress(BlockingIOError):  # A lock is only a hint.
+            self._lock = self._disk.hold(self._places.claim(self.epoch))
+        beat = Beat(counter=1, segment=None, sure=sure, first_index=first_index)
+        self._beats = BeatWriter(self._disk, self._places, self.epoch, beat)
+
+    def begin(self, found: FoundEnd, first_index: int) -> None:
+        """
+        Begin a segment behind what is surely durable, with a copy of what may not be.
+
+        Raises:
+            OSError: It could not be done; the epoch is lost.
+        """
+        self.first_index = first_index
+        self.confirmed = found.sure
+        self._confirmed_term = found.sure_term
+        self._confirmed_in = found.segment
+        self._begin_segment(found.behind)
+
+    def write(self, entries: list[Entry]) -> None:
+        """
+        Write entries that follow on `end`; durable when this returns, and not confirmed.
+
+        Raises:
+            NoRoomError: There is no room for them, and none of them is there.
+            OSError: They may be there. The same again goes into a new segment.
+        """
+        size = sum([len(it.raw) for it in entries])
+        segment = self._segment
+        if segment is None or not segment.has_room(size):
+            segment = self._begin_segment([], size)
+        try:
+            segment.write(entries)
+        except BaseException:
+            self._segment = None
+            segment.close()
+            raise
+        self._move_end(entries[-1], segment)
+
+    def note_confirmed(self) -> None:
+        """What is durable is confirmed: this epoch was the newest after it was synced."""
+        self.confirmed = self.end
+        self._confirmed_term, self._confirmed_in = self._end_term, self._end_in
+
+    def give_beat(self, now: float) -> None:
+        """
+        Give a sign of life that says what is confirmed.
+
+        Raises:
+            OSError: It may be given or not.
+        """
+        self._write_beat()
+        self.last_beat = now
+
+    def try_to_give_beat(self, now: float) -> None:
+        """Give a sign of life if that works: the entries are one themselves."""
+        self.last_beat = now
+        with suppress(OSError):
+            self._write_beat()
+
+    def note_first_index(self, first_index: int, now: float) -> None:
+        """
+        Say from where on entries are kept; durable when this returns.
+
+        Raises:
+            OSError: It may be said or not.
+        """
+        self.first_index = first_index
+        self._write_beat(both=True)
+        self.last_beat = now
+
+    def give_back(self) -> None:
+        """
+        Say that the lease may be taken at once.
+
+        Raises:
+            OSError: It may be said or not.
+        """
+        self._write_beat(is_released=True)
+
+    def close(self) -> None:
+        """Let go of all files and locks."""
+        for it in (self._beats, self._segment):
+            if it is not None:
+                with suppress(OSError):
+                    it.close()
+        if self._lock is not None:
+            with suppress(OSError):
+                self._lock.release()
+        self._beats = self._segment = self._lock = None
+
+    def _begin_segment(self, copied: list[Entry], size: int = 0) -> SegmentWriter:
+        """Make a segment that continues at `confirmed`, with these entries in it; announce it."""
+        if self._segment is not None:
+            self._segment.close()
+            self._segment = None
+        segment = self._make_segment(size + sum([len(it.raw) for it in copied]))
+        try:
+            if copied:
+                segment.write(copied)
+            # Nobody finds it before this: what it had then would be lost.
+            self._write_beat(both=True, segment=segment.name)
+        except BaseException:
+            segment.close()
+            raise
+        self._segment = segment
+        self.end = self.confirmed
+        self._end_term, self._end_in = self._confirmed_term, self._confirmed_in
+        if copied:
+            self._move_end(copied[-1], segment)
+        return segment
+
+    def _make_segment(self, size: int) -> SegmentWriter:
+        full = max(self._settings.segment_bytes, self._settings.first_segment_bytes)
+        page = SegmentPage(
+            name=SegmentName(self.confirmed.index + 1, self.epoch),
+            cut=self.confirmed,
+            cut_term=self._confirmed_term,
+            previous=self._confirmed_in,
+            capacity=max(self._next_bytes, PAGE_BYTES + size),
+        )
+        self._next_bytes = min(2 * self._next_bytes, full)
+        while True:
+            try:
+                return SegmentWriter(self._disk, self._places, page, self._identity)
+            except FileExistsError:
+                # Ours, of an attempt that failed.
+                name = page.name._replace(attempt=page.name.attempt + 1)
+                page = replace(page, name=name)
+
+    def _write_beat(
+        self, *, both: bool = False, is_released: bool = False, segment: str | None = None
+    ) -> None:
+        beats = self._beats
+        assert beats is not None, "the epoch was let go"
+        beats.write(
+            Beat(
+                counter=0,
+                segment=segment or beats.last.segment,
+                sure=self.confirmed,
+                first_index=self.first_index,
+                is_released=is_released,
+            ),
+            both=both,
+        )
+
+    def _move_end(self, entry: Entry, segment: SegmentWriter) -> None:
+        self.end, self._end_term = Place(entry.index, entry.chain), entry.term
+        self._end_in = segment.name

@@ -1,0 +1,69 @@
+"""A local file system is one machine's (L20, L22)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.shared.host_file import Host, this_host, why_foreign
+from trials.simulation.local_share import LocalShare
+
+A = Host("a", "m1", "b1")
+
+
+@pytest.fixture
+def share() -> LocalShare:
+    share = LocalShare()
+    share.log()
+    return share
+
+
+def foreign(share: LocalShare, host: Host) -> str | None:
+    return why_foreign(share.disk, share.places, host)
+
+
+def test_the_first_machine_has_it(share: LocalShare) -> None:
+    """It is noted, and another machine is told whose it is and what to do."""
+    assert foreign(share, A) is None
+    assert foreign(share, A) is None
+
+    reason = foreign(share, Host("b", "m2", "b2"))
+    assert reason is not None
+    assert "machine 'a' has it" in reason and "remove /share/host" in reason
+
+
+def test_a_machine_that_was_started_anew_is_the_same(share: LocalShare) -> None:
+    """Its id stays; the id of its start is noted anew, and containers know it by that."""
+    foreign(share, A)
+    assert foreign(share, Host("a", "m1", "b9")) is None
+    assert foreign(share, Host("container", "", "b9")) is None
+    assert foreign(share, Host("old", "", "b1")) is not None
+
+
+def test_machines_without_ids_are_not_the_same(share: LocalShare) -> None:
+    """Nothing is no id."""
+    foreign(share, Host("a", "", ""))
+
+    assert foreign(share, Host("b", "", "")) is not None
+
+
+def test_a_moved_drive_is_handed_over_by_a_person(share: LocalShare) -> None:
+    """Once the file is removed the next machine has it."""
+    foreign(share, A)
+    share.disk.unlink(share.places.host)
+
+    assert foreign(share, Host("b", "m2", "b2")) is None
+
+
+def test_what_a_machine_says_of_itself() -> None:
+    """Both ids are read, and one that is not there is empty."""
+    texts = {Path("/etc/machine-id"): "abc\n"}
+
+    def read(path: Path) -> str:
+        try:
+            return texts[path]
+        except KeyError as error:
+            raise FileNotFoundError from error
+
+    assert this_host(read, "a") == Host("a", "abc", "")

@@ -1,0 +1,212 @@
+"""The leased log on a real directory: bounds, refusals and what errors mean."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.environment.shared_disk import RealSharedDisk
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases.contract import HOLDER_LENGTH, LeasedLog, Outcome, Waiter
+from holdfast.shared.host_file import Host
+from holdfast.shared.settings import SharedSettings
+from holdfast.shared.shared_log import LEASE_SECONDS_NFS, SharedLog, Surroundings
+from trials.simulation.local_share import claimant, end_of, seal
+
+LOCAL = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+NFS = "22 1 8:1 / / rw - nfs4 s:/ rw,hard,local_lock=none\n"
+SMALL = SharedSettings(segment_bytes=64 * 1024, first_segment_bytes=16 * 1024)
+
+
+def surroundings(mountinfo: str = LOCAL, machine: str = "m1") -> Surroundings:
+    return Surroundings(lambda: mountinfo, lambda: Host("host", machine, "start"))
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[list[SharedLog]]:
+    made: list[SharedLog] = []
+    yield made
+    for log in made:
+        log.close()
+
+
+def opened(logs: list[SharedLog], root: Path, **others) -> SharedLog:
+    others.setdefault("surroundings", surroundings())
+    log = SharedLog(root / "shared", others.pop("settings", SMALL), **others)
+    logs.append(log)
+    log.open()
+    return log
+
+
+def test_two_brokers_on_a_real_directory(logs: list[SharedLog], tmp_path: Path) -> None:
+    """Take, append, tail, take over, drop, release: as the contract says, on the machine's disk."""
+    first: LeasedLog = opened(logs, tmp_path)
+    second: LeasedLog = opened(logs, tmp_path)
+    assert first.identity() == second.identity()
+    assert len(first.identity()) == HOLDER_LENGTH
+    holding = first.take(first.observe(5), claimant("a"), 5)
+    assert holding is not None
+    entries = seal(holding.end, 1, *[bytes([65 + n]) * 5000 for n in range(20)])
+    for entry in entries:
+        assert first.append([entry], 5) is Outcome.STORED
+    assert second.entries(0, 20, 10**9, 5) == entries
+
+    taken = second.take(second.observe(5), claimant("b"), 5)
+    assert taken is not None
+    assert taken.end == end_of(entries)
+    assert first.renew(5) is Outcome.DEPOSED
+    more = seal(taken.end, 2, b"more")
+    assert second.append(more, 5) is Outcome.STORED
+    while second.drop_before(15, 5):
+        pass
+    second.release(5)
+    seen = first.observe(5)
+    assert (seen.first_index, seen.is_released, seen.end) == (15, True, end_of(more))
+    assert first.entries(14, 21, 10**9, 5) == entries[14:] + more
+    assert not first.is_fence
+
+
+def test_brokers_tell_of_themselves(logs: list[SharedLog], tmp_path: Path) -> None:
+    """A line for each, until it is forgotten."""
+    log = opened(logs, tmp_path)
+    line = Waiter(claimant=claimant("a"), known_level=1, beat=1, applied_index=0)
+    log.tell(line, 5)
+    assert log.waiters(5) == [line]
+
+    log.forget("a", 5)
+    assert log.waiters(5) == []
+
+
+def test_the_lock_of_a_real_directory(logs: list[SharedLog], tmp_path: Path) -> None:
+    """It is seen from another handle while it is held, and free once its log is closed."""
+    first, second = opened(logs, tmp_path), opened(logs, tmp_path)
+    holding = first.take(first.observe(5), claimant("a"), 5)
+    assert holding is not None
+    assert not second.is_holder_gone(holding, 5)
+
+    first.close()
+    assert second.is_holder_gone(holding, 5)
+
+
+def test_a_medium_that_hangs_does_not_hold_its_caller(
+    logs: list[SharedLog], tmp_path: Path
+) -> None:
+    """The append is not known, and the same again finds that it was stored (L19)."""
+    gate = threading.Event()
+
+    class Hanging(RealSharedDisk):
+        hangs = False
+
+        def open(self, path, **others):
+            if self.hangs and path.name == "current":
+                gate.wait(30)
+            return super().open(path, **others)
+
+    disk = Hanging()
+    log = opened(logs, tmp_path, disk=disk)
+    holding = log.take(log.observe(5), claimant("a"), 5)
+    assert holding is not None
+    entries = seal(holding.end, 1, b"x")
+    Hanging.hangs = True
+    with pytest.raises(UnreachableError, match=r"has not answered in 0\.1 s"):
+        log.append(entries, 0.1)
+    with pytest.raises(UnreachableError, match="was not begun"):
+        log.renew(0.1)
+    Hanging.hangs = False
+    gate.set()
+
+    assert log.append(entries, 5) is Outcome.STORED
+    assert log.entries(0, 9, 10**9, 5) == entries
+
+
+def test_what_is_gone_is_told_with_its_path(logs: list[SharedLog], tmp_path: Path) -> None:
+    """A directory that was unmounted or emptied is no log without entries."""
+    log = opened(logs, tmp_path)
+    (tmp_path / "shared" / "current").unlink()
+
+    with pytest.raises(StoreError, match=r"current is gone: see whether .* is mounted"):
+        log.observe(5)
+
+
+def test_an_error_of_the_disk_is_not_known(logs: list[SharedLog], tmp_path: Path) -> None:
+    """EIO says that the medium is not reached, and where."""
+
+    class Failing(RealSharedDisk):
+        fails = False
+
+        def open(self, path, **others):
+            if self.fails:
+                raise OSError(errno.EIO, "input/output error")
+            return super().open(path, **others)
+
+    disk = Failing()
+    log = opened(logs, tmp_path, disk=disk)
+    Failing.fails = True
+
+    with pytest.raises(UnreachableError, match="shared cannot be reached: input/output error"):
+        log.observe(5)
+    Failing.fails = False
+
+
+def test_an_unsafe_mount_is_refused_and_nothing_made(tmp_path: Path) -> None:
+    """One sentence with the reason and the way to allow it (L20)."""
+    soft = NFS.replace("hard", "soft")
+    log = SharedLog(tmp_path / "shared", surroundings=surroundings(soft))
+    with pytest.raises(StoreError, match=r"cannot be shared safely: .*'soft'.*allow_unsafe_share"):
+        log.open()
+    log.close()
+
+    assert not (tmp_path / "shared").exists()
+
+
+def test_an_unsafe_mount_that_is_allowed_is_shown(logs: list[SharedLog], tmp_path: Path) -> None:
+    """The warning stays in what the log tells of itself."""
+    soft = surroundings(NFS.replace("hard", "soft"))
+    log = opened(
+        logs, tmp_path, surroundings=soft, settings=SharedSettings(allow_unsafe_share=True)
+    )
+
+    facts = log.facts()
+    assert facts.kind == "directory on nfs4"
+    assert len(facts.warnings) == 1 and "'soft'" in facts.warnings[0]
+
+
+def test_a_lease_on_nfs_is_longer(logs: list[SharedLog], tmp_path: Path) -> None:
+    """A server that starts anew must not cost a takeover; no host is noted there."""
+    unopened = SharedLog(tmp_path / "shared", surroundings=surroundings(NFS))
+    assert unopened.lease_seconds == LEASE_SECONDS_NFS
+    log = opened(logs, tmp_path, surroundings=surroundings(NFS))
+
+    assert log.lease_seconds == LEASE_SECONDS_NFS
+    assert not (tmp_path / "shared" / "host").exists()
+
+
+def test_a_directory_of_another_machine_is_refused(logs: list[SharedLog], tmp_path: Path) -> None:
+    """Moved to another host: the sentence says what to do, and then it works (L22)."""
+    log = opened(logs, tmp_path)
+    holding = log.take(log.observe(5), claimant("a"), 5)
+    assert holding is not None
+    entries = seal(holding.end, 1, b"moved")
+    log.append(entries, 5)
+    elsewhere = surroundings(machine="m2")
+    elsewhere = Surroundings(elsewhere.mountinfo, lambda: Host("other", "m2", "start2"))
+    with pytest.raises(StoreError, match="machine 'host' has it"):
+        opened(logs, tmp_path, surroundings=elsewhere)
+
+    (tmp_path / "shared" / "host").unlink()
+    moved = opened(logs, tmp_path, surroundings=elsewhere)
+    taken = moved.take(moved.observe(5), claimant("b"), 5)
+    assert taken is not None
+    assert moved.entries(0, 9, 10**9, 5) == entries
+
+
+def test_the_machine_itself_is_looked_at(tmp_path: Path) -> None:
+    """Without other word it is this machine, its table of mounts and its name."""
+    found = Surroundings.of_this_machine()
+
+    assert " / " in found.mountinfo()
+    assert found.host().name
