@@ -345,6 +345,7 @@ class ForeignMirrorError(MirrorError):
     """Two mirrors are of different sets."""
 
     def __init__(self, first: str, second: str) -> None:
+        self.first, self.second = first, second
         super().__init__(
             f"{first} and {second} are mirrors of two different sets: give those of one,"
             f" or empty the one whose messages are not wanted"
@@ -355,6 +356,7 @@ class MirrorHistoriesError(MirrorError):
     """Two mirrors went on apart from each other: both may hold what was confirmed."""
 
     def __init__(self, first: str, second: str, where: str = "") -> None:
+        self.first, self.second, self.where = first, second, where
         super().__init__(
             f"{first} and {second} went on apart from each other{where and ': '}{where}: start with"
             f" the one to be kept, and empty the other once nothing of it is wanted"

@@ -19,12 +19,12 @@ import fcntl
 import os
 import stat
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from holdfast.environment.descriptors import RESERVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 SECTOR_BYTES: Final = 512
@@ -145,6 +145,39 @@ class Disk(Protocol):
     def lock(self, path: Path) -> DiskLock:
         """Take the exclusive lock of this file, created if need be; BlockingIOError if taken."""
         ...
+
+
+@runtime_checkable
+class SeveralCopies(Protocol):
+    """What a disk can do besides that keeps several copies of each file."""
+
+    def mend(
+        self, path: Path, offset: int, count: int, is_good: Callable[[bytes], bool]
+    ) -> bytes | None:
+        """
+        Look at every copy of these bytes, and write those that are not good again by one that is.
+
+        Gives the good bytes; None if no copy is good, or there is but one.
+        """
+        ...
+
+    def readable_path(self, path: Path) -> Path:
+        """Where the operating system has a copy that can be read."""
+        ...
+
+
+def mend_copies(
+    disk: Disk, path: Path, offset: int, count: int, is_good: Callable[[bytes], bool]
+) -> bytes | None:
+    """As `SeveralCopies.mend`; None where there is but one copy."""
+    if isinstance(disk, SeveralCopies):
+        return disk.mend(path, offset, count, is_good)
+    return None
+
+
+def readable_path(disk: Disk, path: Path) -> Path:
+    """As `SeveralCopies.readable_path`; the path itself where there is but one copy."""
+    return disk.readable_path(path) if isinstance(disk, SeveralCopies) else path
 
 
 def fill_zeros(file: DiskFile, start: int, end: int) -> None:

@@ -9,9 +9,10 @@ Owned by the loop thread.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from holdfast.environment.descriptors import is_out_of_descriptors
-from holdfast.environment.disk import Disk
+from holdfast.environment.disk import Disk, mend_copies
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.journal.damage import Damage, DamageList
 from holdfast.journal.entry import (
@@ -31,10 +32,32 @@ from holdfast.journal.tail import LogTail
 logger = logging.getLogger("holdfast.journal")
 
 
+def is_entry(index: int) -> Callable[[bytes], bool]:
+    """Tell of bytes whether they are the sound entry of this index."""
+
+    def is_good(raw: bytes) -> bool:
+        try:
+            return parse_entry(raw).index == index
+        except CorruptEntryError:
+            return False
+
+    return is_good
+
+
+def _is_header(index: int) -> Callable[[bytes], bool]:
+    def is_good(raw: bytes) -> bool:
+        try:
+            return parse_header(raw).entry_index == index
+        except CorruptEntryError:
+            return False
+
+    return is_good
+
+
 class LogReader:
     """Reads one log; its errors are those that `Journal` tells of."""
 
-    __slots__ = ("_damage", "_located", "_memory", "_tail", "files")
+    __slots__ = ("_damage", "_disk", "_located", "_memory", "_tail", "files")
 
     def __init__(
         self, tail: LogTail, damage: DamageList, disk: Disk, settings: JournalSettings
@@ -42,6 +65,7 @@ class LogReader:
         self._tail = tail
         self._memory = tail.memory
         self._damage = damage
+        self._disk = disk
         self._located: Entry | None = None
         self.files = OpenFiles(disk, settings.open_files_max)
 
@@ -134,7 +158,10 @@ class LogReader:
         try:
             fields = parse_header(header)
         except CorruptEntryError as error:
-            raise self._found_damage(segment, start, index, error.reason).error() from None
+            good = mend_copies(self._disk, segment.path, start, HEADER_BYTES, _is_header(index))
+            if good is None:
+                raise self._found_damage(segment, start, index, error.reason).error() from None
+            fields = parse_header(good)
         if fields.entry_index != index:
             raise self._found_damage(segment, start, index, "another entry stands here").error()
         return fields
@@ -158,7 +185,10 @@ class LogReader:
         try:
             entry = parse_entry(raw)
         except CorruptEntryError as error:
-            raise self._found_damage(segment, start, index, error.reason).error() from None
+            good = mend_copies(self._disk, segment.path, start, size, is_entry(index))
+            if good is None:
+                raise self._found_damage(segment, start, index, error.reason).error() from None
+            entry = parse_entry(good)
         if entry.index != index:
             raise self._found_damage(segment, start, index, "another entry stands here").error()
         self._memory.keep_read(entry)

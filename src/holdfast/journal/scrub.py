@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.environment.descriptors import is_out_of_descriptors
-from holdfast.environment.disk import DiskFile
+from holdfast.environment.disk import DiskFile, mend_copies
 from holdfast.errors import CorruptEntryError
 from holdfast.journal.damage import Damage
 from holdfast.journal.entry import (
@@ -33,6 +33,7 @@ from holdfast.journal.entry import (
 )
 from holdfast.journal.entry_body import BodyDigest
 from holdfast.journal.journal import Journal
+from holdfast.journal.reading import is_entry
 from holdfast.journal.segment import EntryPlace
 from holdfast.journal.settings import MiB
 
@@ -193,10 +194,16 @@ class Scrubber:
                 entry = parse_entry(self._read(place))
                 is_continuing = chain is None or verify_chain(entry, chain)
                 self._chain = _verified(index, entry.index, entry.chain, is_continuing)
+                # Of several copies the others are held against the one that was read.
+                mend_copies(journal.disk, place.path, place.byte, size, entry.raw.__eq__)
         except FileNotFoundError:
             pass  # dropped meanwhile
         except CorruptEntryError as error:
-            found.append(Damage(place.path.name, place.byte, index, error.reason))
+            if (
+                mend_copies(journal.disk, place.path, place.byte, place.size, is_entry(index))
+                is None
+            ):
+                found.append(Damage(place.path.name, place.byte, index, error.reason))
         except OSError as error:
             if is_out_of_descriptors(error):
                 self._next = index  # nothing was read; the next turn tries again

@@ -183,6 +183,7 @@ class Holding:
     def __init__(self, begun: MirrorSet) -> None:
         self.current = begun
         self.is_standing = False
+        self._written: set[str] = set()
 
     def change(self, changes: Mapping[str, MirrorState | None]) -> MirrorSet:
         """
@@ -203,11 +204,13 @@ class Holding:
         if not left or any(2 * len(left & group) < len(group) for group in groups):
             raise MirrorsLostError(current.active - left, left)
         self.current, self.is_standing = following, False
+        self._written.clear()
         return following
 
     def written(self, members: Iterable[str]) -> None:
-        """Tell on which members the present set is durable."""
-        if self.current.stands_on(members):
+        """Tell on which members the present set is durable, beside those told before."""
+        self._written.update(members)
+        if self.current.stands_on(self._written):
             self.is_standing = True
 
     def settled(self) -> MirrorSet:

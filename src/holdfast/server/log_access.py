@@ -15,6 +15,7 @@ import structlog
 
 from holdfast.admin.status import HoldRequest, HoldStatus, LogPosition, LogSlice
 from holdfast.broker.cleaning import holds_to_come
+from holdfast.environment.disk import readable_path
 from holdfast.errors import DestinationError, RecordNotFoundError
 from holdfast.model.records import HoldLoss, HoldRecord
 from holdfast.server.learner_holds import LEARNER_PREFIX
@@ -81,7 +82,8 @@ def log_slice(node: Parts, from_index: int, bytes_max: int, through: int) -> Log
     if from_index > last:
         return LogSlice(path=node.journal.directory, start=0, size=0, next_index=from_index)
     place, reached = node.journal.span(from_index, bytes_max, last)
-    return LogSlice(path=place.path, start=place.byte, size=place.size, next_index=reached + 1)
+    path = readable_path(node.journal.disk, place.path)
+    return LogSlice(path=path, start=place.byte, size=place.size, next_index=reached + 1)
 
 
 def hold_record(node: Parts, name: str, wanted: HoldRequest) -> HoldRecord:

@@ -1,0 +1,210 @@
+"""
+Who looks after running mirrors: fills those that are joining, and sees that the others are there.
+
+One thread. It also takes in what an operator enables, and lets go what is disabled.
+
+Invariants:
+    A mirror that still hangs from when it was given up is not filled: what is under way there
+    could write over what is new.
+    Filling takes no more of the disks' time than it is allowed to.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import MirrorError, StoreError
+from holdfast.mirrors.filling import Filling
+from holdfast.mirrors.mirror import MirrorView
+from holdfast.mirrors.set_file import read_set
+
+if TYPE_CHECKING:
+    from holdfast.mirrors.disk import MirroredDisk
+    from holdfast.mirrors.mirror import Mirror
+    from holdfast.mirrors.settings import MirrorSettings
+
+LOOK_SECONDS: Final = 1.0
+
+Admit = Callable[[Path], "Mirror"]
+
+logger = logging.getLogger("holdfast.mirrors")
+
+
+class Caretaker:
+    """Looks after the mirrors of one disk."""
+
+    def __init__(self, disk: MirroredDisk, settings: MirrorSettings, admit: Admit) -> None:
+        """`admit` takes a directory that is to be filled: locks it and gives it a member."""
+        self.disk = disk
+        self._settings = settings
+        self._admit = admit
+        self._keeper = disk.keeper
+        self._fillings: dict[Mirror, Filling] = {}
+        self._wake = threading.Event()
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+        disk.on_close = self.close
+
+    def start(self) -> None:
+        """Begin to look after them."""
+        self._thread = threading.Thread(target=self._run, name="mirrors", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; what it was filling is filled by the next process."""
+        self._is_stopping = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(self._settings.timeout_seconds)
+            self._thread = None
+
+    def turn(self) -> int:
+        """Do one small piece of work; gives how many bytes were copied, -1 if there is no work."""
+        for mirror in self._keeper.targets:
+            if mirror.state == "joining" and mirror not in self._fillings:
+                self._fillings[mirror] = Filling(self.disk, mirror)
+        for mirror, filling in list(self._fillings.items()):
+            if filling.is_over:
+                filling.step()
+                del self._fillings[mirror]
+                continue
+            return filling.step()
+        return -1
+
+    def look(self) -> None:
+        """Leave a mirror behind whose directory is gone or is another one now."""
+        active = self._keeper.active
+        if len(active) < 2:
+            return
+        lost: dict[Mirror, str] = {}
+        for mirror in active:
+            try:
+                written = read_set(mirror.directory, mirror.disk)
+            except (OSError, MirrorError) as error:
+                lost[mirror] = str(error)
+                continue
+            if written is None or written.member != mirror.member:
+                lost[mirror] = "it is not the directory any more that it was"
+        if lost and len(lost) < len(active):
+            self._keeper.fail(lost)
+
+    # What an operator may ask.
+
+    def views(self) -> tuple[MirrorView, ...]:
+        """Say how each mirror is."""
+        return views(self.disk)
+
+    def disable(self, directory: Path) -> None:
+        """
+        Go on without a mirror; it is not filled again before it is enabled.
+
+        Raises:
+            StoreError: It is none, or the only one.
+        """
+        mirror = self._find(directory)
+        if mirror.is_active and len(self._keeper.active) < 2:
+            raise StoreError(f"{directory} is the only mirror that has everything: it cannot go")
+        with self.disk.gate.alone():
+            self._keeper.change({mirror.member: "disabled"})
+
+    def enable(self, directory: Path) -> None:
+        """
+        Fill a mirror that failed, was disabled, or is a new and empty directory.
+
+        Raises:
+            StoreError: It cannot be used.
+        """
+        known = next((it for it in self._keeper.mirrors if it.directory == directory), None)
+        if known is not None and known.state in ("active", "joining"):
+            return
+        self._require_quiet(known)
+        self._join(directory, {} if known is None else {known.member: None})
+
+    def replace(self, directory: Path, by: Path) -> None:
+        """
+        Take a mirror out of the set for good, and fill another directory in its place.
+
+        Raises:
+            StoreError: It is none, still in use, or the other one cannot be used.
+        """
+        mirror = self._find(directory)
+        if mirror.state in ("active", "joining"):
+            raise StoreError(f"{directory} is in use: disable it before it is replaced")
+        self._require_quiet(mirror)
+        self._join(by, {mirror.member: None})
+        self._keeper.mirrors = [it for it in self._keeper.mirrors if it is not mirror]
+
+    def _join(self, directory: Path, others: dict[str, None]) -> None:
+        mirror = self._admit(directory)
+        mirror.state = "joining"
+        with self.disk.gate.alone():
+            self._keeper.add(mirror)
+            gone = {it: None for it in others if it != mirror.member}
+            self._keeper.change({**gone, mirror.member: "joining"})
+        self._wake.set()
+
+    def _require_quiet(self, mirror: Mirror | None) -> None:
+        if mirror is not None and self.disk.is_hanging(mirror):
+            raise StoreError(
+                f"{mirror.directory} still hangs: what was written there last may yet be done;"
+                f" wait until it answers, or give another directory"
+            )
+
+    def _find(self, directory: Path) -> Mirror:
+        for mirror in self._keeper.mirrors:
+            if mirror.directory in (directory, directory.absolute()):
+                return mirror
+        known = ", ".join(str(it.directory) for it in self._keeper.mirrors)
+        raise StoreError(f"{directory} is none of the mirrors, which are {known}")
+
+    def _run(self) -> None:
+        looked = time.monotonic()
+        while not self._is_stopping:
+            try:
+                copied = self.turn()
+                now = time.monotonic()
+                if now - looked > LOOK_SECONDS:
+                    looked = now
+                    self.look()
+            except OSError as error:
+                # Too few are left: whoever writes next hears of it and ends the process.
+                logger.critical("mirrors: %s", error)
+                return
+            if copied > 0:
+                self._wake.wait(copied / self._settings.copy_bytes_per_second)
+            elif copied < 0:
+                self._wake.wait(LOOK_SECONDS)
+            self._wake.clear()
+
+
+def views(disk: MirroredDisk) -> tuple[MirrorView, ...]:
+    """Say how each mirror of this disk is."""
+    keeper = disk.keeper
+    known = {it.member for it in keeper.mirrors}
+    found = [
+        MirrorView(
+            directory=str(it.directory),
+            member=it.member,
+            state=it.state,
+            reason=it.reason,
+            bytes_filled=it.bytes_filled,
+            bytes_to_fill=it.bytes_to_fill,
+        )
+        for it in keeper.mirrors
+    ]
+    found += [
+        MirrorView(
+            directory=keeper.places.get(member, ""),
+            member=member,
+            state=state,
+            reason="it was not given",
+        )
+        for member, state in keeper.holding.current.states
+        if member not in known
+    ]
+    return tuple(found)

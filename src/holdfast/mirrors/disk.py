@@ -1,0 +1,424 @@
+"""
+A disk that fans out: what is written goes to every mirror, what is read comes from one of them.
+
+To whoever uses it, it is one disk with one directory, the first that was given: files are named as
+they would stand there. A mirror that fails is left behind; the others go on once it is durable on
+all of them that they go on without it.
+
+Invariants:
+    A call that changes something returns when it is done on every active mirror of a set that
+    stands; so what the caller then confirms is on all of them.
+    One mirror that is full is none that failed: the caller hears that there is no room, as it does
+    of a single disk, and writes the same again later, on all.
+    If all mirrors fail alike, the call fails as it would on a single disk.
+    A mirror that is being filled is never read from.
+
+Safe to use from any thread, as a disk is.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.environment.descriptors import is_out_of_descriptors
+from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError
+from holdfast.mirrors.gate import Gate
+
+if TYPE_CHECKING:
+    from holdfast.mirrors.lanes import Outcome
+    from holdfast.mirrors.mirror import Mirror
+    from holdfast.mirrors.set_keeper import SetKeeper
+
+T = TypeVar("T")
+
+logger = logging.getLogger("holdfast.mirrors")
+
+
+def is_the_disks_fault(error: BaseException) -> bool:
+    """Whether a mirror of which this is heard is to be left behind, if others fared better."""
+    if not isinstance(error, OSError) or isinstance(error, NoRoomError):
+        return False
+    return not is_out_of_descriptors(error)
+
+
+class MirroredFile:
+    """One open file, on every mirror that has it."""
+
+    __slots__ = ("_disk", "_files", "_lock", "_writable", "path")
+
+    def __init__(self, disk: MirroredDisk, path: Path, *, writable: bool) -> None:
+        self._disk = disk
+        self.path = path
+        """Its name now: it may be renamed while it is open."""
+        self._writable = writable
+        self._files: dict[Mirror, DiskFile] = {}
+        self._lock = threading.Lock()
+
+    def on(self, mirror: Mirror) -> DiskFile:
+        """
+        Give the file on one mirror, opened if it is not.
+
+        Raises:
+            OSError: It cannot be opened.
+        """
+        file = self._files.get(mirror)
+        if file is None:
+            with self._lock:
+                file = self._files.get(mirror)
+                if file is None:
+                    file = mirror.disk.open(mirror.here(self.path), writable=self._writable)
+                    self._files[mirror] = file
+        return file
+
+    def take(self, mirror: Mirror, file: DiskFile) -> None:
+        """Have this as the file on one mirror."""
+        self._files[mirror] = file
+
+    def read(self, count: int, offset: int) -> bytes:
+        """Return up to `count` bytes from `offset`, from a mirror that can read them."""
+        return self._disk.read(self, count, offset)
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write all of `data` at `offset`; OSError if not, NoRoomError where that is why."""
+        self._disk.everywhere(self.path, lambda it: self.on(it).write(data, offset))
+
+    def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
+        """Write all buffers one after the other from `offset`; durable on all when it returns."""
+        self._disk.everywhere(self.path, lambda it: self.on(it).write_durable(buffers, offset))
+
+    def sync(self) -> None:
+        """Make everything written to this file so far durable."""
+        self._disk.everywhere(self.path, lambda it: self.on(it).sync())
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend the file to `size` bytes; durable after `sync`."""
+        self._disk.everywhere(self.path, lambda it: self.on(it).truncate(size))
+
+    def forget_cached(self) -> None:
+        """Ask for later reads to come from the disks themselves; only a wish."""
+        for file in list(self._files.values()):
+            file.forget_cached()
+
+    def size(self) -> int:
+        """Return the bytes in the file."""
+        return self._disk.from_one(lambda it: self.on(it).size())
+
+    def close(self) -> None:
+        """Give the handles back; they must not be used again."""
+        self._disk.closed(self)
+        with self._lock:
+            files, self._files = self._files, {}
+        for mirror, file in files.items():
+            if mirror.state != "failed" or not self._disk.is_hanging(mirror):
+                with suppress(OSError):
+                    file.close()
+
+
+class _Locks:
+    """The locks of all mirrors, as one."""
+
+    def __init__(self, disk: MirroredDisk, locks: list[DiskLock]) -> None:
+        self._disk = disk
+        self._locks = locks
+
+    def release(self) -> None:
+        """Let others have the directories."""
+        self._disk.close()
+        for lock in self._locks:
+            lock.release()
+        self._locks.clear()
+
+
+class MirroredDisk:
+    """Several directories as one."""
+
+    def __init__(self, base: Path, keeper: SetKeeper, locks: list[DiskLock]) -> None:
+        self.base = base
+        self.keeper = keeper
+        self.gate = Gate()
+        self.mended_total = 0
+        """Pieces that were written again on a mirror because another one had them right."""
+        self._lanes = keeper.lanes
+        self._locks = _Locks(self, locks)
+        self._open: set[MirroredFile] = set()
+        self.on_close: Callable[[], None] = lambda: None
+
+    # As a disk.
+
+    def open(self, path: Path, *, create: bool = False, writable: bool = True) -> MirroredFile:
+        """Open a file; FileNotFoundError if it is missing and `create` is false."""
+        file = MirroredFile(self, path, writable=writable)
+        if not writable:
+            self.from_one(file.on)
+        else:
+            self._open_everywhere(file, create=create)
+        self._open.add(file)
+        return file
+
+    def exists(self, path: Path) -> bool:
+        """Tell whether a file or directory has this name."""
+        return self.from_one(lambda it: it.disk.exists(it.here(path)))
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory and its parents, durably; fine if it is there already."""
+        self._in_each(lambda it: it.disk.make_directory(it.here(path)))
+
+    def list_directory(self, path: Path) -> list[str]:
+        """Return the sorted names in a directory."""
+        return self.from_one(lambda it: it.disk.list_directory(it.here(path)))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename, replacing `target`; durable after `sync_directory` of the parent."""
+
+        def rename(mirror: Mirror) -> None:
+            if mirror.takes(source):
+                mirror.disk.rename(mirror.here(source), mirror.here(target))
+                if not mirror.is_active:
+                    mirror.have.discard(source)
+                    mirror.have.add(target)
+            elif target in mirror.have:
+                mirror.have.discard(target)  # What replaces it comes when it is copied.
+                mirror.disk.unlink(mirror.here(target))
+
+        self._in_each(rename, is_tried_again=False)
+        for file in [it for it in list(self._open) if it.path == source]:
+            file.path = target
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file, fine if it is gone already; durable after `sync_directory`."""
+
+        def unlink(mirror: Mirror) -> None:
+            if mirror.takes(path):
+                mirror.disk.unlink(mirror.here(path))
+                mirror.have.discard(path)
+
+        self._in_each(unlink, is_tried_again=False)
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in this directory durable."""
+
+        def sync(mirror: Mirror) -> None:
+            if mirror.is_active or mirror.disk.exists(mirror.here(path)):
+                mirror.disk.sync_directory(mirror.here(path))
+
+        self._in_each(sync)
+
+    def free_bytes(self, path: Path) -> int:
+        """Return how much may still be written to the fullest of the mirrors."""
+        found: list[int] = []
+        failure: OSError | None = None
+        for mirror in self.keeper.active:
+            try:
+                found.append(mirror.disk.free_bytes(mirror.here(path)))
+            except OSError as error:  # the next write to it tells
+                failure = error
+        if not found:
+            raise failure or OSError(errno.EIO, "no mirror is left")
+        return min(found)
+
+    def lock(self, path: Path) -> DiskLock:
+        """Give the locks of all mirrors, which were taken before anything of them was read."""
+        assert path == self.base / "lock"
+        return self._locks
+
+    def readable_path(self, path: Path) -> Path:
+        """Where a file can be read by its name: on the first mirror that is well."""
+        return self._readers()[0].here(path)
+
+    def mend(
+        self, path: Path, offset: int, count: int, is_good: Callable[[bytes], bool]
+    ) -> bytes | None:
+        """
+        Look at every copy of these bytes, and write those that are not good again by one that is.
+
+        Gives the good bytes; None if no copy is good, or there is but one mirror.
+        """
+        active = self.keeper.active
+        if len(active) < 2:
+            return None
+        copies = {it: self._copy(it, path, offset, count) for it in active}
+        good = next((it for it in copies.values() if it is not None and is_good(it)), None)
+        if good is None:
+            return None
+        for mirror, copy in copies.items():
+            if copy != good:
+                self._write_again(mirror, path, offset, good)
+        return good
+
+    # For its files, and for who fills mirrors.
+
+    def everywhere(self, path: Path, act: Callable[[Mirror], None]) -> None:
+        """Do it on every mirror that has this file."""
+        self._in_each(lambda it: act(it) if it.takes(path) else None)
+
+    def from_one(self, act: Callable[[Mirror], T]) -> T:
+        """Ask one mirror, or the next if that one cannot tell."""
+        failure: OSError | None = None
+        for mirror in self._readers():
+            try:
+                return act(mirror)
+            except OSError as error:
+                if is_out_of_descriptors(error):
+                    raise
+                failure = failure or error
+        raise failure or OSError(errno.EIO, "no mirror is left")
+
+    def read(self, file: MirroredFile, count: int, offset: int) -> bytes:
+        """Read from one mirror; what it cannot read is written again there by another's copy."""
+        failures: list[tuple[Mirror, OSError]] = []
+        for mirror in self._readers():
+            try:
+                data = file.on(mirror).read(count, offset)
+            except OSError as error:
+                if is_out_of_descriptors(error):
+                    raise
+                failures.append((mirror, error))
+                continue
+            for unreadable, why in failures:
+                if why.errno == errno.EIO:
+                    self._write_again(unreadable, file.path, offset, data)
+            return data
+        raise failures[0][1] if failures else OSError(errno.EIO, "no mirror is left")
+
+    def closed(self, file: MirroredFile) -> None:
+        """A file is being closed."""
+        self._open.discard(file)
+
+    def is_hanging(self, mirror: Mirror) -> bool:
+        """Whether something that was given up is still under way there."""
+        return self._lanes.is_hanging(mirror.member)
+
+    def close(self) -> None:
+        """End what works for it; the directories stay locked."""
+        self.on_close()
+        self._lanes.close()
+
+    def _readers(self) -> list[Mirror]:
+        """The active mirrors, those that are slow now last."""
+        active = self.keeper.active
+        if len(active) < 2:
+            return list(active)
+        return sorted(active, key=lambda it: self._lanes.is_slow(it.member))
+
+    def _open_everywhere(self, file: MirroredFile, *, create: bool) -> None:
+        path = file.path
+
+        def open_on(mirror: Mirror) -> None:
+            if create and mirror.state == "joining":
+                mirror.disk.make_directory(mirror.here(path.parent))
+                mirror.have.add(path)
+            if mirror.takes(path):
+                file.take(mirror, mirror.disk.open(mirror.here(path), create=create))
+
+        try:
+            self._in_each(open_on, missing_is_told=True)
+        except FileNotFoundError:
+            file.close()
+            # One may be removing it, and has come to some mirrors only: wait until that is over.
+            with self.gate.alone():
+                targets = [it for it in self.keeper.active if it.disk.exists(it.here(path))]
+                lost = [it for it in self.keeper.active if it not in targets]
+            if not targets:
+                raise
+            self.keeper.fail(dict.fromkeys(lost, f"{path.name} is missing there"))
+            self._in_each(open_on)
+        except BaseException:
+            file.close()
+            raise
+
+    def _in_each(
+        self,
+        act: Callable[[Mirror], None],
+        *,
+        is_tried_again: bool = True,
+        missing_is_told: bool = False,
+    ) -> None:
+        self.gate.enter()
+        try:
+            targets = self.keeper.targets
+            outcomes = self._lanes.run([(it.member, partial(act, it)) for it in targets])
+            for _, error in outcomes:
+                if error is not None:
+                    break
+            else:
+                if targets is self.keeper.targets and not self.keeper.is_lost:
+                    return
+            if missing_is_told:
+                for _, error in outcomes:
+                    if isinstance(error, FileNotFoundError):
+                        raise error
+            self._judge(targets, outcomes, is_tried_again=is_tried_again)
+        finally:
+            self.gate.leave()
+
+    def _judge(
+        self, targets: tuple[Mirror, ...], outcomes: list[Outcome], *, is_tried_again: bool
+    ) -> None:
+        """
+        Leave those behind that failed where others did not.
+
+        Raises:
+            OSError: It failed on all that are active, or there was no room on one.
+        """
+        told = list(zip(targets, outcomes, strict=True))
+        errors = {it: error for it, (_, error) in told if error is not None}
+        for error in errors.values():
+            if not isinstance(error, OSError):
+                raise error
+        active = [it for it in targets if it.is_active]
+        is_done = any(it not in errors for it in active)
+        at_fault = {
+            it: error
+            for it, error in errors.items()
+            if is_the_disks_fault(error) or not it.is_active or (is_done and not is_tried_again)
+        }
+        refused = [errors[it] for it in active if it in errors and it not in at_fault]
+        if not is_done and not refused:
+            # On all alike, or nobody is left: as on a single disk.
+            raise next((errors[it] for it in active), OSError(errno.EIO, "no mirror is left"))
+        self.keeper.fail(at_fault)
+        if refused:
+            raise refused[0]
+
+    def _copy(self, mirror: Mirror, path: Path, offset: int, count: int) -> bytes | None:
+        """Read these bytes of one mirror, None if it cannot."""
+        try:
+            file = mirror.disk.open(mirror.here(path), writable=False)
+            try:
+                return file.read(count, offset)
+            finally:
+                file.close()
+        except OSError:
+            return None
+
+    def _write_again(self, mirror: Mirror, path: Path, offset: int, data: bytes) -> None:
+        """Put good bytes in the place of bad ones; a mirror that refuses is left behind."""
+        try:
+            file = mirror.disk.open(mirror.here(path))
+            try:
+                file.write(data, offset)
+                file.sync()
+            finally:
+                file.close()
+        except FileNotFoundError:
+            return  # dropped meanwhile; if not, the next write to it tells
+        except OSError as error:
+            if is_the_disks_fault(error) and len(self.keeper.active) > 1:
+                with suppress(OSError):  # Too few are left: whoever writes next hears of it.
+                    self.keeper.fail({mirror: error})
+            return
+        self.mended_total += 1
+        logger.error(
+            "mended %s on mirror %s: %d bytes from byte %d by another mirror's copy",
+            path.name,
+            mirror.directory,
+            len(data),
+            offset,
+        )

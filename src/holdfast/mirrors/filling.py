@@ -1,0 +1,183 @@
+"""
+Fill one mirror with what the others have, while they go on being written.
+
+A mirror that is joining gets at once what is written to files that it has; files that it does not
+have yet come one after another, in pieces. A piece is read and written while nobody writes. What is
+there already is compared and left: a mirror that was away for an hour is read, not copied, and a
+copy that was broken off goes on where it was.
+
+Invariants:
+    A file counts as had from the moment it exists with its full size; from then on each change
+    of it comes to both.
+    The mirror becomes active while nobody writes, with every file there is, all of them synced.
+
+`step` is a plain function; one thread calls it.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from holdfast.environment.disk import Disk, DiskFile
+from holdfast.mirrors.mirror import OWN_NAMES
+
+if TYPE_CHECKING:
+    from holdfast.mirrors.disk import MirroredDisk, MirroredFile
+    from holdfast.mirrors.mirror import Mirror
+
+PIECE_BYTES: Final = 512 * 1024
+
+logger = logging.getLogger("holdfast.mirrors")
+
+
+def files_below(disk: Disk, top: Path) -> list[Path]:
+    """
+    Return every file of a data directory, but for those that each mirror has of its own.
+
+    What may not be listed (the `lost+found` of a file system of its own) is left out.
+    """
+    found: list[Path] = []
+    waiting = [top]
+    while waiting:
+        directory = waiting.pop()
+        try:
+            names = disk.list_directory(directory)
+        except PermissionError:
+            continue
+        except (NotADirectoryError, FileNotFoundError):
+            if directory != top:
+                found.append(directory)
+            continue
+        waiting += [
+            directory / name for name in names if not (directory == top and name in OWN_NAMES)
+        ]
+    return sorted(found)
+
+
+class Filling:
+    """Fills one mirror of a disk."""
+
+    def __init__(self, disk: MirroredDisk, mirror: Mirror) -> None:
+        self.mirror = mirror
+        self._disk = disk
+        self._waiting: list[Path] | None = None
+        self._source: MirroredFile | None = None
+        self._target: DiskFile | None = None
+        self._offset = 0
+        self._size = 0
+
+    @property
+    def is_over(self) -> bool:
+        """There is nothing more to do: it is active, or failed."""
+        return self.mirror.state != "joining"
+
+    def step(self) -> int:
+        """
+        Copy one piece, or do what comes next; gives how many bytes that was.
+
+        A mirror that cannot be written to fails; it is told by its state.
+        """
+        if self.is_over:
+            self._close()
+            return 0
+        try:
+            if self._waiting is None:
+                self._begin()
+            elif self._source is not None:
+                return self._copy_piece()
+            elif self._waiting:
+                self._begin_file(self._waiting.pop())
+            else:
+                self._finish()
+        except OSError as error:
+            self._close()
+            self._disk.keeper.fail({self.mirror: error})
+        return 0
+
+    def _begin(self) -> None:
+        """See what there is to copy, and remove what is there beyond it."""
+        disk, mirror = self._disk, self.mirror
+        with disk.gate.alone():
+            mirror.have.clear()
+            mirror.disk.make_directory(mirror.directory / "journal")
+            wanted = self._wanted()
+            for path in files_below(mirror.disk, mirror.directory):
+                named = disk.base / path.relative_to(mirror.directory)
+                if named not in wanted:
+                    mirror.disk.unlink(path)
+                    mirror.disk.sync_directory(path.parent)
+        self._waiting = wanted
+        mirror.bytes_filled = 0
+        mirror.bytes_to_fill = sum(map(self._size_of, wanted))
+        logger.warning("filling mirror %s: %d files", mirror.directory, len(wanted))
+
+    def _wanted(self) -> list[Path]:
+        """Return the files that it does not have, those to be copied first last."""
+        source = next(iter(self._disk.keeper.active))
+        paths = files_below(source.disk, source.directory)
+        named = [self._disk.base / path.relative_to(source.directory) for path in paths]
+        return [path for path in reversed(named) if path not in self.mirror.have]
+
+    def _size_of(self, path: Path) -> int:
+        try:
+            file = self._disk.open(path, writable=False)
+        except OSError:
+            return 0
+        try:
+            return file.size()
+        finally:
+            file.close()
+
+    def _begin_file(self, path: Path) -> None:
+        disk, mirror = self._disk, self.mirror
+        with disk.gate.alone():
+            if path in mirror.have:
+                return  # made anew meanwhile
+            try:
+                source = disk.open(path, writable=False)
+            except FileNotFoundError:
+                return  # gone meanwhile
+            self._source = source
+            here = mirror.here(path)
+            mirror.disk.make_directory(here.parent)
+            self._target = mirror.disk.open(here, create=True)
+            self._size = source.size()
+            if self._target.size() != self._size:
+                self._target.truncate(self._size)
+            mirror.have.add(path)
+        self._offset = 0
+
+    def _copy_piece(self) -> int:
+        assert self._source is not None and self._target is not None, "a file is being copied"
+        with self._disk.gate.alone():
+            data = self._source.read(PIECE_BYTES, self._offset)
+            if data and self._target.read(len(data), self._offset) != data:
+                self._target.write(data, self._offset)
+        self._offset += len(data)
+        self.mirror.bytes_filled += len(data)
+        if not data:
+            self._target.sync()
+            self._close()
+        return len(data)
+
+    def _finish(self) -> None:
+        disk, mirror = self._disk, self.mirror
+        with disk.gate.alone():
+            left = self._wanted()
+            if left:
+                self._waiting = left  # made by a rename from what it did not have
+                return
+            for directory in {path.parent for path in mirror.have} | {disk.base}:
+                mirror.disk.sync_directory(mirror.here(directory))
+            disk.keeper.change({mirror.member: "active"})
+            mirror.have.clear()
+        logger.warning("mirror %s has everything again", mirror.directory)
+
+    def _close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+        if self._target is not None:
+            self._target.close()
+        self._source = self._target = None

@@ -1,0 +1,186 @@
+"""
+Where the same is done on several mirrors at the same time, and who is not waited for any longer.
+
+Each thread that writes has, for each mirror, a lane of its own: a thread that does one thing after
+another. So a mirror that hangs holds nobody up for longer than it is allowed to, and what is slow
+for one caller (zeros for the next file) does not stand in the way of another (a batch).
+
+Invariants:
+    What one caller asks of one mirror is done in the order asked.
+    Nobody is given up before another one is done: if all are slow, all are waited for.
+    A lane that was given up is never asked again; what it still does comes to nobody's ears.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Outcome = tuple[Any, BaseException | None]
+"""What came of it, or what was raised."""
+
+
+class HangingError(OSError):
+    """A mirror has not answered for so long that it is given up."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(errno.ETIMEDOUT, f"it has not answered for {seconds:g} s")
+
+
+class Lanes(Protocol):
+    """Does the same on several mirrors; each is known by a key."""
+
+    def run(self, acts: Sequence[tuple[str, Callable[[], Any]]]) -> list[Outcome]:
+        """Do each of these, and give what came of each, in the same order."""
+        ...
+
+    def is_slow(self, key: str) -> bool:
+        """Whether something is being done there that takes long."""
+        ...
+
+    def is_hanging(self, key: str) -> bool:
+        """Whether something that was given up is still under way there."""
+        ...
+
+    def close(self) -> None:
+        """End all threads that are not hanging."""
+        ...
+
+
+def attempt(act: Callable[[], Any]) -> Outcome:
+    """Do it, and give what came of it."""
+    try:
+        return act(), None
+    except Exception as error:  # noqa: BLE001 - it is the caller's to judge
+        return None, error
+
+
+class InTurn:
+    """One after the other in the caller's thread: for tests, and where there is but one mirror."""
+
+    def run(self, acts: Sequence[tuple[str, Callable[[], Any]]]) -> list[Outcome]:
+        """Do each of these, and give what came of each, in the same order."""
+        return [attempt(act) for _, act in acts]
+
+    def is_slow(self, key: str) -> bool:
+        """Never: it is waited for."""
+        del key
+        return False
+
+    def is_hanging(self, key: str) -> bool:
+        """Never: it is waited for."""
+        del key
+        return False
+
+    def close(self) -> None:
+        """Nothing is to be ended."""
+
+
+_SLOW_SECONDS = 0.5
+
+
+class _Lane:
+    """One thread."""
+
+    __slots__ = ("begun", "inbox", "thread")
+
+    def __init__(self, key: str) -> None:
+        self.inbox: SimpleQueue[tuple[Callable[[], Any], int, SimpleQueue[Any]] | None] = (
+            SimpleQueue()
+        )
+        self.begun = 0.0
+        """When what it does was begun, by the monotonic clock; 0: it does nothing."""
+        self.thread = threading.Thread(target=self._run, name=f"mirror-{key[:8]}", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        get = self.inbox.get
+        while (wanted := get()) is not None:
+            act, place, outbox = wanted
+            self.begun = time.monotonic()
+            outcome = attempt(act)
+            self.begun = 0.0
+            outbox.put((place, outcome))
+            del wanted, act, outbox, outcome
+
+
+class ThreadLanes:
+    """A thread for each mirror and each thread that asks."""
+
+    def __init__(self, timeout_seconds: float) -> None:
+        self._timeout = timeout_seconds
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._lanes: dict[str, list[_Lane]] = {}
+        self._given_up: dict[str, list[_Lane]] = {}
+
+    def run(self, acts: Sequence[tuple[str, Callable[[], Any]]]) -> list[Outcome]:
+        """
+        Do each of these at the same time, and give what came of each, in the same order.
+
+        One that has not come back so long after the first one is given up with HangingError.
+        """
+        if len(acts) == 1:
+            return [attempt(acts[0][1])]
+        outbox: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
+        lanes = [self._lane(key) for key, _ in acts]
+        for place, (lane, (_, act)) in enumerate(zip(lanes, acts, strict=True)):
+            lane.inbox.put((act, place, outbox))
+        found: dict[int, Outcome] = {}
+        place, outcome = outbox.get()
+        found[place] = outcome
+        if len(acts) > 1:
+            deadline = time.monotonic() + self._timeout
+            try:
+                while len(found) < len(acts):
+                    place, outcome = outbox.get(timeout=max(deadline - time.monotonic(), 0))
+                    found[place] = outcome
+            except Empty:
+                for place, (key, _) in enumerate(acts):
+                    if place not in found:
+                        found[place] = None, HangingError(self._timeout)
+                        self._give_up(key, lanes[place])
+        return [found[place] for place in range(len(acts))]
+
+    def is_slow(self, key: str) -> bool:
+        """Whether something is being done there that takes long."""
+        now = time.monotonic()
+        return any(
+            lane.begun and now - lane.begun > _SLOW_SECONDS for lane in self._lanes.get(key, ())
+        )
+
+    def is_hanging(self, key: str) -> bool:
+        """Whether something that was given up is still under way there."""
+        return any(lane.begun for lane in self._given_up.get(key, ()))
+
+    def close(self) -> None:
+        """End all threads that are not hanging."""
+        with self._lock:
+            lanes = [lane for found in self._lanes.values() for lane in found]
+            self._lanes.clear()
+        for lane in lanes:
+            lane.inbox.put(None)
+        self._local = threading.local()
+
+    def _lane(self, key: str) -> _Lane:
+        mine: dict[str, _Lane] | None = getattr(self._local, "lanes", None)
+        if mine is None:
+            mine = self._local.lanes = {}
+        lane = mine.get(key)
+        if lane is None:
+            lane = mine[key] = _Lane(key)
+            with self._lock:
+                self._lanes.setdefault(key, []).append(lane)
+        return lane
+
+    def _give_up(self, key: str, lane: _Lane) -> None:
+        self._local.lanes.pop(key, None)
+        with self._lock:
+            self._lanes[key].remove(lane)
+            self._given_up.setdefault(key, []).append(lane)
+        lane.inbox.put(None)

@@ -1,0 +1,304 @@
+"""
+Take several directories at start: judge their sets, make their logs alike, and give one disk.
+
+What a log is, this package does not know: who opens a store hands in what makes logs alike.
+
+Invariants:
+    Nothing of a member's log is changed before the set says that this start may go by it.
+    Before the disk is given, every active mirror has the same bytes in the same files.
+    A directory with a log that is of no mirror set, or of another one, is never filled over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.environment.disk import Disk
+from holdfast.errors import ForeignMirrorError, MirrorError, MirrorsMissingError
+from holdfast.mirrors.caretaker import Caretaker
+from holdfast.mirrors.disk import MirroredDisk
+from holdfast.mirrors.filling import PIECE_BYTES, files_below
+from holdfast.mirrors.found import Found, FoundAll, look
+from holdfast.mirrors.mirror import Mirror
+from holdfast.mirrors.mirror_set import Holding, MirrorSet, MirrorState, Start, accept, found_set
+from holdfast.mirrors.set_file import WrittenSet, read_set
+from holdfast.mirrors.set_keeper import SetKeeper
+
+if TYPE_CHECKING:
+    from holdfast.mirrors.lanes import Lanes
+    from holdfast.mirrors.settings import MirrorSettings
+
+Equalize = Callable[[Sequence[tuple[Path, Disk]]], int]
+"""Mend the damage of each log by the others, refuse logs that differ, and name the longest."""
+
+logger = logging.getLogger("holdfast.mirrors")
+
+
+class MirrorOpening:
+    """One start with these directories."""
+
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        disk_of: Callable[[Path], Disk],
+        settings: MirrorSettings,
+        *,
+        equalize: Equalize,
+        lanes: Lanes,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._base = directories[0]
+        self._disk_of = disk_of
+        self._settings = settings
+        self._equalize = equalize
+        self._lanes = lanes
+        self._new_id = new_id
+        self._found = look(directories, disk_of)
+
+    def open(self) -> Caretaker:
+        """
+        Give the disk, with who looks after it; its directories are locked.
+
+        Raises:
+            MirrorError: They are not of one set, too few of them are there, or their logs differ.
+            StoreError: A log cannot be served.
+            OSError: Too few of them could be written.
+        """
+        found = self._found
+        try:
+            if not found.copies:
+                self._make_a_set()
+            start = self._promise()
+            keeper = self._begin(start)
+            locks = [it.lock for it in found.each if it.lock is not None]
+            disk = MirroredDisk(self._base, keeper, locks)
+            caretaker = Caretaker(disk, self._settings, self._admit)
+            self._make_alike(keeper)
+            self._take_in(keeper)
+            if not any(it.disk.exists(it.directory / "ballot") for it in keeper.active):
+                while caretaker.turn() >= 0:  # Nothing is stored yet: all begin together.
+                    pass
+        except MirrorError as error:
+            found.release()
+            raise found.named(error) from None
+        except BaseException:
+            found.release()
+            raise
+        return caretaker
+
+    def _make_a_set(self) -> None:
+        """Let what is there, or nothing, be the first mirror; the others are filled by it."""
+        each = self._found.each
+        problems = [it.problem for it in each if it.problem]
+        if problems:
+            raise MirrorError("; ".join(problems))
+        full = [it for it in each if not it.is_empty]
+        if len(full) > 1:
+            raise MirrorError(
+                f"{full[0].directory} and {full[1].directory} both hold a log, and neither is a"
+                f" mirror of the other: give the one to be kept with empty directories"
+            )
+        first = full[0] if full else each[0]
+        member = self._new_id()
+        first.written = WrittenSet(member, found_set(self._new_id() * 2, [member]))
+        first.write(first.written.known, self._found.places())
+        first.is_empty = False
+
+    def _promise(self) -> Start:
+        """Judge what is found until all that is gone by could be written."""
+        found = self._found
+        while True:
+            start = Start(found.copies)
+            places, failed = found.places(), False
+            for member, copy in start.promise().items():
+                it = found.members[member]
+                try:
+                    it.write(copy, places)
+                except OSError as error:
+                    it.problem = f"{it.directory} cannot be written: {error.strerror or error}"
+                    failed = True
+            if not failed:
+                return start
+
+    def _begin(self, start: Start) -> SetKeeper:
+        """Write the set that is gone on with, first on those that do not count any more."""
+        found, begun = self._found, start.begin()
+        holding = Holding(begun)
+        members = found.members
+        for member in start.witnesses - start.holds:
+            try:
+                members[member].write(begun, found.places())
+                holding.written([member])
+            except OSError as error:
+                members[member].problem = f"{members[member].directory}: {error}"
+        mirrors = [self._mirror(it, begun) for it in found.each if it.member or it.problem]
+        keeper = SetKeeper(mirrors, holding, self._lanes)
+        keeper.places = found.places()
+        keeper.write_until_it_stands()
+        return keeper
+
+    def _mirror(self, it: Found, begun: MirrorSet) -> Mirror:
+        member = it.member
+        if not member:
+            was_here = [
+                key for key, place in self._found.places().items() if place == str(it.directory)
+            ]
+            member = next(iter(was_here), "")
+        state: MirrorState = "failed" if it.problem else begun.state_of(member) or "failed"
+        mirror = Mirror(member, it.directory, it.disk, self._base, state, it.problem)
+        mirror.sequence = it.written.sequence if it.written is not None else 0
+        return mirror
+
+    def _make_alike(self, keeper: SetKeeper) -> None:
+        """Give every active mirror what the one with the longest log has."""
+        active = list(keeper.active)
+        if len(active) < 2:
+            return
+        source = active[self._equalize([(it.directory, it.disk) for it in active])]
+        for mirror in active:
+            if mirror is source:
+                continue
+            try:
+                count = copy_differences(source.disk, source.directory, mirror)
+            except OSError as error:
+                keeper.fail({mirror: error})
+                continue
+            if count:
+                logger.warning(
+                    "mirror %s was behind %s: %d bytes written",
+                    mirror.directory,
+                    source.directory,
+                    count,
+                )
+
+    def _take_in(self, keeper: SetKeeper) -> None:
+        """Begin to fill those that are new or were left behind."""
+        known = {it.directory: it for it in keeper.mirrors}
+        for it in self._found.each:
+            mirror = known.get(it.directory)
+            is_behind = mirror is not None and mirror.state == "failed" and it.member
+            if it.problem or not (it.is_empty or is_behind):
+                if not it.problem and mirror is None and it.written is None:
+                    raise ForeignMirrorError(str(keeper.active[0].directory), str(it.directory))
+                continue
+            mirror = self._new_mirror(it)
+            gone = {
+                member: None
+                for member, place in keeper.places.items()
+                if place == str(it.directory) and member != mirror.member
+            }
+            keeper.add(mirror)
+            known_members = dict(keeper.holding.current.states)
+            gone = {member: None for member in gone if member in known_members}
+            keeper.change({**gone, mirror.member: "joining"})
+
+    def _new_mirror(self, it: Found) -> Mirror:
+        member = it.member or self._new_id()
+        mirror = Mirror(member, it.directory, it.disk, self._base, "joining")
+        mirror.sequence = it.written.sequence if it.written is not None else 0
+        return mirror
+
+    def _admit(self, directory: Path) -> Mirror:
+        """Take a directory while the store runs."""
+        found = self._found
+        for it in found.each:
+            if it.directory == directory:
+                it.release()
+        fresh = look([directory], self._disk_of)
+        it = fresh.each[0]
+        copies = found.copies
+        try:
+            if it.problem:
+                raise MirrorError(it.problem)
+            if not it.is_empty and it.written is None:
+                raise MirrorError(
+                    f"{directory} holds a log that is no mirror of this store: empty it first"
+                )
+            own = next(iter(copies.values()))
+            if it.written is not None and it.written.known.set_id != own.set_id:
+                raise MirrorError(f"{directory} is a mirror of another store: empty it first")
+        except MirrorError:
+            it.release()
+            raise
+        found.each = [other for other in found.each if other.directory != directory]
+        found.each.append(it)
+        return self._new_mirror(it)
+
+
+def copy_differences(source: Disk, top: Path, mirror: Mirror) -> int:
+    """
+    Make the files of a mirror the same as those below `top`; give how many bytes were written.
+
+    Raises:
+        OSError: A disk refused.
+    """
+    wanted = {path.relative_to(top) for path in files_below(source, top)}
+    there = {
+        path.relative_to(mirror.directory) for path in files_below(mirror.disk, mirror.directory)
+    }
+    for name in there - wanted:
+        mirror.disk.unlink(mirror.directory / name)
+    count = 0
+    for name in sorted(wanted):
+        mirror.disk.make_directory((mirror.directory / name).parent)
+        count += _copy_file(source, top / name, mirror.disk, mirror.directory / name)
+    for parent in {(mirror.directory / name).parent for name in there | wanted}:
+        if mirror.disk.exists(parent):
+            mirror.disk.sync_directory(parent)
+    return count
+
+
+def _copy_file(source: Disk, path: Path, disk: Disk, copy: Path) -> int:
+    count = 0
+    reading = source.open(path, writable=False)
+    try:
+        writing = disk.open(copy, create=True)
+        try:
+            size = reading.size()
+            if writing.size() != size:
+                writing.truncate(size)
+                count += 1
+            for offset in range(0, size, PIECE_BYTES):
+                data = reading.read(min(PIECE_BYTES, size - offset), offset)
+                if writing.read(len(data), offset) != data:
+                    writing.write(data, offset)
+                    count += len(data)
+            # What the cache shows may not be on the disk: its writer was killed before its sync.
+            writing.sync()
+        finally:
+            writing.close()
+    finally:
+        reading.close()
+    return count
+
+
+def accept_found(found: FoundAll, mark: str) -> MirrorSet:
+    """
+    Go on with the directories found, whatever the missing ones have: an operator's word.
+
+    Raises:
+        MirrorError: They are of no set, of different ones, or none of them has everything.
+        OSError: One of them could not be written.
+    """
+    copies = found.copies
+    if not copies:
+        raise MirrorsMissingError(["a directory with a mirror set"], [])
+    try:
+        accepted = accept(copies, mark)
+    except MirrorError as error:
+        raise found.named(error) from None
+    places = found.places()
+    for it in found.members.values():
+        it.write(accepted, places)
+    return accepted
+
+
+def is_of_a_set(directory: Path, disk: Disk) -> bool:
+    """Whether a directory is one of several mirrors, or was."""
+    try:
+        return read_set(directory, disk) is not None
+    except (OSError, MirrorError):
+        return disk.exists(directory / "mirror-set")

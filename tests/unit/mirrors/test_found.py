@@ -1,0 +1,67 @@
+"""What is found in directories, before anything of it is believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import MirrorError, MirrorsMissingError, StoreLockedError
+from holdfast.mirrors.found import look
+from trials.mirrors.logs import Machine
+from trials.simulation.simulated_disk import SimulatedDisk
+
+A, B = Path("/a"), Path("/b")
+
+
+@pytest.fixture
+def machine() -> Machine:
+    machine = Machine("a", "b")
+    machine.open_disk()
+    machine.kill()
+    return machine
+
+
+def test_members_and_empty_ones_are_told_apart(machine: Machine) -> None:
+    """An empty directory is locked as well."""
+    machine.disks[B] = SimulatedDisk()
+    found = look([A, B], lambda path: machine.disks[path])
+    assert [it.is_empty for it in found.each] == [False, True]
+    assert len(found.copies) == 1
+    assert machine.disks[B].locks
+    found.release()
+    assert not machine.disks[A].locks | machine.disks[B].locks
+
+
+def test_directory_in_use_is_refused_and_the_others_let_go(machine: Machine) -> None:
+    """A lock in each: no second process has any of them."""
+    machine.disks[B].locks.add(B / "lock")
+    with pytest.raises(StoreLockedError, match="/b is in use"):
+        look([A, B], lambda path: machine.disks[path])
+    assert not machine.disks[A].locks
+
+
+def test_copy_of_a_mirror_is_no_mirror(machine: Machine) -> None:
+    """Two directories of one member would count twice."""
+    content = machine.disks[A].content(A / "mirror-set")
+    machine.disks[B].replace_content(B / "mirror-set", content)
+    with pytest.raises(MirrorError, match="/b is a copy of /a"):
+        look([A, B], lambda path: machine.disks[path])
+
+
+def test_unreadable_set_is_a_problem_of_that_directory(machine: Machine) -> None:
+    """The others may do without it."""
+    machine.disks[B].replace_content(B / "mirror-set", b"\xff" * 8192)
+    found = look([A, B], lambda path: machine.disks[path])
+    assert "unreadable" in found.each[1].problem
+    assert list(found.members) == [found.each[0].member]
+
+
+def test_errors_name_directories(machine: Machine) -> None:
+    """Whoever reads it knows directories, and is told the command."""
+    found = look([A], lambda path: machine.disks[path])
+    (mine,) = found.copies
+    (other,) = found.copies[mine].active - {mine}
+    told = str(found.named(MirrorsMissingError([other], [mine])))
+    assert "/b cannot be used, and /a alone may lack messages" in told
+    assert "'holdfast mirror accept --data /a'" in told

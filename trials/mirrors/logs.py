@@ -1,0 +1,306 @@
+"""
+A journal on several simulated disks under faults, from a seed: nothing that was stored is missing.
+
+Each disk may fail a write or sync, have no room once, lose power in the middle of any operation
+(and the machine with it), rot, be taken out, and be replaced by an empty one. After each start the
+log is read to its end and held against what the writer told to be stored.
+
+    python -m trials.mirrors.logs --count 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import random
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+
+from holdfast.errors import CorruptEntryError, JournalFailedError, MirrorsMissingError
+from holdfast.journal.reading import is_entry
+from holdfast.journal.settings import JournalSettings, KiB
+from holdfast.mirrors.caretaker import Caretaker
+from holdfast.mirrors.lanes import InTurn
+from holdfast.mirrors.opening import MirrorOpening
+from holdfast.mirrors.set_file import FILE_NAME
+from holdfast.mirrors.settings import MirrorSettings
+from holdfast.server.mirrored_log import equalize
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
+
+STEPS = 120
+
+
+class LostError(Exception):
+    """What was stored is not there, or not right."""
+
+
+class Machine:
+    """Simulated disks by directory, and the journal that is mirrored on them."""
+
+    def __init__(self, *names: str, seed: int = 0) -> None:
+        self.directories = [Path("/") / name for name in names]
+        self.disks = {
+            path: SimulatedDisk(seed * 100 + place) for place, path in enumerate(self.directories)
+        }
+        self._ids = 0
+        self.caretaker: Caretaker
+        self.log: LocalJournal
+
+    def open_disk(self, *directories: Path) -> Caretaker:
+        """Take these directories, all if none is named, and give the disk they make."""
+        self.caretaker = MirrorOpening(
+            directories or self.directories,
+            lambda path: self.disks[path],
+            MirrorSettings(),
+            equalize=equalize,
+            lanes=InTurn(),
+            new_id=self._new_id,
+        ).open()
+        return self.caretaker
+
+    def open(self, *directories: Path) -> LocalJournal:
+        """The same, and the journal on it."""
+        caretaker = self.open_disk(*directories)
+        try:
+            self.log = LocalJournal(
+                caretaker.disk,
+                directory=caretaker.disk.base,
+                settings=JournalSettings(
+                    segment_bytes=16 * KiB, tail_cache_bytes=0, read_cache_bytes=0
+                ),
+            )
+        except BaseException:
+            for disk in self.disks.values():
+                disk.locks.clear()
+            raise
+        return self.log
+
+    def fill(self) -> None:
+        """Let the caretaker work until there is nothing to do."""
+        while self.caretaker.turn() >= 0:
+            pass
+
+    def kill(self) -> None:
+        """The process is gone; what it wrote is there."""
+        for disk in self.disks.values():
+            disk.kill_process()
+
+    def cut_power(self) -> None:
+        """All disks lose what was not synced."""
+        for disk in self.disks.values():
+            disk.power_cut()
+
+    def states(self) -> list[str]:
+        """How the mirrors are, in the order of their directories."""
+        views = {it.directory: it.state for it in self.caretaker.views()}
+        return [views.get(str(it), "?") for it in self.directories]
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return "".join(it.name for it in self.directories) + f"{self._ids:014x}"
+
+
+class World:
+    """One seed's life of a machine."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)  # noqa: S311 - to be repeated from a seed
+        self.machine = Machine(*"abc"[: self.chance.choice((2, 2, 3))], seed=seed)
+        self.stored: dict[int, bytes] = {}
+        self.happened: Counter[str] = Counter()
+        self.failing = self.chance.choice((0.0, 0.05, 0.15))
+
+    def run(self) -> None:
+        """Live; raises LostError if something stored is missing or wrong."""
+        self._start()
+        for _ in range(STEPS):
+            try:
+                self._step()
+                if self.machine.caretaker.disk.keeper.is_lost:
+                    raise PowerCut  # The process ends.
+            except PowerCut:
+                self._note()
+                self.happened["power cut"] += 1
+                self.machine.cut_power()
+                self._start()
+        for disk in self.machine.disks.values():
+            disk.cut_at = 0
+        if not self.machine.caretaker.disk.keeper.is_lost:
+            self._check()
+
+    def _step(self) -> None:
+        draw = self.chance.random()
+        machine = self.machine
+        if draw < 0.5:
+            self._append()
+        elif draw < 0.6:
+            self._take_turns()
+        elif draw < 0.6 + self.failing:
+            disk = self.chance.choice(list(machine.disks.values()))
+            kind = self.chance.choice(["write", "sync", "rename", "create", "sync_directory"])
+            disk.fail_next[kind] = self.chance.choice([errno.EIO, errno.EIO, errno.ENOSPC])
+        elif draw < 0.80:
+            disk = self.chance.choice(list(machine.disks.values()))
+            disk.cut_at = disk.operations + self.chance.randint(1, 12)
+        elif draw < 0.84:
+            self._rot()
+        elif draw < 0.88:
+            self._bring_back()
+        elif draw < 0.94:
+            self._note()
+            machine.kill()
+            self._start()
+        else:
+            self._check()
+
+    def _take_turns(self) -> None:
+        try:
+            for _ in range(self.chance.randint(1, 30)):
+                self.machine.caretaker.turn()
+        except OSError:
+            self.happened["too few left"] += 1
+            self._note()
+            self.machine.kill()
+            self._start()
+
+    def _append(self) -> None:
+        log = self.machine.log
+        body = self.chance.randbytes(self.chance.choice((10, 600, 3000)))
+        try:
+            log.append(body)
+        except (JournalFailedError, CorruptEntryError):
+            pass
+        self._note()
+        if log.writer.failure is not None:
+            self.happened["process ended"] += 1
+            self.machine.kill()
+            self._start()
+
+    def _note(self) -> None:
+        """Take up what the writer told to be stored."""
+        for index, entry in self.machine.log.stored.items():
+            self.stored[index] = entry.raw
+
+    def _rot(self) -> None:
+        """Bits of one mirror rot, in a segment; the others have the entry whole."""
+        active = self.machine.caretaker.disk.keeper.active
+        if len(active) < 2:
+            return
+        mirror = self.chance.choice(active)
+        disk = self.machine.disks[mirror.directory]
+        paths = [it for it in disk.durable_paths() if it.name.endswith(".segment")]
+        if paths:
+            path = self.chance.choice(paths)
+            size = len(disk.durable_content(path) or b"")
+            disk.flip_bit(path, self.chance.randrange(4096 * 8, max(size, 4097) * 8))
+            self.happened["rot"] += 1
+            self._scrub()  # Before it comes to the others.
+
+    def _scrub(self) -> None:
+        """Hold all copies of each entry against each other."""
+        journal, disk = self.machine.log.journal, self.machine.caretaker.disk
+        for index in range(1, journal.durable_index + 1):
+            path, start, size = journal.place_of(index)
+            disk.mend(path, start, size, is_entry(index))
+
+    def _bring_back(self) -> None:
+        """A mirror that failed comes back as it was, or empty."""
+        machine = self.machine
+        for mirror in machine.caretaker.disk.keeper.mirrors:
+            if mirror.state != "failed":
+                continue
+            if self.chance.random() < 0.5:
+                self.happened["replaced"] += 1
+                machine.disks[mirror.directory] = SimulatedDisk(self.chance.getrandbits(30))
+            self.happened["brought back"] += 1
+            try:
+                machine.caretaker.enable(mirror.directory)
+            except OSError:
+                self.happened["enable failed"] += 1
+            return
+
+    def _start(self) -> None:
+        machine = self.machine
+        for _ in range(100):
+            for disk in machine.disks.values():
+                disk.cut_at = 0
+                disk.locks.clear()
+                disk.fail_next.clear()
+            given = machine.directories
+            known = [it for it in given if machine.disks[it].exists(it / FILE_NAME)]
+            if known and self.chance.random() < 0.3:  # Empty ones alone are another store.
+                others = [it for it in given if it not in known[:1]]
+                self.chance.shuffle(known)
+                given = [known[0], *(it for it in others if it != known[0])]
+                given = given[: self.chance.randint(1, len(given))]
+                if self.chance.random() < 0.3:
+                    disk = machine.disks[self.chance.choice(given)]
+                    disk.cut_at = disk.operations + self.chance.randint(1, 30)
+            try:
+                machine.open(*given)
+            except MirrorsMissingError:
+                self.happened["refused"] += 1
+            except PowerCut:
+                self.happened["power cut at start"] += 1
+                machine.cut_power()
+            except JournalFailedError:
+                machine.kill()
+            else:
+                self.happened["started"] += 1
+                self._check()
+                return
+        raise LostError("no start succeeds")
+
+    def _check(self) -> None:
+        if self.machine.caretaker.disk.keeper.is_lost:
+            return
+        journal = self.machine.log.journal
+        for index, raw in sorted(self.stored.items()):
+            if index > journal.last_index:
+                raise LostError(f"entry {index} of {len(self.stored)} is missing")
+            try:
+                found = journal.entry(index).raw
+            except CorruptEntryError as error:
+                raise LostError(f"entry {index}: {error}") from error
+            if found != raw:
+                raise LostError(f"entry {index} is another one")
+        # What was written and never told may be there; from now on it is stored.
+        for index in range(len(self.stored) + 1, journal.durable_index + 1):
+            self.stored[index] = journal.entry(index).raw
+
+
+def lost_by(seed: int) -> str:
+    """What a seed lost; empty if nothing is."""
+    try:
+        World(seed).run()
+    except LostError as error:
+        return str(error)
+    return ""
+
+
+def main() -> int:
+    """Run many seeds and tell what they met."""
+    parser = argparse.ArgumentParser(description="A mirrored journal under faults.")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--start", type=int, default=1)
+    chosen = parser.parse_args()
+    happened: Counter[str] = Counter()
+    failures = 0
+    console = Console()
+    for seed in range(chosen.start, chosen.start + chosen.count):
+        world = World(seed)
+        try:
+            world.run()
+        except LostError as error:
+            failures += 1
+            console.print(f"seed {seed}: {error}")
+        happened += world.happened
+    console.print(f"{chosen.count:,} seeds, {failures:,} lost: {dict(happened.most_common())}")
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
