@@ -393,7 +393,12 @@ class LeasedDriver(LeasedView):
         state.commit_index = entries[-1].index
 
     def _fetched(self, index: int, report: Report) -> None:
-        if report.entries and report.entries[0].index == index:
+        state = self._state
+        if report.is_other and index > state.taken_index and not state.is_holder:
+            self._catch_up(report)  # It was dropped before it was given out: begun behind it.
+        elif report.is_other:
+            self._mending.failed(index, StoreError("the store has dropped it"))
+        elif report.entries and report.entries[0].index == index:
             self._mending.fetched(report.entries[0])
         else:
             self._mending.failed(index, StoreError("the store has another one in its place"))

@@ -26,6 +26,9 @@ from holdfast.leases.state import ALWAYS, LeasedState, Phase
 RENEWALS = 5
 """Signs of life in the time of one lease."""
 
+STORES_IN_ROW_MAX = 16
+"""After so many appends without a pause what else is due comes first, once."""
+
 
 def next_order(
     state: LeasedState, last_index: int, chain: bytes, *, known_level: int, is_room: bool
@@ -38,6 +41,17 @@ def next_order(
         known_level: The newest level of the log's format that this broker knows.
         is_room: Whether more of the log may be read now.
     """
+    order = _most_urgent(state, last_index, chain, known_level, is_room=is_room)
+    is_put_off = state.pending and state.stores_in_row >= STORES_IN_ROW_MAX
+    if order is None and is_put_off and not state.in_flight:
+        order = _store_more(state, state.call_seconds())
+    state.stores_in_row = state.stores_in_row + 1 if isinstance(order, Store) else 0
+    return order
+
+
+def _most_urgent(
+    state: LeasedState, last_index: int, chain: bytes, known_level: int, *, is_room: bool
+) -> Order | None:
     seconds = state.call_seconds()
     if state.phase is Phase.JOINING:
         return Join(last_index, chain, seconds) if state.now >= state.retry_at else None
@@ -73,14 +87,18 @@ def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
         return _store(state, seconds) if state.now >= state.retry_at else None
     if is_renewal_due and (not state.is_fence or not state.pending):
         return Renew(seconds) if state.now >= state.retry_at else None
-    if state.pending:
-        state.in_flight = _together(state)
-        return _store(state, seconds)
+    if state.pending and (state.is_giving_up or state.stores_in_row < STORES_IN_ROW_MAX):
+        return _store_more(state, seconds)
     if state.is_giving_up:
         return Release(seconds) if state.now >= state.retry_at else None
     if state.first_there < state.drop_to and state.phase is Phase.HOLDING:
         return Drop(state.drop_to, seconds) if state.now >= state.retry_at else None
     return None
+
+
+def _store_more(state: LeasedState, seconds: float) -> Store:
+    state.in_flight = _together(state)
+    return _store(state, seconds)
 
 
 def _store(state: LeasedState, seconds: float) -> Store:

@@ -83,6 +83,9 @@ class LeasedState:
 
     commit_index: int = 0
     taken_index: int = 0
+    stores_in_row: int = 0
+    """Appends ordered one after the other."""
+
     term_start: int = 0
     log_epoch: int = 0
     is_giving_up: bool = False

@@ -115,10 +115,16 @@ class LogWorker:
             case Drop(before, seconds_max):
                 return {"is_more": log.drop_before(before, seconds_max)}
             case Fetch(index, seconds_max):
-                return {"entries": log.entries(index - 1, index, 1, seconds_max)}
+                return self._fetch(index, seconds_max)
             case Tell(waiter, seconds_max):
                 log.tell(waiter, seconds_max)
                 return {"waiters": log.waiters(seconds_max)}
+
+    def _fetch(self, index: int, seconds_max: float) -> dict[str, Any]:
+        """The entry; if it was dropped, from where the log is to be read anew by who needs it."""
+        if self._log.observe(seconds_max).first_index > index:
+            return self._begin_anew(seconds_max)
+        return {"entries": self._log.entries(index - 1, index, 1, seconds_max)}
 
     def _join(self, order: Join) -> dict[str, Any]:
         """Whether what is in the cache is the beginning of what is here."""

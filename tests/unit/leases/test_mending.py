@@ -92,6 +92,42 @@ def test_what_went_meanwhile_concerns_nobody(holder: Any) -> None:
     assert () == holder.driver.damaged
 
 
+def test_what_the_medium_dropped_is_begun_behind_if_it_is_still_needed(
+    broker: Callable[..., Any], holder: Any
+) -> None:
+    """A cache that has more than the medium, with rot in what was not given out yet."""
+    reader = broker("b", journal_settings=SMALL)
+    reader.until(lambda: reader.journal.last_index == 6)
+    spoil(reader, 2)
+    reader.state.taken_index = 1
+    holder.take()
+    holder.turn()
+    holder.journal.drop_before(6)
+    first = holder.journal.first_index
+    holder.until(lambda: holder.medium.first_index == first - 1 and not holder.orders)
+    assert first > 3
+    reader.until(lambda: reader.driver.log_epoch == 1 and reader.journal.last_index == 6)
+
+    assert list(range(first, 7)) == reader.take()
+    assert () == reader.driver.damaged
+
+
+def test_what_the_medium_dropped_stays_where_it_was_given_out(
+    broker: Callable[..., Any], holder: Any
+) -> None:
+    """Nobody needs it any more: the cache is not thrown away for it."""
+    reader = broker("b", journal_settings=SMALL)
+    reader.until(lambda: reader.journal.last_index == 6)
+    spoil(reader, 2)
+    holder.take()
+    holder.turn()
+    holder.journal.drop_before(6)
+    holder.until(lambda: holder.medium.first_index > 2 and not holder.orders)
+    reader.until(lambda: reader.state.mend_at > reader.passage.now)
+
+    assert (0, (2,)) == (reader.driver.log_epoch, reader.driver.damaged)
+
+
 def test_a_repair_of_a_cache_that_began_anew_does_not_stand_in_the_way(
     broker: Callable[..., Any], holder: Any
 ) -> None:

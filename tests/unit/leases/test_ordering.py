@@ -170,6 +170,40 @@ def test_a_holder_in_trouble_asks_for_nothing_that_can_wait(holding: LeasedState
     assert next_of(holding) is None
 
 
+def test_a_holder_that_never_rests_tells_and_drops_all_the_same(holding: LeasedState) -> None:
+    """After so many appends without a pause, once; else the medium would only grow."""
+    holding.drop_to, holding.tell_at = 5, NOW
+    kinds = []
+    for index in range(8, 8 + 2 * (ordering.STORES_IN_ROW_MAX + 1)):
+        holding.pending.append(entry(index))
+        order = next_of(holding)
+        kinds.append(type(order))
+        holding.in_flight = []
+        if isinstance(order, Drop):
+            holding.first_there = 5
+
+    appends = [Store] * ordering.STORES_IN_ROW_MAX
+    assert [*appends, Drop, *appends, Tell] == kinds
+
+
+def test_where_nothing_else_is_due_appends_go_on(holding: LeasedState) -> None:
+    """The pause is for others: without any there is none."""
+    holding.stores_in_row = ordering.STORES_IN_ROW_MAX
+    holding.pending.append(entry(8))
+
+    assert isinstance(next_of(holding), Store)
+
+
+def test_a_pause_for_others_does_not_overtake_what_is_not_known(holding: LeasedState) -> None:
+    """What was sent before is sent again first, however many went before it."""
+    holding.stores_in_row, holding.retry_at = ordering.STORES_IN_ROW_MAX, NOW + 1.0
+    holding.in_flight = [entry(8)]
+    holding.pending.append(entry(9))
+
+    assert next_of(holding) is None
+    assert [8] == [it.index for it in holding.in_flight]
+
+
 def test_what_is_left_comes_when_nothing_waits(holding: LeasedState) -> None:
     """Dropping, then mending, then telling."""
     holding.drop_to, holding.damaged, holding.tell_at = 5, {4, 3}, NOW
