@@ -4,9 +4,11 @@ Run simulated worlds from the command line: one seed with its story, or many wit
     python -m trials.simulate --seed 4711
     python -m trials.simulate --count 2000 --start 1 --jobs 2
     python -m trials.simulate --count 200 --topology three
+    python -m trials.simulate --count 200 --leased
 
-A seed that breaks a promise prints the one line that repeats it; its transcript is kept in
-`var/simulation`. The exit code says whether all promises were kept.
+With `--leased` the worlds are those of brokers over one log that several reach. A seed that breaks
+a promise prints the one line that repeats it; its transcript is kept in `var/simulation`. The exit
+code says whether all promises were kept.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from trials.leased import running as leased
 from trials.simulation.faults import DESTRUCTIVE, LAST, OPERATORS, SAFE, TOPOLOGIES, plan
 from trials.simulation.generations import GIVEN_UP, UNDONE
 from trials.simulation.late_consumer import LATE
@@ -93,8 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=1, help="the first seed of --count")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--topology", default="", choices=["", *TOPOLOGIES], help="only this one")
+    parser.add_argument("--leased", action="store_true", help="brokers over a shared log")
     chosen = parser.parse_args(arguments)
     console = Console(highlight=False, soft_wrap=True)
+    if chosen.leased:
+        if chosen.seed is not None:
+            return leased.tell(console, chosen.seed, STORIES)
+        seeds = range(chosen.start, chosen.start + chosen.count)
+        return leased.run_many(console, seeds, chosen.jobs, STORIES)
     if chosen.seed is not None:
         return tell(console, chosen.seed, chosen.topology)
     seeds = range(chosen.start, chosen.start + chosen.count)

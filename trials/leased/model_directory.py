@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from holdfast.errors import StoreError
@@ -37,12 +38,7 @@ class ModelDirectory(ModelMedium):
         """When each epoch was claimed."""
         self.cut_unsynced: Callable[[int], int] = lambda count: count
         """Of so many writes that were not synced, how many the next taker finds."""
-        self.dead_count = 0
-        """Entries that were written where nobody reads."""
-        self.cut_count = 0
-        """Entries that could be read and were cut off."""
-        self.stale_count = 0
-        """Looks that did not show a claim that was there."""
+        self.happened: Counter[str] = Counter()
 
     def read(self) -> Holding:
         """The newest claim, and what can be seen of the log."""
@@ -72,7 +68,7 @@ class ModelDirectory(ModelMedium):
         for first, last in reversed(self.unsynced[kept:]):
             for index in range(last, first - 1, -1):
                 del self.rows[index], self.history[index]
-                self.cut_count += 1
+                self.happened["unsynced entry cut"] += 1
             self.end = self._place_of(first - 1)
         self.unsynced.clear()
         self.cut_epoch, self.sure = epoch, self.end
@@ -86,7 +82,7 @@ class ModelDirectory(ModelMedium):
         self._require_the_row()
         first, last = entries[0], entries[-1]
         if epoch != self.cut_epoch:
-            self.dead_count += len(entries)
+            self.happened["entry written where nobody reads"] += len(entries)
             return
         if first.index != self.end.index + 1:
             if self.history.get(last.index) == last.chain:
@@ -108,7 +104,7 @@ class ModelDirectory(ModelMedium):
         until = self.clock() - stale_seconds
         newest = max((it for when, it in self.claims if when <= until), default=0)
         if newest <= epoch < self.epoch:
-            self.stale_count += 1
+            self.happened["look at an old claim"] += 1
         return newest <= epoch
 
     def confirm(self, epoch: int, place: Place) -> None:

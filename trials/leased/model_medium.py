@@ -150,7 +150,7 @@ class ModelMedium:
     def restore(self, backup: dict[str, Any]) -> None:
         """Go back to a copy, without a word; what happened since is only known outside."""
         for name, value in backup.items():
-            if name not in ("history", "takes"):
+            if name != "takes":
                 setattr(self, name, copy.copy(value))
 
     def damage(self, index: int) -> None:

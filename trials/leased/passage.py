@@ -100,8 +100,7 @@ def ask(passage: Passage, kind: str, seconds_max: float, statement: Callable[[],
     if fate.before + fate.after >= seconds_max:
         passage.wait(0.001 if fate.is_quick else seconds_max)
         raise UnreachableError(f"the medium did not answer {kind} within {seconds_max:.2f} s")
-    passage.wait(fate.before)
-    passage.wait(fate.after)
+    passage.wait(fate.before + fate.after)
     return sent.reply()
 
 

@@ -30,6 +30,8 @@ class Ablation:
     """Of the seeds with that trouble, before they are bent."""
     covered_by: str = ""
     """Why no seed is expected to notice; empty where one must."""
+    lived: Callable[[int], str] | None = None
+    """Live through a seed of another kind of world, and give what was broken in it."""
 
 
 @contextmanager
@@ -55,6 +57,13 @@ def made_for(ablation: Ablation, seed: int) -> Plan:
     return made
 
 
+def broken_in(ablation: Ablation, seed: int) -> str:
+    """Live through a seed's world, and give what was broken in it."""
+    if ablation.lived is not None:
+        return ablation.lived(seed)
+    return simulate(seed, made_for(ablation, seed)).violation
+
+
 def catch(ablation: Ablation, seeds: Sequence[int]) -> tuple[int, str] | None:
     """
     Return the first seed that notices, and what it says; None if none does.
@@ -63,7 +72,7 @@ def catch(ablation: Ablation, seeds: Sequence[int]) -> tuple[int, str] | None:
     """
     for seed in seeds:
         with without(ablation):
-            violation = simulate(seed, made_for(ablation, seed)).violation
-        if violation and not simulate(seed, made_for(ablation, seed)).violation:
+            violation = broken_in(ablation, seed)
+        if violation and not broken_in(ablation, seed):
             return seed, violation
     return None

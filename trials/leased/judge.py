@@ -1,0 +1,127 @@
+"""
+What must be true of a leased world, judged from outside by what was committed.
+
+Invariants (each violation is raised with its name):
+    T1: what was confirmed stands in the log, at its index and with its chain.
+    T2: what any broker applies is in the log; where the medium cut it off, it was begun anew.
+    T3: each broker applies entry after entry, without a gap.
+    T4: no two brokers may dispatch at the same moment.
+    T5: an epoch has one holder.
+    T6: no broker ends by itself, unless the medium was harmed.
+    T7: once all is healed somebody serves within a few leases, and commits.
+    T8: then every cache is the log.
+    T9: a log that went back in time, or lost its lease, is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.journal.entry import Entry
+    from trials.leased.simulated_broker import SimulatedBroker
+    from trials.leased.simulator import LeasedWorld
+
+
+class BrokenError(AssertionError):
+    """A promise was broken."""
+
+
+class Judge:
+    """Sees all brokers of one world."""
+
+    def __init__(self, world: LeasedWorld) -> None:
+        self._world = world
+        self.confirmed: dict[int, bytes] = {}
+        self.is_medium_harmed = False
+        """From now on brokers may refuse it."""
+        self.is_log_lost = False
+        """It went back in time: what was confirmed cannot stand there."""
+        self.counts: Counter[str] = Counter()
+        self._holders: dict[int, str] = {}
+
+    def require(self, is_true: object, name: str, what: str) -> None:
+        """Stop the world if it is not."""
+        if not is_true:
+            raise BrokenError(f"{name}: {what}")
+
+    def on_proposed(self, broker: SimulatedBroker, entry: Entry) -> None:
+        """Somebody writes under this epoch."""
+        holder = self._holders.setdefault(entry.term, broker.holder)
+        self.require(
+            holder == broker.holder or self.is_log_lost,
+            "T5",
+            f"epoch {entry.term} is held by {holder[:6]} and by {broker.holder[:6]}",
+        )
+
+    def on_applied(self, broker: SimulatedBroker, entry: Entry) -> None:
+        """A broker follows."""
+        self.counts["applied"] += 1
+        expected = broker.applied_index + 1
+        self.require(
+            entry.index == expected,
+            "T3",
+            f"{broker.name} applies entry {entry.index} where {expected} comes next",
+        )
+        if self._world.plan.is_fence and not self.is_log_lost:
+            self.require(
+                self._world.medium.history.get(entry.index) == entry.chain,
+                "T2",
+                f"{broker.name} applies an entry {entry.index} that is not in the log",
+            )
+
+    def on_confirmed(self, broker: SimulatedBroker, entry: Entry) -> None:
+        """A client was told that this is kept."""
+        self.counts["confirmed"] += 1
+        if self.is_log_lost:
+            return
+        before = self.confirmed.setdefault(entry.index, entry.chain)
+        self.require(
+            before == entry.chain, "T1", f"{broker.name} confirms another entry {entry.index}"
+        )
+
+    def after_turn(self, broker: SimulatedBroker) -> None:
+        """Whether it is alone."""
+        if not broker.may_dispatch or self.is_log_lost:
+            return  # A row of an older state may say that the lease was given back.
+        for other in self._world.brokers:
+            is_both = other is not broker and other.may_dispatch
+            self.require(not is_both, "T4", f"{broker.name} and {other.name} may dispatch at once")
+
+    def on_end(self, broker: SimulatedBroker, error: Exception) -> None:
+        """A process ended by itself."""
+        self.counts["ended"] += 1
+        self.require(self.is_medium_harmed, "T6", f"{broker.name} ends: {error}")
+
+    def at_the_end(self) -> None:
+        """The world is healed and at rest."""
+        history = self._world.medium.history
+        for index, chain in self.confirmed.items():
+            self.require(
+                history.get(index) == chain, "T1", f"entry {index} was confirmed and is not there"
+            )
+        for broker in self._world.brokers:
+            for index, chain in broker.applied.items():
+                self.require(
+                    history.get(index) == chain,
+                    "T2",
+                    f"{broker.name} has applied an entry {index} that is not in the log",
+                )
+            self._compare_cache(broker, history)
+
+    def _compare_cache(self, broker: SimulatedBroker, history: dict[int, bytes]) -> None:
+        journal = broker.journal
+        end = self._world.medium.end
+        self.require(
+            journal.last_index == end.index,
+            "T8",
+            f"the cache of {broker.name} ends at {journal.last_index}, the log at {end.index}",
+        )
+        first = max(journal.first_index, self._world.medium.first_index)
+        for index in range(first, journal.last_index + 1):
+            self.require(
+                journal.entry(index).chain == history[index],
+                "T8",
+                f"entry {index} in the cache of {broker.name} is another one",
+            )

@@ -1,0 +1,103 @@
+"""
+Leased worlds from the command line: one seed with its story, or many with their sums.
+
+The seeds' stories are kept beside those of other worlds; a seed that breaks a promise prints the
+one line that repeats it. What did not happen in any of them is named: a trouble that never comes
+proves nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from trials.leased.plan import ENDINGS, HEALED, KINDS
+from trials.leased.simulator import LeasedResult, simulate
+
+_STORY_LINES = 40
+HAPPENINGS = (
+    *KINDS,
+    *(it for it in ENDINGS if it != HEALED),
+    "lost request",
+    "lost reply",
+    "late",
+    "slow reply",
+    "refused",
+    "cleaned",
+    "cache begun anew",
+    "damage met",
+    "holder known to be gone",
+    "unsynced entry cut",
+    "entry written where nobody reads",
+    "look at an old claim",
+)
+"""All that can happen in such a world."""
+
+
+def tell(console: Console, seed: int, stories: Path) -> int:
+    """Run one seed, write its transcript, and print its end."""
+    result = _quietly(seed)
+    path = _keep(result, stories)
+    for line in result.transcript[-_STORY_LINES:]:
+        console.print(line, markup=False)
+    console.print(f"seed {seed}: {result.plan}; digest {result.digest}; all of it in {path}")
+    console.print(f"BROKEN {result.violation}" if result.violation else "all promises were kept")
+    return 1 if result.violation else 0
+
+
+def run_many(console: Console, seeds: range, jobs: int, stories: Path) -> int:
+    """Run seeds one after the other, or several at once, and print what came of them."""
+    began = time.perf_counter()
+    faults: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    broken = 0
+    for result in _results(seeds, jobs):
+        faults += result.faults
+        counts += result.counts + Counter(epochs=result.takes, virtual_seconds=int(result.seconds))
+        if result.violation:
+            broken += 1
+            _keep(result, stories)
+            console.print(f"seed {result.seed} BROKEN {result.violation}", markup=False)
+            console.print(f"    repeat it: make simulate SEED={result.seed} ARGS=--leased")
+    elapsed = time.perf_counter() - began
+    console.print(f"brokers: {_counted(counts)}", markup=False)
+    console.print(f"faults: {_counted(faults)}", markup=False)
+    missing = [it for it in HAPPENINGS if not faults[it]]
+    console.print(f"did not happen: {', '.join(missing) or 'nothing'}", markup=False)
+    console.print(f"{len(seeds)} seeds in {elapsed:.1f} s; {broken} broken", markup=False)
+    return 1 if broken else 0
+
+
+def _results(seeds: range, jobs: int) -> Iterator[LeasedResult]:
+    if jobs == 1:
+        yield from map(_quietly, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(_quietly, seeds, chunksize=8)
+
+
+def _quietly(seed: int) -> LeasedResult:
+    """What the brokers log is of no use here: it has no time of this world."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        return simulate(seed)
+    finally:
+        logging.disable(before)
+
+
+def _keep(result: LeasedResult, stories: Path) -> Path:
+    stories.mkdir(parents=True, exist_ok=True)
+    path = stories / f"leased-{result.seed}.txt"
+    path.write_text("\n".join([*result.transcript, ""]), encoding="utf-8")
+    return path
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common() if count)

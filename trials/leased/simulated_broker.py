@@ -1,0 +1,475 @@
+"""
+One broker of a leased world: the real driver, worker, journal and writer on a simulated machine.
+
+The broker's own part is small here: while it serves it proposes payloads that nobody else proposes,
+and it applies what is committed. What waits is replaced: the worker's thread is a strand, the
+cache's writer an event after a simulated sync. The disk and the clock outlive the process.
+
+Invariants:
+    Nothing of an earlier process runs after a later one was started.
+    A paused process does nothing; what it has sent takes effect all the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import CorruptEntryError, NotLeaderError, StoreError
+from holdfast.journal.ballot import Ballot
+from holdfast.journal.entry import Entry
+from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
+from holdfast.journal.journal import Journal
+from holdfast.journal.writer import JournalWriter
+from holdfast.leases.contract import Claimant
+from holdfast.leases.driver import LeasedDriver
+from holdfast.leases.orders import Order, Report, Store
+from holdfast.leases.seen import SeenFile
+from holdfast.leases.worker import LogWorker
+from trials.leased.model_directory import ModelDirectoryLog
+from trials.leased.model_log import ModelLog
+from trials.leased.passage import Fate, Sent
+from trials.leased.strand import Strand
+from trials.simulation.simulated_clock import SimulatedClock
+from trials.simulation.simulated_disk import SimulatedDisk
+from trials.simulation.simulated_node import SeededRandomness
+
+if TYPE_CHECKING:
+    from trials.leased.simulator import LeasedWorld
+
+DIRECTORY = Path("/simulated")
+_YEARS_SECONDS = 3e8
+_TICK_SECONDS = 0.5
+_CLEAN = b"clean "
+_WRITES = ("append", "write", "sync", "look")
+_WAITING_BYTES_MAX = 6_000
+"""Nothing more is proposed while so much waits."""
+
+
+class SimulatedBroker:
+    """A machine; `start` runs a process on it."""
+
+    def __init__(self, world: LeasedWorld, number: int, name: str) -> None:
+        self.world = world
+        self.number = number
+        self.name = name
+        self.chance = random.Random(f"{world.seed}:{number}")  # noqa: S311 - to be repeated
+        self.clock = SimulatedClock(world.timeline, start=self.chance.uniform(0, _YEARS_SECONDS))
+        self.rate = 1.0
+        self.disk = SimulatedDisk(self.chance.getrandbits(30))
+        self.life = 0
+        self.is_alive = self.is_paused = self.is_cut_off = self.is_stopping = False
+        self.ended_by: Exception | None = None
+        self._slept = self._slept_from = 0.0
+        self._pause_next = 0.0
+        self._is_pause_of_write = self._is_loop_late = self._is_storing = False
+        self.holder = ""
+        self.applied: dict[int, bytes] = {}
+        """What the process that runs has applied: the chain of each entry."""
+        self.applied_index = 0
+        self._own: dict[bytes, int] = {}
+        """The chains of what this process proposed."""
+        self._log_epoch = 0
+        self._count = 0
+        self._backlog: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._writing: list[WriteJob] = []
+        self._waiting: list[WriteJob] = []
+        self._woken_at = float("inf")
+        self._drop: tuple[int, int] | None = None
+        self.strand: Strand
+        self.journal: Journal
+        self.writer: JournalWriter
+        self.seen: SeenFile
+        self.worker: LogWorker
+        self.driver: LeasedDriver
+
+    # Machine --------------------------------------------------------------------------------------
+
+    def run_clock_at(self, rate: float) -> None:
+        """Let its clock be so fast from now on."""
+        self.rate = rate
+        self.clock.run_at(rate)
+
+    def lease_clock(self) -> float:
+        """The clock that goes on whatever the process does."""
+        return self.clock.monotonic()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process is there and not stopped."""
+        return self.is_alive and not self.is_paused
+
+    @property
+    def may_dispatch(self) -> bool:
+        """Whether it would give out messages just now."""
+        is_turning = self.is_running and not self.is_stopping and not self._is_loop_late
+        return is_turning and self.driver.may_dispatch(0.0)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it takes messages and gives them out."""
+        return self.may_dispatch and self.driver.is_serving
+
+    @property
+    def slept_seconds(self) -> float:
+        """How long its processes were stopped without their noticing, all in all."""
+        return self._slept + (self.world.timeline.now - self._slept_from) * self.is_paused
+
+    def post(self, seconds: float, action: Callable[..., object], *arguments: object) -> None:
+        """Plan something for the process that runs now."""
+        self.world.timeline.after(seconds, self._happen, self.life, action, arguments)
+
+    def _happen(
+        self, life: int, action: Callable[..., object], arguments: tuple[object, ...]
+    ) -> None:
+        if life != self.life or not self.is_alive:
+            return
+        if self.is_paused or (self._is_loop_late and action not in self._of_the_worker):
+            self._backlog.append((action, arguments))
+            return
+        action(*arguments)
+
+    @property
+    def _of_the_worker(self) -> tuple[Callable[..., object], ...]:
+        return (self._go_on, self._begin)
+
+    def pause_in_a_call(self, seconds: float, *, is_writing: bool) -> None:
+        """Stop it for so long as soon as its worker asks for anything, or stores something."""
+        self._pause_next, self._is_pause_of_write = seconds, is_writing
+
+    def pause(self) -> None:
+        """Stop the process without its noticing."""
+        if not self.is_paused:
+            self._slept_from = self.world.timeline.now
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """
+        Let it go on with all that came meanwhile.
+
+        Which of its threads runs first is the machine's affair: the loop may be late, and then find
+        what is due beside what has come.
+        """
+        if not self.is_paused:
+            return
+        self.is_paused = False
+        self._slept += self.world.timeline.now - self._slept_from
+        self._is_loop_late = True
+        backlog, self._backlog = self._backlog, []
+        for action, arguments in backlog:
+            self._happen(self.life, action, arguments)
+        late = self.chance.choice((0.0, 0.01, 0.1, 0.3))
+        self.world.timeline.after(late, self._resume_loop, self.life)
+
+    def _resume_loop(self, life: int) -> None:
+        if life != self.life or not self._is_loop_late or self.is_paused:
+            return
+        self._is_loop_late = False
+        backlog, self._backlog = self._backlog, []
+        self.chance.shuffle(backlog)
+        for action, arguments in backlog:
+            self._happen(self.life, action, arguments)
+
+    # The process ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a process on what the disk holds."""
+        assert not self.is_alive, "started twice"
+        self.life += 1
+        self.is_alive, self.is_paused, self.is_stopping = True, False, False
+        self._is_loop_late, self._pause_next = False, 0.0
+        self.ended_by = None
+        self._backlog, self._writing, self._waiting = [], [], []
+        self._own, self._drop = {}, None
+        self._woken_at = float("inf")
+        self.world.note(self, "starts")
+        self._open_cache()
+        self._build()
+        self._begin_applying()
+        self._turn()
+        self.post(self.chance.random() * _TICK_SECONDS, self._tick)
+        self.post(self.chance.random(), self._propose)
+
+    def _open_cache(self) -> None:
+        settings = self.world.journal_settings
+        try:
+            self.journal = Journal.open(DIRECTORY, self.disk, settings, resolve_unknown_tail=True)
+        except StoreError as error:
+            # Nothing depends on the cache: one that cannot be opened is thrown away.
+            self.world.note(self, f"throws its cache away: {error}")
+            self.world.count("cache thrown away")
+            self.lose_cache()
+            self.journal = Journal.open(DIRECTORY, self.disk, settings, resolve_unknown_tail=True)
+        self.writer = JournalWriter(self.journal, self._written, clock=self.clock)
+        if self.journal.ballot_file.current is None:
+            self.writer.turn([BallotJob(Ballot(node_id=bytes(16)))])
+
+    def _build(self) -> None:
+        world = self.world
+        log_type = ModelLog if world.plan.is_fence else ModelDirectoryLog
+        log = log_type(world.medium, self)
+        if isinstance(log, ModelDirectoryLog):
+            log.stale_seconds = self._stale_seconds
+        self.seen = SeenFile(DIRECTORY, self.disk)
+        self.worker = LogWorker(log, self.seen, self.lease_clock, name=self.name)
+        self.strand = Strand()
+        self.holder = self.chance.randbytes(16).hex()
+        self.driver = LeasedDriver(
+            settings=world.lease_settings,
+            claimant=Claimant(holder=self.holder, name=self.name, admin="", stomp=""),
+            log=log,
+            journal=self.journal,
+            writer=_CacheWriter(self),
+            worker=self,
+            clock=self.lease_clock,
+            randomness=SeededRandomness(self.chance),
+            known_level=1,
+        )
+
+    def _stale_seconds(self) -> float:
+        plan = self.world.plan
+        if self.chance.random() >= plan.stale:
+            return 0.0
+        return self.chance.uniform(0.0, 3 * plan.lease_seconds)
+
+    def lose_cache(self) -> None:
+        """Give the machine an empty disk."""
+        self.disk = SimulatedDisk(self.chance.getrandbits(30))
+
+    def stop(self, *, power: bool = False) -> None:
+        """Kill the process; with `power` the disk also loses what was not synced."""
+        if not self.is_alive:
+            return
+        self.is_alive = self.is_paused = False
+        self.strand.cut()
+        if power:
+            self.disk.power_cut()
+        else:
+            self.disk.kill_process()
+        self.world.note(self, "loses power" if power else "is dead")
+
+    def stop_cleanly(self) -> None:
+        """End as a process does that is asked to: the worker gives the lease back."""
+        if not self.is_running or self.is_stopping:
+            return
+        self.is_stopping = True
+        self.driver.end()
+        self._close_when_idle()
+
+    def _close_when_idle(self) -> None:
+        if self.strand.is_busy:
+            self.post(0.01, self._close_when_idle)
+            return
+        self.world.note(self, "ends")
+        self.strand.run(self._close)
+
+    def _close(self) -> None:
+        self.worker.close()
+        self.post(0.0, self.stop)
+
+    def _end(self, error: Exception) -> None:
+        self.ended_by = error
+        self.world.note(self, f"ends by itself: {error}")
+        self.stop()
+        self.world.judge.on_end(self, error)
+
+    # The worker's thread and the way to the medium ------------------------------------------------
+
+    def submit(self, order: Order) -> None:
+        """Take an order for the worker."""
+        self.post(0.0001, self._begin, order)
+
+    def _begin(self, order: Order) -> None:
+        if self.strand.is_busy:  # It is closing.
+            return
+        self.strand.run(lambda: self._perform(order))
+
+    def _perform(self, order: Order) -> None:
+        report = self.worker.perform(order)
+        self.post(self.chance.uniform(0.0, 0.002), self._report, report)
+
+    def _report(self, report: Report) -> None:
+        # What it stored itself is confirmed in the turn that hears of it, whatever comes next.
+        self._is_storing = isinstance(report.order, Store) and self.driver.is_leader
+        self.driver.stored(report)
+        self._turn()
+        self._is_storing = False
+
+    def fate(self, statement: str) -> Fate:
+        """What becomes of a statement."""
+        is_meant = not self._is_pause_of_write or statement in _WRITES
+        if self._pause_next and is_meant and self.chance.random() < 0.5:
+            seconds, self._pause_next = self._pause_next, 0.0
+            after = self.world.timeline.after
+            after(0.0, self._pause_for, self.life, seconds)
+        return self.world.fate(self, statement)
+
+    def _pause_for(self, life: int, seconds: float) -> None:
+        if life == self.life and self.is_running:
+            self.pause()
+            self.world.timeline.after(seconds, self.resume)
+
+    def send(self, seconds: float, sent: Sent) -> None:
+        """It is under way now: nothing of this process holds it up."""
+        self.world.timeline.after(seconds, sent.take_effect)
+
+    def wait(self, seconds: float) -> None:
+        """The strand waits."""
+        self.post(seconds, self._go_on)
+        self.strand.wait()
+
+    def _go_on(self) -> None:
+        self.strand.go_on()
+
+    # The cache's writer ---------------------------------------------------------------------------
+
+    def write(self, job: WriteJob) -> None:
+        """Take a job for the cache."""
+        self._waiting.append(job)
+        if not self._writing:
+            self._write_soon()
+
+    def _write_soon(self) -> None:
+        self._writing, self._waiting = self._waiting, []
+        self.post(self.chance.uniform(0.0002, 0.02), self._write)
+
+    def _write(self) -> None:
+        self.writer.turn(self._writing)
+        self._writing = []
+        if self._waiting:
+            self._write_soon()
+        if self.chance.random() < 0.1:
+            self.writer.save_floor()
+
+    def _written(self, result: WriteResult) -> None:
+        self.post(0.0001, self._tell_written, result)
+
+    def _tell_written(self, result: WriteResult) -> None:
+        self.driver.stored(result)
+        self._turn()
+
+    # The broker's own part ------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        if self.is_stopping:
+            return
+        try:
+            self.driver.turn(0.0)
+            self._apply()
+            self._drop_what_may_go()
+        except StoreError as error:
+            self._end(error)
+            return
+        self.world.judge.after_turn(self)
+        self._wake_at(self.driver.rests_until)
+
+    def _wake_at(self, when: float) -> None:
+        seconds = (when - self.lease_clock()) / self.rate
+        due = self.world.timeline.now + max(seconds, 1e-4)
+        if due < self._woken_at:
+            self._woken_at = due
+            self.post(due - self.world.timeline.now, self._wake, due)
+
+    def _wake(self, due: float) -> None:
+        if due == self._woken_at:
+            self._woken_at = float("inf")
+            self.world.judge.counts["woken"] += 1
+            self._turn()
+
+    def _begin_applying(self) -> None:
+        self._log_epoch = self.driver.log_epoch
+        self.applied = {}
+        self.applied_index = self.driver.taken_index
+        self._drop = None
+
+    def _apply(self) -> None:
+        if self.driver.log_epoch != self._log_epoch:
+            self.world.count("cache begun anew")
+            self._begin_applying()
+        try:
+            while entries := self.driver.take_committed(20_000):
+                for entry in entries:
+                    self._apply_one(entry)
+        except CorruptEntryError:
+            self.world.count("damage met")
+
+    def _apply_one(self, entry: Entry) -> None:
+        judge, driver = self.world.judge, self.driver
+        judge.on_applied(self, entry)
+        self.applied[entry.index] = entry.chain
+        self.applied_index = entry.index
+        if entry.chain in self._own:
+            is_its_holder = driver.is_leader and driver.term == entry.term
+            if is_its_holder or self._is_storing or self.world.plan.is_fence:
+                judge.on_confirmed(self, entry)
+        body = bytes(entry.body)
+        if body.startswith(_CLEAN):
+            self._drop = (int(body[len(_CLEAN) :].split()[0]), entry.index)
+
+    def _drop_what_may_go(self) -> None:
+        if self._drop is not None and self.journal.stored_index >= self._drop[1]:
+            before = min(self._drop[0], self.driver.reclaim_limit)
+            self._drop = None
+            if self.journal.drop_before(before):
+                self.world.count("cleaned")
+
+    def _tick(self) -> None:
+        self.journal.housekeeper.turn()
+        if self.chance.random() < 0.2:
+            self.scrub(8)
+        self._turn()
+        self.post(_TICK_SECONDS, self._tick)
+
+    def scrub(self, count: int) -> bool:
+        """Read some entries, or with 0 all of them; whether they are whole."""
+        journal = self.journal
+        indexes = range(journal.first_index, journal.last_index + 1)
+        if count and len(indexes) > count:
+            indexes = range(indexes[0], indexes[0] + count)
+        is_whole = True
+        for index in indexes:
+            try:
+                journal.entry(index)
+            except CorruptEntryError:
+                # What the medium has dropped can only go.
+                is_whole = is_whole and index < self.world.medium.first_index
+                self.driver.report_damage(index)
+        return is_whole
+
+    def _propose(self) -> None:
+        plan = self.world.plan
+        if self.world.is_publishing and self.is_serving:
+            is_free = self.driver.uncommitted_bytes < _WAITING_BYTES_MAX
+            for _ in range(self.chance.choice((1, 1, 2, 5)) if is_free else 0):
+                self._propose_one()
+            self._turn()
+        self.post(plan.propose_seconds * self.chance.uniform(0.3, 1.7), self._propose)
+
+    def _propose_one(self) -> None:
+        driver, chance = self.driver, self.chance
+        self._count += 1
+        mark = b"%d:%d:%d" % (self.number, self.life, self._count)
+        body = mark + b"." * chance.choice((10, 100, 1500))
+        if chance.random() < self.world.plan.clean:
+            body = _CLEAN + b"%d " % max(driver.commit_index - chance.randrange(30), 1) + mark
+        try:
+            entry = driver.propose(
+                [body], 1, now=0.0, wall_microseconds=self.clock.wall_microseconds()
+            )
+        except NotLeaderError:
+            return
+        self._own[entry.chain] = entry.index
+        self.world.judge.counts["proposed"] += 1
+        self.world.judge.on_proposed(self, entry)
+
+
+class _CacheWriter:
+    """The cache's writer of one broker."""
+
+    def __init__(self, broker: SimulatedBroker) -> None:
+        self._broker = broker
+
+    def submit(self, job: WriteJob) -> None:
+        self._broker.write(job)

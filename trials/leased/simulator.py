@@ -1,0 +1,343 @@
+"""
+A world of brokers over one log that several reach, lived through in virtual time from its seed.
+
+Trouble comes one after the other; then all is healed, and the log, the caches and what was
+confirmed are compared. Or something is done to the medium that must be refused.
+
+Invariants:
+    The same seed lives the same life, event by event.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from holdfast.errors import CorruptEntryError, NotLeaderError, StoreError
+from holdfast.journal.settings import JournalSettings, KiB
+from holdfast.leases.settings import LeaseSettings
+from trials.leased import plan as plans
+from trials.leased.judge import BrokenError, Judge
+from trials.leased.model_directory import ModelDirectory
+from trials.leased.model_medium import ModelMedium
+from trials.leased.passage import LOST, Fate
+from trials.leased.plan import Plan, plan
+from trials.leased.simulated_broker import SimulatedBroker
+from trials.simulation.simulated_clock import Timeline
+
+_LEASES_TO_HEAL = 5
+_REST_SECONDS = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedResult:
+    """How a world ended."""
+
+    seed: int
+    plan: str
+    violation: str
+    counts: Counter[str]
+    faults: Counter[str]
+    seconds: float
+    takes: int
+    entries: int
+    transcript: list[str]
+    digest: str
+
+
+class LeasedWorld:
+    """One world."""
+
+    def __init__(self, seed: int, made: Plan) -> None:
+        self.seed = seed
+        self.plan = made
+        self.chance = random.Random(f"leased world {seed}")  # noqa: S311 - to be repeated
+        self.timeline = Timeline()
+        self.faults: Counter[str] = Counter()
+        self.transcript: list[str] = []
+        self.medium: ModelMedium = ModelMedium() if made.is_fence else self._directory()
+        self.judge = Judge(self)
+        self.is_publishing = True
+        self.is_away = self.is_full = False
+        self.slowness = 1.0
+        self.is_calm = False
+        self.lease_settings = LeaseSettings(
+            lease_seconds=made.lease_seconds,
+            tell_seconds=1.0,
+            append_bytes_max=self.chance.choice((2_000, 20_000)),
+        )
+        self.journal_settings = JournalSettings(
+            segment_bytes=16 * KiB,
+            tail_cache_bytes=self.chance.choice((0, 8 * KiB)),
+            read_cache_bytes=4 * KiB,
+            spare_segments=0,
+        )
+        names = ["a", "b", "c", "d"][: made.brokers]
+        if made.is_name_doubled:
+            names[1] = "a"
+        self.brokers = [SimulatedBroker(self, number, name) for number, name in enumerate(names)]
+        for broker in self.brokers:
+            broker.run_clock_at(1 + self.chance.uniform(-made.rate, made.rate))
+
+    def _directory(self) -> ModelDirectory:
+        made = ModelDirectory()
+        made.clock = lambda: self.timeline.now
+        made.cut_unsynced = lambda count: self.chance.randint(0, count)
+        return made
+
+    def note(self, broker: SimulatedBroker | None, what: str) -> None:
+        """Write a line of the transcript."""
+        who = f"{broker.name}{broker.number} " if broker else ""
+        self.transcript.append(f"{self.timeline.now:9.3f} {who}{what}")
+
+    def count(self, what: str) -> None:
+        """Something went wrong, or was done about it."""
+        self.faults[what] += 1
+
+    # The way to the medium ------------------------------------------------------------------------
+
+    def fate(self, broker: SimulatedBroker, statement: str) -> Fate:
+        """What becomes of a statement of this broker."""
+        made, chance = self.plan, self.chance
+        latency = made.latency_seconds * self.slowness * chance.uniform(0.2, 2.0)
+        back = made.latency_seconds * self.slowness * chance.uniform(0.2, 2.0)
+        if broker.is_cut_off or self.is_away:
+            return Fate(before=LOST, is_quick=chance.random() < 0.5)
+        if self.is_full and statement in ("append", "write"):
+            self.count("refused")
+            return Fate(before=latency, refusal="the model is full")
+        if self.is_calm:
+            return Fate(before=latency, after=back)
+        lot = chance.random()
+        for name, fate in (
+            ("lost_request", Fate(before=LOST)),
+            ("lost_reply", Fate(before=latency, after=LOST)),
+            ("late", Fate(before=chance.uniform(0.2, 1.0) * made.late_seconds, after=back)),
+            ("slow_reply", Fate(before=latency, after=made.lease_seconds * chance.random())),
+        ):
+            share = getattr(made, name)
+            if name == "slow_reply" and made.slow_kinds and statement not in made.slow_kinds:
+                share = 0.0
+            if lot < share:
+                self.count(name.replace("_", " "))
+                return fate
+            lot -= share
+        return Fate(before=latency, after=back)
+
+    # Its life -------------------------------------------------------------------------------------
+
+    def live(self) -> None:
+        """From the first start to the comparison of all."""
+        for broker in self.brokers:
+            self.timeline.after(self.chance.uniform(0.0, 1.0), self._start, broker)
+        end = self.timeline.now + self.plan.chaos_seconds
+        while self.timeline.now < end:
+            self.timeline.run(self.chance.uniform(*self.plan.pause_seconds))
+            self._trouble()
+        ending = self.plan.ending
+        if ending == plans.RESTORED:
+            self._restore_a_backup()
+        elif ending == plans.ROW_GONE:
+            self._lose_the_row()
+        else:
+            if ending == plans.ROTTEN:
+                self._spoil_an_entry()
+            self._heal()
+
+    def _start(self, broker: SimulatedBroker) -> None:
+        if not broker.is_alive:
+            broker.start()
+
+    def _trouble(self) -> None:
+        kinds = self.plan.kinds
+        kind = self.chance.choices(list(kinds), list(kinds.values()))[0]
+        victims = [it for it in self.brokers if it.is_running and not it.is_stopping]
+        holders = [it for it in victims if it.driver.is_leader]
+        if holders and self.chance.random() < 0.6:
+            victims = holders
+        if not victims:
+            return
+        if self._harm(kind, self.chance.choice(victims)):
+            self.count(kind)
+
+    def _harm(self, kind: str, victim: SimulatedBroker) -> bool:
+        chance, after, lease = self.chance, self.timeline.after, self.plan.lease_seconds
+        length = lease * chance.choice((0.1, 0.5, 1.0, 1.5, 3.0))
+        self.note(victim, f"{kind}, {length:.1f} s")
+        match kind:
+            case plans.KILL | plans.POWER | plans.WIPE:
+                self._kill(kind, victim, length)
+            case plans.PAUSE:
+                victim.pause()
+                after(length, victim.resume)
+            case plans.CALL:
+                victim.pause_in_a_call(length, is_writing=chance.random() < 0.6)
+            case plans.CUT_OFF | plans.LONG_AWAY:
+                victim.is_cut_off = True
+                length *= 4 if kind == plans.LONG_AWAY else 1
+                after(length, setattr, victim, "is_cut_off", False)
+            case plans.AWAY | plans.FULL:
+                name = "is_away" if kind == plans.AWAY else "is_full"
+                setattr(self, name, True)
+                after(length, setattr, self, name, False)
+            case plans.SLOW:
+                self.slowness = chance.choice((10.0, 100.0, 300.0))
+                after(length, setattr, self, "slowness", 1.0)
+            case plans.TRANSFER:
+                return self._hand_over(victim)
+            case plans.CLEAN_STOP:
+                victim.stop_cleanly()
+                after(length, self._start, victim)
+            case plans.ROT:
+                return self._rot(victim)
+        return True
+
+    def _kill(self, kind: str, victim: SimulatedBroker, length: float) -> None:
+        holder = victim.holder
+        victim.stop(power=kind == plans.POWER)
+        if kind == plans.WIPE or (kind == plans.POWER and self.chance.random() < 0.5):
+            victim.lose_cache()
+        if kind == plans.KILL and self.chance.random() < 0.5:
+            for other in self.brokers:
+                if other is not victim:
+                    self.timeline.after(0.3, self._hint, other, holder)
+        self.timeline.after(length, self._start, victim)
+
+    def _hint(self, broker: SimulatedBroker, holder: str) -> None:
+        if broker.is_running and not broker.is_stopping:
+            self.count("holder known to be gone")
+            broker.driver.holder_is_gone(holder)
+
+    def _hand_over(self, victim: SimulatedBroker) -> bool:
+        try:
+            victim.driver.transfer()
+        except (NotLeaderError, StoreError):
+            return False
+        return True
+
+    def _rot(self, victim: SimulatedBroker) -> bool:
+        disk = victim.disk
+        paths = [it for it in disk.durable_paths() if it.name.endswith(".segment")]
+        paths = [it for it in paths if disk.exists(it)]
+        if not paths:
+            return False
+        path = self.chance.choice(paths)
+        used = len(disk.content(path).rstrip(b"\0"))
+        if not used:
+            return False
+        disk.flip_bit(path, self.chance.randrange(used * 8))
+        return True
+
+    # Its end --------------------------------------------------------------------------------------
+
+    def _mend_all(self) -> None:
+        self.is_calm = True
+        self.is_away = self.is_full = False
+        self.slowness = 1.0
+        for broker in self.brokers:
+            broker.is_cut_off = False
+            broker.resume()
+        for broker in self.brokers:
+            if not broker.is_alive and broker.ended_by is None:
+                broker.start()
+
+    def _heal(self) -> None:
+        self.note(None, "all is healed")
+        self._mend_all()
+        made, judge = self.plan, self.judge
+        # What is under way still, and who is being stopped and started again.
+        self.timeline.run(max(made.late_seconds, 12 * made.lease_seconds))
+        self._mend_all()
+        confirmed = judge.counts["confirmed"]
+        self.timeline.run(_LEASES_TO_HEAL * made.lease_seconds)
+        alive = [it for it in self.brokers if it.is_alive]
+        if not (made.ending == plans.ROTTEN and not alive):
+            serving = [it for it in alive if it.is_serving]
+            judge.require(len(serving) == 1, "T7", f"{len(serving)} serve although all is healed")
+            judge.require(judge.counts["confirmed"] > confirmed, "T7", "nothing is confirmed")
+        self.is_publishing = False
+        self.timeline.run(_REST_SECONDS)
+        if made.ending == plans.ROTTEN:
+            return
+        for _ in range(20):
+            are_whole = [it.scrub(0) for it in self.brokers]
+            if all(are_whole):
+                break
+            self.timeline.run(2.0)
+        judge.at_the_end()
+
+    def _spoil_an_entry(self) -> None:
+        if self.medium.rows:
+            self.judge.is_medium_harmed = True
+            index = self.chance.choice(sorted(self.medium.rows))
+            self.note(None, f"entry {index} of the medium rots")
+            self.count(plans.ROTTEN)
+            self.medium.damage(index)
+
+    def _lose_the_row(self) -> None:
+        self.note(None, "the lease row is gone")
+        self.count(plans.ROW_GONE)
+        self.medium.has_lease_row = False
+        self.judge.is_medium_harmed = True
+        end = self.medium.end
+        self._mend_all()
+        self.timeline.run(max(self.plan.late_seconds, 12 * self.plan.lease_seconds))
+        for broker in self.brokers:
+            self.judge.require(not broker.may_dispatch, "T9", f"{broker.name} serves without a row")
+        self.judge.require(self.medium.end == end, "T9", "something was stored without a row")
+
+    def _restore_a_backup(self) -> None:
+        made = self.plan
+        backup = self.medium.backup()
+        self._mend_all()
+        self.timeline.run(self.chance.uniform(0.5, 6) * made.lease_seconds)
+        before = self.medium.end.index
+        self.medium.restore(backup)
+        self.judge.is_medium_harmed = self.judge.is_log_lost = True
+        self.note(None, f"restored: the log ended at {before}, now at {self.medium.end.index}")
+        self.count(plans.RESTORED)
+        knew = [it for it in self.brokers if self._has_seen_more(it)]
+        self.timeline.run(max(made.late_seconds, 12 * made.lease_seconds))
+        for broker in knew:
+            is_refused = not broker.is_alive and isinstance(broker.ended_by, StoreError)
+            self.judge.require(
+                is_refused, "T9", f"{broker.name} goes on with a log that went back in time"
+            )
+
+    def _has_seen_more(self, broker: SimulatedBroker) -> bool:
+        if not broker.is_alive or broker.seen.last is None:
+            return False
+        seen, medium = broker.seen.last, self.medium
+        return seen.place.index > medium.end.index or seen.epoch > medium.epoch
+
+
+def simulate(seed: int, made: Plan | None = None) -> LeasedResult:
+    """Live through one world."""
+    world = LeasedWorld(seed, made or plan(seed))
+    violation = ""
+    try:
+        world.live()
+    except (BrokenError, AssertionError, CorruptEntryError) as error:
+        violation = str(error) or repr(error)
+        world.note(None, f"BROKEN {violation}")
+    finally:
+        for broker in world.brokers:
+            broker.stop()
+    if isinstance(world.medium, ModelDirectory):
+        world.faults += world.medium.happened
+    told = "\n".join(world.transcript)
+    numbers = f"{sorted(world.judge.counts.items())} {sorted(world.medium.history.items())}"
+    return LeasedResult(
+        seed=seed,
+        plan=str(world.plan),
+        violation=violation,
+        counts=world.judge.counts,
+        faults=world.faults,
+        seconds=world.timeline.now,
+        takes=len(world.medium.takes),
+        entries=len(world.medium.history),
+        transcript=world.transcript,
+        digest=blake2b((told + numbers).encode(), digest_size=8).hexdigest(),
+    )
