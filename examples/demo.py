@@ -25,11 +25,13 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import demo_stores
 import uvloop
 from rich.console import Console
 from rich.panel import Panel
@@ -43,7 +45,8 @@ from holdfast.environment.disk import RealDisk
 from holdfast.errors import UnknownDeliveryError
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
-from holdfast.testing.local_cluster import TOPOLOGIES, LocalCluster, LocalNode
+from holdfast.leases.cache import CACHE_DIRECTORY
+from holdfast.testing.local_cluster import TOPOLOGIES, LocalCluster, LocalNode, NodeGroup
 
 QUEUE = "/queue/demo.orders"
 BODY_BYTES = 1024
@@ -144,8 +147,8 @@ async def settle(account: Account) -> None:
         await asyncio.sleep(0.05)
 
 
-async def disaster(cluster: LocalCluster, seconds: float) -> tuple[LocalNode, LocalNode, float]:
-    """Kill the leader, see the successor, bring the dead one back; gives all three facts."""
+async def disaster(cluster: LocalCluster, seconds: float) -> float:
+    """Kill the leader, see the successor, bring the dead one back; how long that takes to be."""
     await asyncio.sleep(seconds / 3)
     leader = await asyncio.to_thread(cluster.leader)
     console.print(f"[bold red]kill -9[/] of the leader [bold]{leader.name}[/] (pid {leader.pid})")
@@ -159,10 +162,15 @@ async def disaster(cluster: LocalCluster, seconds: float) -> tuple[LocalNode, Lo
     await asyncio.to_thread(cluster.wait_level)
     caught_up = time.monotonic() - began
     console.print(f"[bold green]{leader.name}[/] has caught up")
-    return leader, successor, caught_up
+    return caught_up
 
 
-async def traffic(cluster: LocalCluster, seconds: float, rate: int) -> tuple[Account, float]:
+async def traffic(
+    cluster: NodeGroup[LocalNode],
+    seconds: float,
+    rate: int,
+    disaster: Callable[[], Coroutine[Any, Any, float]],
+) -> tuple[Account, float]:
     """Run clients and disaster together; gives the account and the time to catch up."""
     account = Account()
     async with (
@@ -172,7 +180,7 @@ async def traffic(cluster: LocalCluster, seconds: float, rate: int) -> tuple[Acc
     ):
         consumers = [asyncio.create_task(consume(each, account)) for each in (first, second)]
         until = asyncio.get_running_loop().time() + seconds
-        killing = asyncio.create_task(disaster(cluster, seconds))
+        killing = asyncio.create_task(disaster())
         sending = asyncio.create_task(produce(producing, account, rate, until))
         with Progress(
             SpinnerColumn(),
@@ -193,7 +201,7 @@ async def traffic(cluster: LocalCluster, seconds: float, rate: int) -> tuple[Acc
                 )
                 await asyncio.sleep(0.1)
         await sending
-        _, _, caught_up = await killing
+        caught_up = await killing
         await settle(account)
         for task in consumers:
             task.cancel()
@@ -201,10 +209,10 @@ async def traffic(cluster: LocalCluster, seconds: float, rate: int) -> tuple[Acc
     return account, caught_up
 
 
-def compare_replicas(cluster: LocalCluster) -> tuple[dict[str, str], int]:
-    """Give each stopped node's chain hash at the last entry that all of them keep."""
+def compare_replicas(cluster: NodeGroup[LocalNode], folder: str) -> tuple[dict[str, str], int]:
+    """Give each stopped node's chain hash at the last entry that all of them keep, in `folder`."""
     journals = {
-        name: Journal.open(node.data, RealDisk(), JournalSettings())
+        name: Journal.open(node.data / folder, RealDisk(), JournalSettings())
         for name, node in cluster.nodes.items()
     }
     try:
@@ -238,7 +246,7 @@ def show(account: Account, chains: dict[str, str], index: int, caught_up: float)
         ("delivered again, flagged", f"{account.repeated - account.unflagged:,}"),
         ("delivered again, not flagged", _verdict(account.unflagged)),
         ("longest time without confirms", f"{account.longest_gap * 1000:,.0f} ms"),
-        ("restart and catch-up of the killed node", f"{caught_up:.1f} s"),
+        ("restart and catch-up of the killed one", f"{caught_up:.1f} s"),
     ):
         table.add_row(label, value)
     table.add_section()
@@ -287,14 +295,32 @@ def audit(cluster: LocalCluster, topology: str) -> bool:
     return is_sound
 
 
+def shared_log(topology: str, seconds: float, rate: int) -> int:
+    """Show brokers that share one log; gives the exit code."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
+        brokers, account, returned = demo_stores.run(
+            topology,
+            Path(folder),
+            console,
+            seconds,
+            lambda brokers, disaster: traffic(brokers, seconds, rate, disaster),
+        )
+        chains, index = compare_replicas(brokers, CACHE_DIRECTORY)
+    return 0 if show(account, chains, index, returned) else 1
+
+
 def main() -> int:
     """Run the demonstration; gives the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1] if __doc__ else "")
-    parser.add_argument("--topology", choices=("three", "witness"), default="three")
+    parser.add_argument(
+        "--topology", choices=("three", "witness", *demo_stores.TOPOLOGIES), default="three"
+    )
     parser.add_argument("--seconds", type=float, default=15.0, help="how long to send")
     parser.add_argument("--rate", type=int, default=3000, help="messages per second")
     arguments = parser.parse_args()
     logging.getLogger("holdfast").setLevel(logging.ERROR)  # The story below tells the same.
+    if arguments.topology in demo_stores.TOPOLOGIES:
+        return shared_log(arguments.topology, arguments.seconds, arguments.rate)
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
         with LocalCluster(Path(folder), arguments.topology) as cluster:
             console.rule("[bold]Holdfast: kill the leader, lose nothing")
@@ -305,14 +331,17 @@ def main() -> int:
             console.print(f"starting {names}")
             leader = cluster.start()
             console.print(f"[bold green]{leader.name}[/] leads; sending {arguments.rate:,}/s")
-            account, caught_up = uvloop.run(traffic(cluster, arguments.seconds, arguments.rate))
+            seconds, rate = arguments.seconds, arguments.rate
+            account, caught_up = uvloop.run(
+                traffic(cluster, seconds, rate, lambda: disaster(cluster, seconds))
+            )
             cluster.wait_level()
             console.rule("[bold]A cluster of consumers, a poison message, reminders")
             is_right = uvloop.run(second_act(cluster, console))
             cluster.wait_level()
             for node in cluster.nodes.values():
                 node.stop()
-            chains, index = compare_replicas(cluster)
+            chains, index = compare_replicas(cluster, ".")
         is_kept = show(account, chains, index, caught_up) and is_right
         return 0 if audit(cluster, arguments.topology) and is_kept else 1
 

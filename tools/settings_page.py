@@ -27,6 +27,8 @@ TITLES = {
     "server": "the loop that conducts a node",
     "journal": "the log's files",
     "replication": "elections, copies, catching up",
+    "lease": "a log that several brokers share",
+    "share": "a log in a shared directory",
     "links": "connections between members",
     "admin": "the admin port",
 }

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.admin.lease_status import LeaseStatus
 from holdfast.admin.promotion import VOTING
 from holdfast.admin.status import AwaitedStatus, MemberStatus, NodeStatus
 from holdfast.replication.quorum import majority
@@ -65,12 +66,21 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
         return True, "serving clients"
     if status.store.unknown_end:
         return False, status.store.unknown_end
+    if status.lease is not None:
+        return True, _standing_by(status.lease)
     if status.leader is None:
         return False, f"no leader: {_why_nobody_leads(status)}"
     member = status.member(status.leader)
     if member is not None and not member.connected:
         return False, f"not in contact with the leader {status.leader}"
     return True, f"following {status.leader}"
+
+
+def _standing_by(lease: LeaseStatus) -> str:
+    if lease.holder is None:
+        return "standby: nobody holds the lease"
+    silent = f"{lease.silent_seconds:.1f} s ago"
+    return f"standby: {lease.holder} holds the lease, and gave a sign of life {silent}"
 
 
 def joined(awaits: Sequence[AwaitedStatus]) -> str:

@@ -24,6 +24,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from holdfast.admin.counters import DurationStatus
+from holdfast.admin.lease_metrics import lease_metrics
 from holdfast.admin.metrics_selection import NO_QUEUES, Selection
 from holdfast.admin.operations import Operations
 from holdfast.admin.queue_pages import Survey, matching, survey
@@ -31,7 +32,7 @@ from holdfast.admin.slices import Remembered, Slices
 from holdfast.admin.status import HoldStatus, MemberStatus, NodeStatus, QueueStatus
 
 _QUEUES_PER_PIECE = 64
-ROLES = ("leader", "follower", "candidate", "witness", "learner")
+ROLES = ("leader", "follower", "candidate", "witness", "learner", "standby")
 
 _MESSAGE_COUNTERS = (
     ("enqueued", "Messages put on a queue, or on a topic while this node led"),
@@ -194,6 +195,8 @@ class _NodeCollector(Collector):
         status = self._operations.status()
         yield from _node_metrics(status)
         yield from _store_metrics(status)
+        if status.lease is not None:
+            yield from lease_metrics(status.lease)
         yield _gauge("holds", "Named readers that the log is kept for", len(status.holds))
         near = sum(hold.is_alarm for hold in status.holds)
         yield _gauge("holds_alarm", "How many of them are about to lose entries", near)

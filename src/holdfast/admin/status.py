@@ -27,14 +27,15 @@ from holdfast.admin.counters import (
     ProducerStatus,
     TopicCounters,
 )
+from holdfast.admin.lease_status import LeaseStatus
 from holdfast.replication.promotion import LogEnd
 
-Role = Literal["leader", "follower", "candidate", "witness", "learner"]
+Role = Literal["leader", "follower", "candidate", "witness", "learner", "standby"]
 MemberKind = Literal["voter", "witness", "learner"]
 """What a member may be admitted as."""
 
-PresentKind = Literal["voter", "witness", "learner", "fenced"]
-"""What a member may be: a promotion by force shuts some out."""
+PresentKind = Literal["voter", "witness", "learner", "fenced", "broker"]
+"""What a member may be: a promotion by force shuts some out; brokers of one store do not vote."""
 
 Space = Literal["ok", "low"]
 
@@ -275,6 +276,9 @@ class NodeStatus:
     sites: int = 1
     site: str = ""
     store: StoreStatus = field(default_factory=StoreStatus)
+    lease: LeaseStatus | None = None
+    """Where the log is kept in a store that several brokers share: who may write it."""
+
     log_end: LogEnd | None = None
     """How far the log goes, as logs are compared before several nodes go on by force."""
 

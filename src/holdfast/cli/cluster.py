@@ -28,6 +28,7 @@ from holdfast.cli.admin_port import (
     to_change,
 )
 from holdfast.cli.leaderless import cluster_trouble, trouble
+from holdfast.cli.lease_fields import lease_fields
 from holdfast.cli.output import (
     confirm,
     format_seconds,
@@ -125,6 +126,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         *[("waits for", f"{it.name} at {it.address}: {it.reason}") for it in status.awaits],
         ("copies, sites", f"{status.copies}, {status.sites}"),
         ("cluster", status.cluster_id),
+        *(lease_fields(status.lease) if status.lease is not None else []),
         ("stomp", status.stomp),
         ("admin", status.admin),
         ("connections", status.connections),

@@ -28,6 +28,8 @@ def _flag(metavar: str, text: str) -> tuple[str, str]:
 
 _TEXTS: Final = {
     "data": _flag("DIR", "The directory of all that must last."),
+    "store": _flag("URL", "The database that keeps the log."),
+    "shared": _flag("DIR", "The shared directory that keeps the log."),
     "name": _flag("NAME", "This node's name among the members."),
     "stomp": _flag("HOST:PORT", "Where clients connect."),
     "admin": _flag("HOST:PORT", "Where operators connect."),
@@ -52,6 +54,7 @@ _TEXTS: Final = {
     "heartbeat_seconds": _flag("SECONDS", "Between a leader's signs of life."),
     "election_seconds_min": _flag("SECONDS", "Shortest silence before an election."),
     "election_seconds_max": _flag("SECONDS", "Longest."),
+    "lease_seconds": _flag("SECONDS", "How long a silent holder of the log is waited for."),
     "log_level": _flag("LEVEL", "debug to error."),
     "log_format": _flag("FORMAT", "human or json."),
 }
@@ -91,6 +94,9 @@ def _annotations() -> dict[str, Any]:
             found[name] = Annotated[bool | None, typer.Option(f"{flag}/{off}", help=text)]
         elif name == "members":
             option = typer.Option("--member", metavar=metavar, help=text)
+            found[name] = Annotated[list[str] | None, option]
+        elif name == "store":
+            option = typer.Option(flag, metavar=metavar, help=text)
             found[name] = Annotated[list[str] | None, option]
         else:
             found[name] = Annotated[str | None, typer.Option(flag, metavar=metavar, help=text)]

@@ -15,6 +15,7 @@ from typing import Any
 import typer
 
 from holdfast import __version__
+from holdfast.cli.hidden_passwords import hide_passwords
 from holdfast.cli.logging import get_logger, logging_flushed, set_up_logging
 from holdfast.cli.node_flags import load_config, with_node_flags
 from holdfast.cli.output import EXIT_FAILED, format_size, write_error
@@ -42,6 +43,7 @@ def serve(context: typer.Context, *, flags: dict[str, Any], config: Path | None)
     Each setting is taken from its flag, else from HOLDFAST_… in the environment, else from the TOML
     file, else it has its default.
     """
+    hide_passwords()
     unknown = unknown_variables(os.environ, context)
     settings = load_config(flags, config, unknown)
     _require_ports(settings)

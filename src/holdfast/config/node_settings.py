@@ -15,6 +15,7 @@ from holdfast.config.address import Address, read_address, read_host_names
 from holdfast.config.members import MemberConfig, check_name, check_site, read_members
 from holdfast.config.paths import read_path
 from holdfast.config.read_with import ReadWith
+from holdfast.config.store_url import StoreUrl, read_store_urls
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["human", "json"]
@@ -28,6 +29,7 @@ _Site = Annotated[str, ReadWith(check_site)]
 _Path = Annotated[Path, ReadWith(read_path)]
 _Address = Annotated[Address, ReadWith(read_address)]
 _Names = Annotated[tuple[str, ...], ReadWith(read_host_names)]
+_Stores = Annotated[tuple[StoreUrl, ...], ReadWith(read_store_urls)]
 _Members = Annotated[tuple[MemberConfig, ...], ReadWith(read_members)]
 
 
@@ -37,6 +39,13 @@ class NodeSettings:
 
     data: _Path = Path()
     """The directory that holds all that must survive."""
+
+    store: _Stores = ()
+    """The databases that keep the log; with it, and with `shared`, `data` has only what this broker
+    saw last and a cache."""
+
+    shared: _Path | None = None
+    """The directory, reached by several brokers, that keeps the log."""
 
     name: _Name = "holdfast"
     """This node's name among the members."""

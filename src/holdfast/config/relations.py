@@ -13,7 +13,7 @@ from holdfast.config.draft import Draft
 from holdfast.config.members import MemberConfig
 from holdfast.config.node_settings import NodeSettings
 from holdfast.config.reading import shown_path
-from holdfast.model.limits import MEMBERS_MAX
+from holdfast.model.limits import MEMBERS_MAX, STORES_MAX
 
 # Fewer heartbeats than this in the shortest election timeout, and one late packet deposes a leader.
 HEARTBEATS_PER_ELECTION_MIN = 5
@@ -25,6 +25,7 @@ def check_relations(check: Draft, *, has_secret: bool) -> None:
     _check_members(fields, check)
     _check_placement(fields, check)
     _check_timing(check)
+    _check_medium(fields, check)
     _check_directory(fields, check)
     peers = fields.peers or (own.address if (own := own_member(fields)) else None)
     check.require(
@@ -68,6 +69,28 @@ def _check_members(fields: NodeSettings, check: Draft) -> None:
         own is None or not (own.site and fields.site) or own.site == fields.site,
         "site members",
         f"site: {fields.site} here, but {own.site if own else ''} in the list of members",
+    )
+
+
+def _check_medium(fields: NodeSettings, check: Draft) -> None:
+    """A log is kept in one way."""
+    if not fields.store and fields.shared is None:
+        return
+    given = "store" if fields.store else "shared"
+    check.require(
+        not fields.store or fields.shared is None,
+        "store shared",
+        "store: a log is kept in a database or in a shared directory, not in both",
+    )
+    check.require(
+        not fields.members,
+        f"{given} members",
+        f"{given}: brokers over one log have no members; leave out --member and --peers",
+    )
+    check.require(
+        len(fields.store) <= STORES_MAX,
+        "store",
+        f"store: {len(fields.store)} databases; allowed: at most {STORES_MAX}",
     )
 
 

@@ -5,8 +5,8 @@ A setting is written once, in the class that stands beside the code it governs; 
 classes there are, and which of their fields have a short name at the top of the file, with a flag
 and an environment variable. Both spellings mean the same, and may not be given together.
 
-What is to come has its place: `[store]` will choose the kind of store beside `[journal]`,
-`[security]` and `[networks]` will compose the settings of those packages, each by one line here.
+What is to come has its place: `[security]` and `[networks]` will compose the settings of those
+packages, each by one line here.
 `[policies]` is no such section: it holds no settings of the node, see `policies`.
 """
 
@@ -18,9 +18,11 @@ from typing import Final
 from holdfast.admin.settings import AdminPortSettings
 from holdfast.broker.settings import BrokerSettings
 from holdfast.journal.settings import JournalSettings
+from holdfast.leases.settings import LeaseSettings
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.settings import LinkSettings, ReplicationSettings
 from holdfast.server.settings import ServerSettings
+from holdfast.shared.settings import SharedSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class Sections:
     server: ServerSettings = field(default_factory=ServerSettings)
     journal: JournalSettings = field(default_factory=lambda: JournalSettings(spare_segments=2))
     replication: ReplicationSettings = field(default_factory=ReplicationSettings)
+    lease: LeaseSettings = field(default_factory=LeaseSettings)
+    share: SharedSettings = field(default_factory=SharedSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
     admin: AdminPortSettings = field(default_factory=AdminPortSettings)
 
@@ -51,6 +55,7 @@ SHORT_NAMES: Final = {
     "heartbeat_seconds": "replication.heartbeat_seconds",
     "election_seconds_min": "replication.election_seconds_min",
     "election_seconds_max": "replication.election_seconds_max",
+    "lease_seconds": "lease.lease_seconds",
 }
 """Settings that have a flag and a variable, by which most are called."""
 

@@ -42,3 +42,8 @@ class SystemClock:
     def wall_microseconds(self) -> int:
         """Return microseconds since 1970 in UTC; may jump either way."""
         return time.time_ns() // 1_000
+
+
+def boottime() -> float:
+    """Return seconds since the machine started, also those for which it was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -344,6 +344,10 @@ class LeasedDriver(LeasedView):
         state = self._state
         self._catch_up(report)
         state.phase = Phase.WAITING
+        if not state.settings.lease_seconds:
+            # What suits the medium is known once it was seen: NFS takes longer than a disk.
+            state.lease_seconds = self._log.lease_seconds
+            state.margin_seconds = state.lease_seconds * state.settings.margin_fraction
         state.look_at = state.now
         tenure.seen(state, report)
 

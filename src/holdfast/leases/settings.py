@@ -41,6 +41,10 @@ class LeaseSettings:
     tell_seconds: float = 2.0
     """How often a broker tells the others of itself, and asks who they are."""
 
+    allow_unsafe_database: bool = False
+    """Use a database with settings that may lose what it said was stored, and tell so in the status
+    instead of refusing it."""
+
     append_bytes_max: int = MiB
     """Entries that wait are stored together up to so many bytes; a longer one goes alone."""
 

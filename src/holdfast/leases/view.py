@@ -231,3 +231,7 @@ class LeasedView:
     def rests_until(self) -> float:
         """When a turn has something to do by the clock alone, by the lease clock."""
         return ordering.due(self._state)
+
+    def repropose_config(self) -> int:
+        """Nothing of the log is the lease's own: there is nothing to write again."""
+        return self._state.commit_index

@@ -16,6 +16,9 @@ GiB: Final = 1024 * MiB
 MEMBERS_MAX: Final = 15
 """The largest cluster."""
 
+STORES_MAX: Final = 1
+"""Databases that keep one log."""
+
 MESSAGE_BODY_BYTES_MAX: Final = 64 * MiB
 """The largest body of one message; an entry of the log must hold it whole."""
 

@@ -181,9 +181,15 @@ class Driver(DriverView):
         if refusal.is_fenced:
             self._fence.shut_out(refusal.reason, refusal.generation)
 
-    def cramped_witness(self) -> str:
-        """On the leader: the witness that is needed and whose disk is almost full; or empty."""
-        return leader.cramped_witness(self._state) if self.is_leader else ""
+    def refusal(self) -> str:
+        """On the leader: why nothing may be published, for another member's sake; or empty."""
+        witness = leader.cramped_witness(self._state) if self.is_leader else ""
+        if not witness:
+            return ""
+        return (
+            f"the disk of {witness}, the witness that is needed, is almost full: publishing is"
+            f" refused until there is room again; acknowledging goes on"
+        )
 
     def learner_matches(self) -> dict[str, int]:
         """On the leader: through which entry each learner holds the log; 0 if not known."""

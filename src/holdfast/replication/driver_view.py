@@ -130,6 +130,25 @@ class DriverView:
         bytes_max = self._state.settings.backlog_bytes_max
         return self._ledger.is_over(journal.stored_index, journal.last_index, bytes_max)
 
+    def is_writing(self, index: int) -> bool:
+        """
+        Whether an entry proposed is on its way: to this node's disk and to a quorum's.
+
+        Whichever is done first lets the next one go, so a disk that hangs here stops nobody, until
+        so much has piled up behind it that it sets the pace again.
+        """
+        # What a former leadership proposed may have been cut off since: nobody will store it.
+        index = min(index, self._journal.last_index)
+        if index <= self._journal.stored_index:
+            return False
+        return index > self._state.commit_index or self.is_backlog_full
+
+    @property
+    def promotion(self) -> str:
+        """By which promotion by force this cluster goes on: generation and time; or empty."""
+        hello = self.hello
+        return f"{hello.generation}-{hello.lineage[0]}" if hello.lineage else ""
+
     @property
     def is_witness(self) -> bool:
         """Whether this node keeps the log without ever serving."""

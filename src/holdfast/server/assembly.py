@@ -1,11 +1,12 @@
 """
 A node put together from its configuration: here it is chosen what its parts are.
 
-Another kind of store is another function beside `_replicated`; another protocol another connection
-for the listener. Nothing is decided here that is not in the configuration, and nothing runs yet.
+The log is that of a replicated group (`_replicated`) or shared under a lease (`leased_assembly`);
+another protocol is another connection for the listener. Nothing is decided here that is not in the
+configuration, and nothing runs yet.
 
 Invariants:
-    Every node is a member of a replicated group; a single one of a group of one.
+    A node whose log is its own is a member of a replicated group; a single one of a group of one.
     Damage that no peer can repair is not served: a single node does not start with it.
 """
 
@@ -26,18 +27,22 @@ from holdfast.environment.clock import SystemClock
 from holdfast.environment.descriptors import RESERVE, raise_limit
 from holdfast.environment.disk import RealDisk
 from holdfast.environment.randomness import SystemRandomness
-from holdfast.errors import CorruptEntryError, FencedError
+from holdfast.environment.unsynced_disk import UnsyncedDisk
+from holdfast.errors import CorruptEntryError, FencedError, ForeignDirectoryError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
+from holdfast.leases.cache import boot_id, is_cache, open_cache
 from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_links import PeerLinks
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
+from holdfast.server.leased_assembly import LogParts, leased, only_failures
 from holdfast.server.listener import Listener
 from holdfast.server.loop import Conductor
+from holdfast.server.media import is_leased
 from holdfast.server.parts import Parts
 from holdfast.server.protocols import served
 from holdfast.server.refusal_log import RefusalLog
@@ -85,16 +90,22 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     settings = _broker_settings(config)
     started_at = clock.monotonic()
     shares = _share_descriptors(config)
+    is_shared = is_leased(config)
     journal = _open_journal(config, shares, disk)
-    checkpoint_files = CheckpointStore(config.data, disk)
+    checkpoint_files = CheckpointStore(journal.directory, journal.disk)
     broker, applied_index = _make_broker(config, settings, journal, checkpoint_files)
-    writer = JournalWriter(journal, hearer.stored)
+    writer = JournalWriter(journal, only_failures(hearer.stored) if is_shared else hearer.stored)
     metadata = {
         "admin": config.advertised_admin,
         "stomp": config.advertised_stomp,
         KNOWN: str(broker.settings.known_format_level),
     }
-    links, driver = _replicated(config, shares, hearer, (journal, writer, applied_index, metadata))
+    log_parts = LogParts(journal, writer, applied_index, metadata)
+    links, driver = (
+        leased(config, clock, hearer.stored, log_parts)
+        if is_shared
+        else _replicated(config, shares, hearer, log_parts)
+    )
     store = ReplicatedStore(driver, journal)
     context = _make_context(config, clock)
     conductor = Conductor(
@@ -147,6 +158,14 @@ def _share_descriptors(config: NodeConfig) -> Shares:
 
 def _open_journal(config: NodeConfig, shares: Shares, disk: RealDisk) -> Journal:
     settings = replace(config.sections.journal, open_files_max=shares.read_files)
+    if is_leased(config):
+        return open_cache(config.data, UnsyncedDisk(disk), settings, boot_id())
+    if is_cache(config.data, disk):
+        raise ForeignDirectoryError(
+            f"{config.data} belongs to a broker whose log is kept in a store that several share:"
+            f" nothing was changed. Start it with the --store or --shared that it had, or give"
+            f" another --data"
+        )
     return Journal.open(config.data, disk, settings, resolve_unknown_tail=not config.members)
 
 
@@ -158,7 +177,9 @@ def _make_broker(
     config: NodeConfig, settings: BrokerSettings, journal: Journal, files: CheckpointStore
 ) -> tuple[Broker, int]:
     """Bring the broker to where the newest checkpoint was; gives which entry that was behind."""
-    state, applied_index = restore(journal, files, settings, is_alone=not config.members)
+    state, applied_index = restore(
+        journal, files, settings, is_alone=not config.members and not is_leased(config)
+    )
     broker = Broker(settings, state)
     broker.follow()
     return broker, applied_index
@@ -168,7 +189,7 @@ def _replicated(
     config: NodeConfig,
     shares: Shares,
     hearer: Hearer,
-    log_parts: tuple[Journal, JournalWriter, int, dict[str, str]],
+    log_parts: LogParts,
 ) -> tuple[PeerLinks, Driver]:
     """Let the log be that of a group of members, though it be a group of one."""
     journal, writer, applied_index, metadata = log_parts

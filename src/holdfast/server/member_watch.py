@@ -122,6 +122,8 @@ class MemberWatch:
 
     def _count(self, members: Sequence[MemberView]) -> None:
         voters = [it for it in members if it.kind in _VOTING]
+        if not voters:
+            return  # Brokers over one store: it alone says who may write.
         dead = [it.name for it in voters if it.name in self._dead]
         there = len(voters) - len(dead)
         has_majority = there >= majority(len(voters))

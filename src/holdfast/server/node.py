@@ -30,12 +30,15 @@ from holdfast.admin.token_file import FILE_NAME, new_token, write_token
 from holdfast.config.node import NodeConfig
 from holdfast.errors import CorruptEntryError, FencedError, HoldfastError
 from holdfast.journal.scrub import Scrubber
+from holdfast.replication.driver import Driver
 from holdfast.replication.peer_address import split_address
 from holdfast.server.administration import Administration
 from holdfast.server.assembly import assemble
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.cycle_collector import CycleCollector
 from holdfast.server.founding import FoundingWatch, awaited
+from holdfast.server.lease_runner import LeaseRunner
+from holdfast.server.leased_group import LeasedGroup
 from holdfast.server.log_access import HoldWatch
 from holdfast.server.member_watch import MemberWatch
 from holdfast.server.pace import Pace
@@ -88,7 +91,7 @@ class Node:
         parts.writer.start()
         await admin.start()
         self._leave_token(admin)
-        parts.links.attach(self.driver, self.conductor.schedule)
+        self._attach_links()
         await parts.links.start()
         self._tell_places(admin.address)
         cycles = CycleCollector()
@@ -113,6 +116,15 @@ class Node:
             await self._close_store()
         log.info("stopped", exit_code=self.exit_code)
         return self.exit_code
+
+    def _attach_links(self) -> None:
+        links, driver = self.parts.links, self.driver
+        if isinstance(links, LeaseRunner):
+            assert isinstance(driver, LeasedGroup), "they are made together"
+            links.attach(driver, self.conductor.schedule)
+        else:
+            assert isinstance(driver, Driver), "they are made together"
+            links.attach(driver, self.conductor.schedule)
 
     def _admin_server(self) -> AdminServer:
         operations = Operations(self.administration, secret=self.config.secret)

@@ -18,6 +18,8 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver
 from holdfast.replication.peer_links import PeerLinks
 from holdfast.server.descriptors import Shares
+from holdfast.server.lease_runner import LeaseRunner
+from holdfast.server.leased_group import LeasedGroup
 from holdfast.server.listener import Listener
 from holdfast.server.loop import Conductor
 from holdfast.sessions.context import SessionContext
@@ -42,8 +44,8 @@ class Parts:
     journal: Journal
     checkpoint_files: CheckpointStore
     writer: JournalWriter
-    links: PeerLinks
-    driver: Driver
+    links: PeerLinks | LeaseRunner
+    driver: Driver | LeasedGroup
     store: LogStore
     broker: Broker
     context: SessionContext

@@ -35,6 +35,8 @@ from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
 from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.founding import awaited
+from holdfast.server.lease_telling import lease_status
+from holdfast.server.leased_group import LeasedGroup
 from holdfast.server.log_access import hold_statuses
 from holdfast.server.parts import Parts
 from holdfast.server.subscription_status import topic_counters
@@ -68,6 +70,7 @@ def node_status(node: Parts) -> NodeStatus:
         sites=node.config.sections.replication.sites,
         site=node.config.site,
         store=_store(node, replication),
+        lease=lease_status(node.driver) if isinstance(node.driver, LeasedGroup) else None,
         log_end=replication.log_end,
         cluster_id=replication.cluster_id,
         generation=replication.generation,

@@ -1,12 +1,13 @@
 """
-The store that a quorum keeps: records in, committed entries out, messages read back.
+The store of every node: records in, committed entries out, messages read back.
 
-A thin face over the replication driver and the journal, so that the loop sees one thing. A single
-node is the same code with one voter. Everything runs on the loop's thread; the journal's writer
-thread does the waiting for the disk.
+A thin face over a driver and the journal, so that the loop sees one thing. The driver keeps the log
+with a quorum, of which a single node is the case with one voter, or on a medium that several
+brokers reach, of which the journal is the cache then. Everything runs on the loop's thread; the
+writers' threads do the waiting.
 
 Invariants:
-    What `take_committed` gives is on a quorum's disks and is never given twice.
+    What `take_committed` gives is kept as the driver keeps it, and is never given twice.
     Segments are dropped only when the record that allows it is durable here.
 """
 
@@ -23,8 +24,8 @@ from holdfast.journal.record import RecordPlaces
 from holdfast.journal.segment import SegmentStatistics
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, MoveRecord, Record
-from holdfast.replication.driver import Driver
 from holdfast.store.contract import BatchBody, CommittedEntry, WriteReport
+from holdfast.store.log_driver import LogDriver
 from holdfast.store.move_codec import decode_move
 from holdfast.store.record_codec import (
     MESSAGE,
@@ -42,7 +43,7 @@ _PLACES_MAX: Final = 2_000_000
 class ReplicatedStore:
     """One node's view of the log that its cluster keeps."""
 
-    def __init__(self, driver: Driver, journal: Journal) -> None:
+    def __init__(self, driver: LogDriver, journal: Journal) -> None:
         self.driver = driver
         self.journal = journal
         self.log_epoch = driver.log_epoch
@@ -103,13 +104,7 @@ class ReplicatedStore:
         Whichever is done first lets the next batch go, so a disk that hangs here stops nobody,
         until so much has piled up behind it that it sets the pace again.
         """
-        # What a former leadership proposed may have been cut off since: nobody will store it.
-        journal = self.journal
-        index = min(self._proposed_index, journal.last_index)
-        if index <= journal.stored_index:
-            return False
-        driver = self.driver
-        return index > driver.commit_index or driver.is_backlog_full
+        return self.driver.is_writing(self._proposed_index)
 
     def stored(self, result: WriteReport) -> None:
         """Take the writer's word."""
@@ -126,16 +121,13 @@ class ReplicatedStore:
 
     def is_space_low(self, now: float) -> bool:
         """Whether a disk is so full that only acknowledgements are taken."""
-        return self.journal.space_state(now) == "low" or self.driver.cramped_witness() != ""
+        return self.journal.space_state(now) == "low" or self.driver.refusal() != ""
 
     def refusal(self, now: float) -> str | None:
         """Say why publishing is refused now, None if it is not."""
-        witness = self.driver.cramped_witness()
-        if witness:
-            return (
-                f"the disk of {witness}, the witness that is needed, is almost full: publishing is"
-                f" refused until there is room again; acknowledging goes on"
-            )
+        reason = self.driver.refusal()
+        if reason:
+            return reason
         if not self.is_space_low(now):
             return None
         if self.journal.space_watch.is_over_limit:
@@ -228,8 +220,7 @@ class ReplicatedStore:
     @property
     def promotion(self) -> str:
         """By which promotion by force this cluster goes on: generation and time; empty if none."""
-        hello = self.driver.hello
-        return f"{hello.generation}-{hello.lineage[0]}" if hello.lineage else ""
+        return self.driver.promotion
 
     @property
     def format_level_of_all(self) -> int:

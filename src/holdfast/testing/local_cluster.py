@@ -225,6 +225,12 @@ class NodeGroup(Generic[NodeT]):
         """What the members know of each other, as changes from another machine need it."""
         return self.secret_path.read_bytes().strip()
 
+    @property
+    def uri(self) -> str:
+        """Where clients connect: a failover URI of every node."""
+        inner = ",".join(node.uri for node in self.nodes.values())
+        return f"failover:({inner})?initialReconnectDelay=10&maxReconnectDelay=100"
+
     def __enter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
         if not self.secret_path.exists():
@@ -321,12 +327,6 @@ class LocalCluster(NodeGroup[LocalNode]):
             for node in self.nodes.values():
                 node.arguments += ["--peers", node.peers, *listed]
                 node.arguments += ["--secret-file", str(self.secret_path)]
-
-    @property
-    def uri(self) -> str:
-        """Where clients connect: a failover URI of every node."""
-        inner = ",".join(f"stomp://127.0.0.1:{n.stomp_port}" for n in self.nodes.values())
-        return f"failover:({inner})?initialReconnectDelay=10&maxReconnectDelay=100"
 
     @property
     def stomp_addresses(self) -> str:

@@ -13,6 +13,7 @@ from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundErr
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
 from holdfast.model.facts import Cause
 from holdfast.model.records import DeleteQueueRecord, MessageRecord, MoveRecord, Run
+from holdfast.replication.driver_view import DriverView
 from holdfast.replication.messages import Hello
 from holdfast.store.replicated_store import ReplicatedStore
 
@@ -94,8 +95,20 @@ class FakeDriver:
     def has_committed(self) -> bool:
         return self.commit_index > self.taken_index and not self.is_witness
 
-    def cramped_witness(self) -> str:
-        return self.cramped
+    # These are the driver's own: what is decided there is tested here with the store above it.
+    is_writing = DriverView.is_writing
+    promotion = DriverView.promotion
+
+    @property
+    def _journal(self) -> FakeJournal:
+        return self.journal
+
+    @property
+    def _state(self) -> FakeDriver:
+        return self
+
+    def refusal(self) -> str:
+        return f"the disk of {self.cramped} is almost full" if self.cramped else ""
 
     def propose(self, parts, record_count, *, now, wall_microseconds) -> Entry:
         if not self.is_leading:
@@ -401,4 +414,4 @@ def test_a_witness_whose_disk_is_almost_full_refuses_publishing(store, driver) -
     """
     driver.cramped = "w"
     assert store.is_space_low(0.0)
-    assert "the disk of w, the witness that is needed" in str(store.refusal(0.0))
+    assert "the disk of w is almost full" in str(store.refusal(0.0))

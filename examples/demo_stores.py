@@ -1,0 +1,92 @@
+"""
+The same demonstration where several brokers share one log: in a directory or a database.
+
+Three brokers wait on one log; the one that serves gets SIGKILL, the next one takes the lease and
+goes on, the dead one comes back as a standby. Then the holder is paused for longer than its lease
+and wakes up while another one serves: what it does then counts for nothing. At the end every
+message is accounted for, and what each broker has read of the log is compared by hash chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from rich.console import Console
+
+from holdfast.testing.local_cluster import LocalNode
+from holdfast.testing.shared_brokers import SharedBrokers
+
+LEASE_SECONDS = 2.0
+TITLES = {
+    "shared": "three brokers on one shared directory",
+    "sqlite": "three brokers on one SQLite database",
+}
+TOPOLOGIES = tuple(TITLES)
+
+
+def medium_flags(topology: str, folder: Path) -> list[str]:
+    """Say where the log is, as each broker is told."""
+    if topology == "sqlite":
+        return ["--store", f"sqlite:///{folder}/log.db"]
+    return ["--shared", str(folder / "shared")]
+
+
+async def killed(brokers: SharedBrokers, console: Console, seconds: float) -> float:
+    """Kill the one that serves, then pause the next one past its lease; the time of the return."""
+    await asyncio.sleep(seconds / 4)
+    holder = await asyncio.to_thread(brokers.leader)
+    console.print(f"[bold red]kill -9[/] of [bold]{holder.name}[/], which holds the lease")
+    holder.kill()
+    successor = await asyncio.to_thread(brokers.leader, 30.0, holder)
+    console.print(f"[bold green]{successor.name}[/] has taken the lease")
+    await asyncio.sleep(seconds / 4)
+    began = time.monotonic()
+    holder.start()
+    await asyncio.to_thread(brokers.wait_level)
+    returned = time.monotonic() - began
+    console.print(f"[bold green]{holder.name}[/] is back, as a standby")
+    await paused(brokers, console)
+    return returned
+
+
+async def paused(brokers: SharedBrokers, console: Console) -> LocalNode:
+    """Stop the holder for longer than its lease, and wake it up; gives who replaced it."""
+    holder = await asyncio.to_thread(brokers.leader)
+    console.print(f"[bold yellow]{holder.name}[/] is paused for longer than its lease (SIGSTOP)")
+    holder.signal(signal.SIGSTOP)
+    try:
+        other = await asyncio.to_thread(brokers.leader, 30.0, holder)
+        console.print(f"[bold green]{other.name}[/] has taken the lease after the silence")
+    finally:
+        holder.signal(signal.SIGCONT)
+    await asyncio.to_thread(
+        holder.wait_until, lambda status: status["role"] == "standby", "a standby", 30.0
+    )
+    console.print(f"[bold]{holder.name}[/] woke up, found that out, and waits")
+    return other
+
+
+def run(
+    topology: str,
+    folder: Path,
+    console: Console,
+    seconds: float,
+    traffic: Callable[[SharedBrokers, Callable[[], Any]], Any],
+) -> tuple[SharedBrokers, Any, float]:
+    """Play it; `traffic` runs the clients beside the disaster that it is given."""
+    flags = [*medium_flags(topology, folder), "--lease-seconds", str(LEASE_SECONDS)]
+    with SharedBrokers(folder, flags) as brokers:
+        console.rule(f"[bold]Holdfast: {TITLES[topology]}")
+        holder = brokers.start()
+        console.print(f"[bold green]{holder.name}[/] holds the lease and serves")
+        account, returned = uvloop.run(traffic(brokers, lambda: killed(brokers, console, seconds)))
+        brokers.wait_level()
+        for node in brokers.nodes.values():
+            node.stop()
+    return brokers, account, returned

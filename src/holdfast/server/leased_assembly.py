@@ -1,0 +1,85 @@
+"""
+The parts of a broker whose log is on a medium that several share: driver, worker, connections.
+
+What else a node has is put together in `assembly`, as for any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from holdfast.config.node import NodeConfig
+from holdfast.environment.clock import Clock, boottime
+from holdfast.environment.disk import RealDisk
+from holdfast.environment.randomness import SystemRandomness
+from holdfast.journal.journal import Journal
+from holdfast.journal.writer import JournalWriter
+from holdfast.leases.contract import HOLDER_LENGTH, Claimant
+from holdfast.leases.seen import SeenFile
+from holdfast.leases.worker import LogWorker
+from holdfast.replication.format_levels import KNOWN
+from holdfast.server.lease_runner import LeaseRunner
+from holdfast.server.leased_group import LeasedGroup
+from holdfast.server.media import make_medium
+from holdfast.store.contract import WriteReport
+
+
+class LogParts(NamedTuple):
+    """What a driver is made over."""
+
+    journal: Journal
+    writer: JournalWriter
+    applied_index: int
+    """What the newest checkpoint covers."""
+
+    metadata: dict[str, str]
+    """What this node tells the others of itself."""
+
+
+def only_failures(on_stored: Callable[[WriteReport], None]) -> Callable[[WriteReport], None]:
+    """Tell of a cache's writes only what fails: nobody waits for the others."""
+
+    def tell(result: WriteReport) -> None:
+        if result.failure is not None:
+            on_stored(result)
+
+    return tell
+
+
+def leased(
+    config: NodeConfig,
+    clock: Clock,
+    on_stored: Callable[[WriteReport], None],
+    log_parts: LogParts,
+) -> tuple[LeaseRunner, LeasedGroup]:
+    """
+    Let the log be the one that the configured medium keeps; nothing is reached yet.
+
+    Raises:
+        ConfigError: The packages for this kind of store are not installed.
+    """
+    medium = make_medium(config)
+    randomness = SystemRandomness()
+    claimant = Claimant(
+        holder=randomness.bytes(HOLDER_LENGTH // 2).hex(),
+        name=config.name,
+        admin=config.advertised_admin,
+        stomp=config.advertised_stomp,
+    )
+    worker = LogWorker(medium, SeenFile(config.data, RealDisk()), boottime, name=config.name)
+    runner = LeaseRunner(worker, on_stored)
+    group = LeasedGroup(
+        monotonic=clock.monotonic,
+        settings=config.sections.lease,
+        claimant=claimant,
+        log=medium,
+        journal=log_parts.journal,
+        writer=log_parts.writer,
+        worker=runner,
+        clock=boottime,
+        randomness=randomness,
+        known_level=int(log_parts.metadata[KNOWN]),
+        applied_index=log_parts.applied_index,
+    )
+    return runner, group

@@ -1,0 +1,35 @@
+"""
+Which medium keeps the log of a broker that shares it: chosen by its configuration, nothing else.
+
+The packages of a medium are imported only where it is used.
+"""
+
+from __future__ import annotations
+
+from holdfast.config.node import NodeConfig
+from holdfast.leases.contract import LeasedLog
+
+
+def is_leased(config: NodeConfig) -> bool:
+    """Whether the log is on a medium that several brokers reach."""
+    return bool(config.store) or config.shared is not None
+
+
+def make_medium(config: NodeConfig) -> LeasedLog:
+    """
+    Give the medium; nothing is reached yet.
+
+    Raises:
+        ConfigError: Its address cannot be used, or its extra packages are not installed.
+    """
+    if config.shared is not None:
+        from holdfast.shared.shared_log import SharedLog
+
+        return SharedLog(config.shared, config.sections.share)
+    from holdfast.sql.opening import open_sql_log
+
+    return open_sql_log(
+        config.store[0].text,
+        allow_unsafe_database=config.sections.lease.allow_unsafe_database,
+        own_directory=config.data,
+    )

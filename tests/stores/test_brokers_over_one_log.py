@@ -1,0 +1,165 @@
+"""
+Brokers as real processes over one log: what a client and an operator see when one of them goes.
+
+Each story is played on every kind of store that is at hand here. The load keeps books: what was
+confirmed is delivered, once unless it says that it comes again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.local_cluster import LocalNode
+from holdfast.testing.shared_brokers import SharedBrokers
+from trials.clients.ledger import Account
+from trials.clients.load import Load, LoadSettings
+
+LEASE = ["--lease-seconds", "1.5"]
+KINDS = ["shared", "sqlite"]
+
+
+@pytest.fixture(params=KINDS)
+def medium(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The flags that say where the log is."""
+    return {
+        "shared": ["--shared", str(tmp_path / "shared")],
+        "sqlite": ["--store", f"sqlite:///{tmp_path}/log.db"],
+    }[request.param]
+
+
+@pytest.fixture
+def brokers(medium: list[str], tmp_path: Path) -> Iterator[SharedBrokers]:
+    """Three brokers over one log, one of which serves."""
+    with SharedBrokers(tmp_path / "brokers", [*medium, *LEASE]) as made:
+        made.start()
+        yield made
+
+
+def load_on(brokers: SharedBrokers) -> Load:
+    """Traffic of one producer and one consumer that find the one that serves."""
+    addresses = [f"127.0.0.1:{it.stomp_port}" for it in brokers.nodes.values()]
+    settings = LoadSettings(rate=1_000, body_bytes=256, deduplicated=True, settle_receipts=True)
+    return Load(addresses, settings)
+
+
+def assert_kept(account: Account) -> None:
+    """Nothing that was confirmed is gone, nothing is stored twice, nothing comes back."""
+    assert account.confirmed > 0
+    assert (0, 0, 0) == (account.lost, account.unconfirmed, account.stored_twice)
+    assert (0, 0, 0) == (account.unflagged, account.resurrected, account.corrupt)
+
+
+def test_l1_a_holder_that_is_killed_is_replaced_and_comes_back_as_a_standby(
+    brokers: SharedBrokers,
+) -> None:
+    """Its process is seen gone, so nobody waits for its lease; its own cache serves it again."""
+    with load_on(brokers) as load:
+        load.wait_confirmed(500)
+        for _ in range(2):
+            holder = brokers.leader()
+            holder.kill()
+            load.wait_confirmed(500)
+            assert brokers.leader() is not holder
+            holder.start()
+            holder.wait_until(lambda status: status["role"] == "standby", "a standby again")
+        account = load.finish()
+    assert_kept(account)
+
+
+def test_l2_a_holder_that_is_paused_past_its_lease_confirms_nothing_more(
+    brokers: SharedBrokers,
+) -> None:
+    """It wakes up, finds another one in its place, closes its clients and waits."""
+    with load_on(brokers) as load:
+        load.wait_confirmed(500)
+        holder = brokers.leader()
+        holder.signal(signal.SIGSTOP)
+        other = brokers.leader(but=holder)
+        load.wait_confirmed(500)
+        holder.signal(signal.SIGCONT)
+        status = holder.wait_until(
+            lambda status: status["role"] == "standby" and status["leader"] == other.name,
+            "told of the one that replaced it",
+        )
+        assert not status["serving"]
+        assert 0 == status["connections"]
+        load.wait_confirmed(500)
+        account = load.finish()
+    assert_kept(account)
+
+
+def test_l6_a_holder_that_is_stopped_gives_the_lease_back(brokers: SharedBrokers) -> None:
+    """The next one does not wait for it, and no confirmed message is late or lost."""
+    with load_on(brokers) as load:
+        load.wait_confirmed(500)
+        holder = brokers.leader()
+        assert 0 == holder.stop()
+        other = brokers.leader(but=holder)
+        assert f"the lease was given back by {holder.name}" in other.log_path.read_text()
+        load.wait_confirmed(500)
+        account = load.finish()
+    assert_kept(account)
+
+
+def test_what_is_stored_outlives_all_brokers_and_their_directories(
+    brokers: SharedBrokers, medium: list[str]
+) -> None:
+    """The log is the store's alone: a broker of an empty directory reads it and serves it."""
+    settings = LoadSettings(rate=2_000, count_max=1_000, consumers=0)
+    addresses = [f"127.0.0.1:{it.stomp_port}" for it in brokers.nodes.values()]
+    with Load(addresses, settings) as load:
+        load.wait_all_confirmed()
+    for node in brokers.nodes.values():
+        node.kill()
+    for node in brokers.nodes.values():
+        shutil.rmtree(node.data)
+    fresh = LocalNode("fresh", brokers.directory, [*medium, *LEASE])
+    brokers.nodes["fresh"] = fresh
+    fresh.start()
+    status = fresh.wait_until(lambda status: status["serving"], "serving")
+    assert 1_000 == status["store"]["live_messages"]
+
+
+def test_each_says_who_serves_and_where_the_log_is(brokers: SharedBrokers) -> None:
+    """In its status, to programs and to people, and as a standby that is ready."""
+    holder, standby = brokers.leader(), brokers.standby()
+    one = holder.wait_until(lambda status: len(status["members"]) == 3, "told of all three")
+    other = standby.status()
+    assert other is not None
+
+    assert one["lease"]["is_held"]
+    assert one["lease"]["left_seconds"] > 0
+    assert not other["lease"]["is_held"]
+    assert holder.name == other["lease"]["holder"] == other["leader"]
+    assert f"127.0.0.1:{holder.stomp_port}" == other["lease"]["holder_stomp"]
+    ready = standby.get("/ready")
+    assert ready["ready"]
+    assert f"standby: {holder.name} holds the lease" in ready["reason"]
+    table = subprocess.run(
+        [sys.executable, "-m", "holdfast", "status", "--admin", standby.admin],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    assert f"held by {holder.name}" in table
+
+
+def test_a_broker_does_not_take_another_log_for_its_own(
+    brokers: SharedBrokers, medium: list[str], tmp_path: Path
+) -> None:
+    """What it remembers is of the log it had: it says so, and changes nothing."""
+    standby = brokers.standby()
+    assert 0 == standby.stop()
+    standby.arguments = [it.replace(str(tmp_path), str(tmp_path / "other")) for it in medium]
+    (tmp_path / "other").mkdir()
+    standby.start()
+    assert 1 == standby.wait()
+    assert "belongs to a broker of another log" in standby.log_tail()

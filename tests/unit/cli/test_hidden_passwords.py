@@ -1,0 +1,55 @@
+"""Tests of cli/hidden_passwords.py: the list of processes shows no password."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.hidden_passwords import VARIABLE, without_passwords
+
+ONE = "postgresql://hf:pa55@h/db"
+OTHER = "sqlite:////tmp/x"
+
+
+@pytest.mark.parametrize(
+    "given", [["--store", ONE, "--store", OTHER], [f"--store={ONE}", f"--store={OTHER}"]]
+)
+def test_addresses_go_into_the_environment_all_or_none(given: list[str]) -> None:
+    """A flag wins over the variable: those without a password must go there as well."""
+    found = without_passwords(
+        ["python", "-m", "holdfast", "serve", *given, "--data", "d"], {"A": "b"}
+    )
+
+    assert found is not None
+    arguments, environment = found
+    assert ["python", "-m", "holdfast", "serve", "--data", "d"] == arguments
+    assert {"A": "b", VARIABLE: f"{ONE} {OTHER}"} == environment
+
+
+@pytest.mark.parametrize("given", [[], ["--store", OTHER], ["--store"], ["--stored", ONE]])
+def test_without_a_password_nothing_is_done(given: list[str]) -> None:
+    """Nor is anything that only looks like the flag."""
+    assert without_passwords(["holdfast", *given], {}) is None
+
+
+def test_a_process_has_none_in_its_arguments(tmp_path: Path) -> None:
+    """Under the same process id, from the moment on that the command has begun."""
+    source = "from holdfast.cli.hidden_passwords import hide_passwords as h; h(); print(1); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", source, "--store", ONE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    try:
+        assert process.stdout is not None
+        assert b"1\n" == process.stdout.readline()
+        seen = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        assert b"input" in seen
+        assert b"pa55" not in seen
+    finally:
+        process.communicate(b"\n", timeout=20)
+    assert 0 == process.returncode
