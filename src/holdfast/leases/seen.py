@@ -3,7 +3,8 @@ The last place of the log that a broker knows to be final, kept in its own direc
 
 A database that was restored from an older backup, or failed over to a standby that was behind, has
 lost what was confirmed; its lease row looks as good as any. Every broker remembers what it saw, and
-refuses a log that went back (decision 12 of the facts about stores).
+refuses a log that went back (decision 12 of the facts about stores). One that went back, grew past
+that place again and dropped it, all while this broker was away, looks like any that went on.
 
 The file is an aid, written without a sync and at most once a second: an older one is less sharp,
 and one that is lost or damaged only forgets.

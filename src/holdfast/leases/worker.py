@@ -133,17 +133,22 @@ class LogWorker:
             log.open()
             self._is_open = True
         holding = log.observe(order.seconds_max)
-        seen = self._seen.last
-        chain = None
-        if seen is not None and seen.identity == log.identity():
-            chain = self._chain_at(holding, seen.place.index, order.seconds_max)
-        self._seen.judge(log.identity(), holding, chain)
+        self._judge_in_full(holding, order.seconds_max)
         self._note(holding)
         found: dict[str, Any] = {"holding": holding}
         there = self._chain_at(holding, order.last_index, order.seconds_max)
         if there != order.chain:
             found |= self._begin_anew(order.seconds_max)
         return found
+
+    def _judge_in_full(self, holding: Holding, seconds_max: float) -> None:
+        """
+        Refuse a log that has another entry where this broker saw one for sure, however long it is.
+        """
+        seen, chain = self._seen.last, None
+        if seen is not None and seen.identity == self._log.identity():
+            chain = self._chain_at(holding, seen.place.index, seconds_max)
+        self._seen.judge(self._log.identity(), holding, chain)
 
     def _begin_anew(self, seconds_max: float) -> dict[str, Any]:
         """From where the log is to be read by who knows nothing of it."""
@@ -200,6 +205,7 @@ class LogWorker:
         # An end that was seen before a take may have been cut off by it.
         if last >= end or last + 1 < holding.first_index:
             if self._chain_at(holding, last, order.seconds_max) != order.chain:
+                self._judge_in_full(holding, order.seconds_max)
                 found |= self._begin_anew(order.seconds_max)
             self._note(holding)
             return found
@@ -209,6 +215,7 @@ class LogWorker:
         if not verify_chain(entries[0], order.chain):
             if self._chain_at(holding, last, order.seconds_max) == order.chain:
                 raise _broken(last + 1)
+            self._judge_in_full(holding, order.seconds_max)
             return found | self._begin_anew(order.seconds_max)
         _require_unbroken(entries, last)
         self._note(holding)

@@ -201,6 +201,23 @@ def test_a_medium_that_went_back_is_refused_while_looking_and_when_joining(desk:
         assert "went back in time" in str(report.error)
 
 
+def test_a_medium_that_went_back_and_grew_again_is_refused(desk: Desk) -> None:
+    """Longer than what was seen, in a later epoch, and yet without it: it is not begun anew."""
+    stored = desk.hold(2)
+    backup = desk.medium.backup()
+    lost = entries(2, after=desk.medium.end)
+    desk.worker.perform(Store(lost, 1.0))
+    desk.medium.restore(backup)
+    other = replace(CLAIMANT, holder="b" * 32, name="b")
+    desk.medium.take(desk.medium.read(), other)
+    desk.medium.append(2, other.holder, entries(5, after=Place(2, stored[1].chain), term=2))
+
+    for report in (desk.look(4, lost[1].chain), desk.look(9, lost[1].chain), desk.join()):
+        assert isinstance(report.error, StoreError)
+        assert "another entry 4 than there is now" in str(report.error)
+        assert not report.is_other
+
+
 def test_what_was_stored_past_the_lease_is_not_taken_for_final(desk: Desk) -> None:
     """Without a fence a zombie may be told that its entry is stored: nobody may rely on it."""
     desk.hold(1)
