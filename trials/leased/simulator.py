@@ -63,6 +63,8 @@ class LeasedWorld:
         self.is_away = self.is_full = False
         self.slowness = 1.0
         self.is_calm = False
+        self.waited_leases = 0.0
+        """How long nobody served once all was healed."""
         self.lease_settings = LeaseSettings(
             lease_seconds=made.lease_seconds,
             tell_seconds=1.0,
@@ -247,6 +249,7 @@ class LeasedWorld:
         self.note(None, "all is healed")
         self._mend_all()
         made, judge = self.plan, self.judge
+        self._wait_for_one_that_serves()
         # What is under way still, and who is being stopped and started again.
         self.timeline.run(max(made.late_seconds, 12 * made.lease_seconds))
         self._mend_all()
@@ -267,6 +270,21 @@ class LeasedWorld:
                 break
             self.timeline.run(2.0)
         judge.at_the_end()
+
+    def _wait_for_one_that_serves(self) -> None:
+        lease, began = self.plan.lease_seconds, self.timeline.now
+        while not any(it.is_serving for it in self.brokers):
+            self.timeline.run(0.05 * lease)
+            leases = (self.timeline.now - began) / lease
+            is_all_gone = self.judge.is_medium_harmed and not any(
+                it.is_alive for it in self.brokers
+            )
+            if is_all_gone:
+                return
+            self.judge.require(
+                leases < _LEASES_TO_HEAL, "T7", f"nobody serves after {leases:.1f} leases"
+            )
+        self.waited_leases = (self.timeline.now - began) / lease
 
     def _spoil_an_entry(self) -> None:
         if self.medium.rows:
@@ -298,10 +316,12 @@ class LeasedWorld:
         self.judge.is_medium_harmed = self.judge.is_log_lost = True
         self.note(None, f"restored: the log ended at {before}, now at {self.medium.end.index}")
         self.count(plans.RESTORED)
-        knew = [it for it in self.brokers if self._has_seen_more(it)]
+        knew = [(it, it.seen.last) for it in self.brokers if self._has_seen_more(it)]
         self.timeline.run(max(made.late_seconds, 12 * made.lease_seconds))
-        for broker in knew:
+        for broker, seen in knew:
             is_refused = not broker.is_alive and isinstance(broker.ended_by, StoreError)
+            # Who was away until the place that it saw was dropped has nothing to compare.
+            is_refused = is_refused or seen is None or seen.place.index < self.medium.first_index
             self.judge.require(
                 is_refused, "T9", f"{broker.name} goes on with a log that went back in time"
             )
