@@ -18,6 +18,7 @@ from holdfast.model.numbering import Numbering
 
 _LEASE_SPARE = 0.25
 """The share of the lease that must be left where something is confirmed that only we have."""
+_NO_ANSWER = "the store that keeps the log does not answer: nothing is confirmed until it does"
 _NO_INDEX = 1 << 62
 _AWAY_TELLS = 3.5
 """A broker whose line did not change in the time of so many tellings is away."""
@@ -162,6 +163,12 @@ class LeasedView:
     def log_epoch(self) -> int:
         """Counts how often the cache began anew: all that was built from it must go too."""
         return self._state.log_epoch
+
+    @property
+    def farewell(self) -> str:
+        """Why the lease was lost, if it was the medium that did not answer."""
+        # Where it is, and what it said, is the operator's to know.
+        return _NO_ANSWER if self._state.trouble else ""
 
     @property
     def promotion(self) -> str:

@@ -9,6 +9,8 @@ Owned by the loop thread, as the driver is.
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.journal.journal import Journal
 from holdfast.model.numbering import Numbering
 from holdfast.replication import repair, resting
@@ -26,6 +28,10 @@ from holdfast.replication.status import (
     whole_status,
 )
 
+QUORUM_LOST: Final = (
+    "too few members of the cluster answer: nothing is confirmed until they return"
+    " or an operator promotes this node"
+)
 _LEASE_SPARE = 0.25
 """The share of the lease that must be left where something is confirmed that only we have."""
 
@@ -142,6 +148,11 @@ class DriverView:
         if index <= self._journal.stored_index:
             return False
         return index > self._state.commit_index or self.is_backlog_full
+
+    @property
+    def farewell(self) -> str:
+        """Why a lead ended after which no other one is known: a majority has not answered."""
+        return QUORUM_LOST
 
     @property
     def promotion(self) -> str:

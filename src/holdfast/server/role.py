@@ -16,7 +16,7 @@ Owned by the loop. Pure: time is read only from the clock it is given.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from holdfast.store.contract import LogStore
 
 log = structlog.get_logger("holdfast.server")
-
-QUORUM_LOST: Final = (
-    "too few members of the cluster answer: nothing is confirmed until they return"
-    " or an operator promotes this node"
-)
 
 
 class Served(Protocol):
@@ -104,7 +99,7 @@ class Role:
         elif store.is_handing_over:
             return False  # Given up, it goes on as if nothing had been; done, another leads.
         else:
-            self.end(QUORUM_LOST if self._has_lost_quorum() else "")
+            self.end(store.farewell if self._has_lost_the_lead() else "")
         return self.is_serving
 
     def _is_ready_to_lead(self) -> bool:
@@ -124,9 +119,9 @@ class Role:
         self.is_serving = True
         self._on_change()
 
-    def _has_lost_quorum(self) -> bool:
+    def _has_lost_the_lead(self) -> bool:
         """
-        Whether the lead ended because too few members answer, and not because another leads.
+        Whether the lead ended because nobody answers, and not because another leads.
 
         After a pause this node cannot know: then it says nothing.
         """

@@ -243,6 +243,11 @@ class Tenure(Protocol):
         ...
 
     @property
+    def farewell(self) -> str:
+        """What clients are told where a lead ended and no other is known; empty if nothing is."""
+        ...
+
+    @property
     def promotion(self) -> str:
         """By which promotion by force the log goes on; empty if none."""
         ...

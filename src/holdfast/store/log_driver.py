@@ -135,6 +135,11 @@ class LogDriver(Protocol):
         ...
 
     @property
+    def farewell(self) -> str:
+        """Why a lead ended after which no other one is known; empty if it was given away."""
+        ...
+
+    @property
     def promotion(self) -> str:
         """By which promotion by force the log goes on; empty if none."""
         ...

@@ -218,6 +218,11 @@ class ReplicatedStore:
         return self.driver.term
 
     @property
+    def farewell(self) -> str:
+        """What clients are told where the lead ended and no other is known; empty if nothing."""
+        return self.driver.farewell
+
+    @property
     def promotion(self) -> str:
         """By which promotion by force this cluster goes on: generation and time; empty if none."""
         return self.driver.promotion

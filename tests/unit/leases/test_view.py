@@ -149,3 +149,13 @@ def test_a_medium_that_refuses_is_told_to_publishers(pair: tuple[Any, Any]) -> N
 
     said = "publishing is refused until there is room again: the table is full"
     assert said == holder.driver.refusal()
+
+
+def test_clients_are_told_why_only_where_the_medium_is_silent(pair: tuple[Any, Any]) -> None:
+    """A lease that was given back or taken tells nothing: they go to the next one."""
+    holder, _ = pair
+
+    assert "" == holder.driver.farewell
+    holder.state.trouble = "no answer from 10.0.0.7"
+    assert "does not answer: nothing is confirmed" in holder.driver.farewell
+    assert "10.0.0.7" not in holder.driver.farewell

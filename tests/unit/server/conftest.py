@@ -18,6 +18,7 @@ from holdfast.journal.entry_body import EntryBody
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, MoveRecord, Record
 from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.replication.driver_view import QUORUM_LOST
 from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
 from holdfast.server.protocols import served
@@ -49,6 +50,7 @@ class FakeStore:
         self.term = 1
         self.numbering = Numbering()
         self.promotion = ""
+        self.farewell = QUORUM_LOST
         self.begun_anew = False
         self.damaged: set[int] = set()
         self.reported: list[CorruptEntryError] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 
-from holdfast.server.role import QUORUM_LOST
+from holdfast.replication.driver_view import QUORUM_LOST
 
 SUBSCRIBE = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client\n\n\0"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import holdfast.server
-from holdfast.server.role import QUORUM_LOST, Role
+from holdfast.replication.driver_view import QUORUM_LOST
+from holdfast.server.role import Role
 
 
 def test_a_node_serves_only_as_leader(node) -> None:
