@@ -36,6 +36,7 @@ def lay_out(session: Session, place: str, draw: Callable[[], str]) -> str:
         except session.errors as error:
             if session.fault(error) not in _RACES or attempt == _ATTEMPTS:
                 raise
+            session.give_up()
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -132,9 +133,13 @@ def _insert_rows(session: Session, draw: Callable[[], str]) -> None:
 
 def make_view(session: Session) -> str:
     """Make the view on the lease; why it was not made, or nothing. It is for people only."""
+    if _is_there(session, schema.LOCK_VIEW):
+        return ""
     try:
         session.write(schema.view(session.view_creation))
     except session.errors as error:
         session.give_up()
+        if _is_there(session, schema.LOCK_VIEW):
+            return ""  # made by another one, just now
         return f"the view {schema.LOCK_VIEW} could not be made: {' '.join(str(error).split())}"
     return ""

@@ -14,6 +14,7 @@ from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
     from holdfast.sql.log import SqlLog
+    from holdfast.sql.session import Session
     from holdfast.sql.url import StoreUrl
 
 MISSING = "store: {} is not installed, which a database needs: pip install 'holdfast[sql]'"
@@ -45,8 +46,23 @@ def open_sql_log(
 
 def _make(url: StoreUrl, allow_unsafe_database: bool) -> SqlLog:
     from holdfast.sql.log import SqlLog
+
+    session_type = _session_type(url)
+    return SqlLog(
+        url, session_type, session_type.connect, allow_unsafe_database=allow_unsafe_database
+    )
+
+
+def _session_type(url: StoreUrl) -> type[Session]:
+    """The dialect's, whose driver is imported now."""
+    if url.kind == "postgresql":
+        from holdfast.sql.postgresql import PostgresqlSession
+
+        return PostgresqlSession
+    if url.kind == "mysql":
+        from holdfast.sql.mariadb import MariadbSession
+
+        return MariadbSession
     from holdfast.sql.sqlite import SqliteSession
 
-    return SqlLog(
-        url, SqliteSession, SqliteSession.connect, allow_unsafe_database=allow_unsafe_database
-    )
+    return SqliteSession

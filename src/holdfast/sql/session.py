@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import text as sql_text
 from sqlalchemy.engine import Dialect
@@ -21,6 +21,9 @@ from sqlalchemy.engine import Dialect
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.parts import Part
+
+if TYPE_CHECKING:
+    from holdfast.sql.url import Host, StoreUrl
 
 Values = Mapping[str, Any]
 
@@ -44,6 +47,16 @@ class Session(ABC):
 
     lease_seconds: float = 5.0
     _texts: ClassVar[dict[str, str]]
+
+    @classmethod
+    @abstractmethod
+    def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> Session:
+        """
+        Connect to this host, or open the file, and set up what the log needs.
+
+        Raises:
+            Exception: One of `errors`: it does not answer in time, or refuses.
+        """
 
     def __init_subclass__(cls) -> None:
         cls._texts = {}

@@ -12,6 +12,7 @@ from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.parts import Part
 from holdfast.sql.session import Session, Values
+from holdfast.sql.url import Host, StoreUrl
 
 
 class WrittenDown(Session):
@@ -23,6 +24,10 @@ class WrittenDown(Session):
     def __init__(self, *counts: int) -> None:
         self.counts = list(counts)
         self.written: list[str] = []
+
+    @classmethod
+    def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> WrittenDown:
+        return cls()
 
     def bound(self, seconds: float) -> None: ...
 

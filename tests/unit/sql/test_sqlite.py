@@ -116,8 +116,9 @@ def test_pages_that_make_no_sense_are_found_at_the_start(tmp_path: Path) -> None
     path = tmp_path / "x.db"
     with connected(path) as session:
         session.write("CREATE TABLE x (y PRIMARY KEY)")
-        for number in range(5000):
-            session.write(f"INSERT INTO x VALUES ({number})")
+        with session.transaction():
+            for number in range(5000):
+                session.write("INSERT INTO x VALUES (:number)", {"number": number})
         session.check()
         session.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     data = bytearray(path.read_bytes())

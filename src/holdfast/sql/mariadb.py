@@ -1,0 +1,289 @@
+"""
+MariaDB and MySQL, and Galera: the append is one packet of statements, judged by row counts.
+
+After a conflict inside a transaction a COMMIT answers well and has stored nothing, so a commit
+proves nothing by itself: what counts is how many rows the update and the inserts found. An entry
+that no packet holds is sent in several, still in one transaction.
+
+On Galera a write that conflicts with another node's is refused when it is committed, whatever was
+read before; reads that judge wait until this node has applied what the others have committed.
+
+Source: MariaDB's documentation, "CLIENT_FOUND_ROWS", "wsrep_sync_wait"; "Stores and fenced leases",
+sections 3, 7.3 and 7.4.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import pymysql
+from pymysql.constants import CLIENT, ER
+from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
+
+from holdfast.errors import StoreError
+from holdfast.model.limits import MiB
+from holdfast.sql import statements
+from holdfast.sql.faults import Fault
+from holdfast.sql.parts import PART_BYTES
+from holdfast.sql.session import Session, UncertainError, Values
+
+if TYPE_CHECKING:
+    from holdfast.sql.parts import Part
+    from holdfast.sql.url import Host, StoreUrl
+
+LEASE_SECONDS: Final = 5.0
+LEASE_SECONDS_GALERA: Final = 15.0
+"""Longer than a cluster stands still until a node that is gone is put out of it."""
+PACKET_BYTES_MAX: Final = 4 * MiB
+"""Of entries in one packet; each byte may take two in it."""
+_PACKET_ROOM: Final = 64 * 1024
+"""For everything else that stands in a packet."""
+_STATEMENT_BYTES: Final = 512
+"""For what stands around one part."""
+_PACKET_NEEDED: Final = 2 * PART_BYTES + _PACKET_ROOM
+
+_SETTINGS: Final = (
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES'",
+    "SET SESSION innodb_lock_wait_timeout = 1",
+    "SET SESSION wait_timeout = 86400",
+)
+_WISHES: Final = (
+    # MySQL has no such thing, and the others want a privilege: they save time, and no message.
+    "SET SESSION idle_write_transaction_timeout = 1",
+    "SET SESSION binlog_annotate_row_events = 0",
+    "SET SESSION binlog_row_image = 'MINIMAL'",
+)
+_SAFE: Final = {
+    "innodb_flush_log_at_trx_commit": ({"1"}, "1"),
+    "innodb_doublewrite": ({"ON", "1"}, "ON"),
+}
+_SUPER_READ_ONLY: Final = 1836
+_CODES: Final = {
+    ER.DUP_ENTRY: Fault.DUPLICATE,
+    ER.LOCK_WAIT_TIMEOUT: Fault.BUSY,
+    ER.LOCK_DEADLOCK: Fault.BUSY,
+    ER.CHECKREAD: Fault.BUSY,
+    ER.RECORD_FILE_FULL: Fault.FULL,
+    ER.DISK_FULL: Fault.FULL,
+    ER.ERROR_ON_WRITE: Fault.FULL,
+    ER.NET_PACKET_TOO_LARGE: Fault.FULL,
+    ER.ACCESS_DENIED_ERROR: Fault.CREDENTIALS,
+    ER.DBACCESS_DENIED_ERROR: Fault.CREDENTIALS,
+    ER.TABLEACCESS_DENIED_ERROR: Fault.CREDENTIALS,
+    ER.COLUMNACCESS_DENIED_ERROR: Fault.CREDENTIALS,
+    1698: Fault.CREDENTIALS,  # for want of a password
+    ER.BAD_DB_ERROR: Fault.NO_DATABASE,
+    ER.NO_SUCH_TABLE: Fault.NO_TABLE,
+    ER.BAD_FIELD_ERROR: Fault.NO_COLUMN,
+    ER.CRASHED_ON_USAGE: Fault.DAMAGED,
+    ER.NOT_KEYFILE: Fault.DAMAGED,
+    ER.OPTION_PREVENTS_STATEMENT: Fault.READ_ONLY,
+    _SUPER_READ_ONLY: Fault.READ_ONLY,
+    ER.CON_COUNT_ERROR: Fault.LOST,
+    ER.SERVER_SHUTDOWN: Fault.LOST,
+    ER.UNKNOWN_COM_ERROR: Fault.LOST,  # Galera's, where a node is not one of the majority
+    ER.ERROR_DURING_COMMIT: Fault.LOST,
+}
+_NAMES: Final = ("idx", "part", "term", "first_record", "record_count", "bytes", "stored_at", "raw")
+
+
+class MariadbSession(Session):
+    """One connection to a server, or to one node of several."""
+
+    dialect = MySQLDialect_pymysql(paramstyle="pyformat")
+    errors = (pymysql.MySQLError,)
+    lease_seconds = LEASE_SECONDS
+
+    def __init__(self, connection: pymysql.connections.Connection[Any]) -> None:
+        """Take a connection that was made."""
+        self._connection = connection
+        self._deadline = 0.0
+        self._packet_bytes = PACKET_BYTES_MAX
+        self.kind = "MariaDB"
+
+    @classmethod
+    def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> MariadbSession:
+        """
+        Connect to this host, and set up the session.
+
+        Raises:
+            pymysql.MySQLError: It does not answer in time, or refuses.
+            StoreError: It takes no packets as large as a part of an entry.
+        """
+        assert host is not None, "a server has a host"
+        connection = pymysql.connect(
+            host=host.name,
+            port=host.port,
+            user=url.user or None,
+            password=url.password,
+            database=url.database,
+            charset="utf8mb4",
+            autocommit=True,
+            client_flag=CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS,
+            connect_timeout=max(1, round(seconds)),
+            read_timeout=max(1, round(seconds)),
+            write_timeout=max(1, round(seconds)),
+            **url.options,
+        )
+        session = cls(connection)
+        try:
+            session.bound(max(seconds, 0.5))
+            session._set_up(f"{url} (at {host})")
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def _set_up(self, place: str) -> None:
+        for statement in _SETTINGS:
+            self.write(statement)
+        for statement in _WISHES:
+            with suppress(pymysql.err.OperationalError, pymysql.err.InternalError):
+                self.write(statement)
+        ((version, packet),) = self.rows("SELECT VERSION(), @@max_allowed_packet")
+        if packet < _PACKET_NEEDED:
+            raise StoreError(
+                f"max_allowed_packet of {place} is {packet:,}, and a part of an entry takes up to"
+                f" {_PACKET_NEEDED:,}: set it to 16M or more"
+            )
+        self._packet_bytes = min(PACKET_BYTES_MAX, (packet - _PACKET_ROOM) // 2)
+        number, _, rest = str(version).partition("-")
+        self.kind = f"{'MariaDB' if 'MariaDB' in rest else 'MySQL'} {number}"
+        if self._variables("wsrep_on").get("wsrep_on") == "ON":
+            self._set_up_galera()
+
+    def _set_up_galera(self) -> None:
+        self.kind = f"Galera, {self.kind}"
+        self.lease_seconds = LEASE_SECONDS_GALERA
+        status = dict(self.rows("SHOW STATUS LIKE 'wsrep_%'"))
+        if status.get("wsrep_ready") != "ON" or status.get("wsrep_cluster_status") != "Primary":
+            cluster = status.get("wsrep_cluster_status")
+            raise pymysql.err.OperationalError(
+                ER.UNKNOWN_COM_ERROR, f"the node is not ready, its part of the cluster is {cluster}"
+            )
+        self.write("SET SESSION wsrep_sync_wait = 7")
+
+    def _variables(self, pattern: str) -> dict[str, str]:
+        return dict(self.rows(f"SHOW VARIABLES LIKE '{pattern}'"))
+
+    def bound(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+
+    def _begin(self) -> None:
+        """Bound the next exchange; the driver does so for each read and write of the socket."""
+        left = max(0.05, self._deadline - time.monotonic())
+        self._connection._read_timeout = left
+        self._connection._write_timeout = left
+
+    def write(self, statement: str, values: Values | None = None) -> int:
+        self._begin()
+        with self._connection.cursor() as cursor:
+            return int(cursor.execute(self.text(statement), dict(values) if values else None))
+
+    def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+        self._begin()
+        with self._connection.cursor() as cursor:
+            cursor.execute(self.text(statement), dict(values) if values else None)
+            return list(cursor.fetchall())
+
+    def append(self, fence: Values, parts: Sequence[Part]) -> bool:
+        packets = list(self._packets(parts))
+        counts: list[int] = []
+        try:
+            for number, packet in enumerate(packets):
+                texts = [_insert(place) for place in range(len(packet))]
+                if number == 0:
+                    texts[:0] = ["BEGIN", self.text(statements.ADVANCE)]
+                if number == len(packets) - 1:
+                    texts.append("COMMIT")
+                values = dict(fence)
+                for place, part in enumerate(packet):
+                    values |= {f"{name}{place}": it for name, it in zip(_NAMES, part, strict=True)}
+                counts += self._send("; ".join(texts), values)
+        except pymysql.err.IntegrityError as error:
+            if self.fault(error) is not Fault.DUPLICATE:
+                raise
+            # The rows are there already, and the lease says so: an append that is sent again.
+            self.give_up()
+            return False
+        _, found, *inserted, _ = counts
+        if (found, sum(inserted)) == (1, len(parts)):
+            return True
+        if (found, sum(inserted)) == (0, 0):
+            return False
+        raise UncertainError(f"{found} rows were updated and {sum(inserted)} inserted")
+
+    def _packets(self, parts: Sequence[Part]) -> Iterator[list[Part]]:
+        """As many parts at once as a packet holds."""
+        packet: list[Part] = []
+        size = 0
+        for part in parts:
+            if packet and size + len(part.raw) > self._packet_bytes:
+                yield packet
+                packet, size = [], 0
+            packet.append(part)
+            size += len(part.raw) + _STATEMENT_BYTES
+        yield packet
+
+    def _send(self, text: str, values: dict[str, Any]) -> list[int]:
+        """Send several statements at once; give how many rows each found."""
+        self._begin()
+        with self._connection.cursor() as cursor:
+            cursor.execute(text, values)
+            counts = [int(cursor.rowcount)]
+            while cursor.nextset():
+                counts.append(int(cursor.rowcount))
+        return counts
+
+    def unsafe_settings(self) -> list[str]:
+        found = self._variables("innodb_%") | self._variables("log_bin")
+        unsafe = [
+            f"{name} is {found.get(name, 'not known')}, and must be {wanted}"
+            for name, (safe, wanted) in _SAFE.items()
+            if found.get(name) not in safe
+        ]
+        if found.get("log_bin") == "ON":
+            synced = self._variables("sync_binlog").get("sync_binlog")
+            if synced != "1":
+                unsafe.append(f"sync_binlog is {synced}, and must be 1")
+        return unsafe
+
+    @staticmethod
+    def fault(error: Exception) -> Fault:
+        code = error.args[0] if error.args else None
+        if isinstance(code, int) and code in _CODES:
+            return _CODES[code]
+        if isinstance(code, int) and (2000 <= code < 3000 or code == 0):
+            return Fault.LOST
+        is_lost = isinstance(error, pymysql.err.InterfaceError)
+        return Fault.LOST if is_lost else Fault.UNKNOWN
+
+    def lay_out(self, creations: Sequence[str]) -> None:
+        """Each by itself: these databases know no transaction of tables."""
+        for creation in creations:
+            self.write(creation)
+
+    def give_up(self) -> None:
+        self.write("ROLLBACK")
+
+    def close(self) -> None:
+        with suppress(pymysql.MySQLError, OSError):
+            self._connection._force_close()
+
+
+def _insert(place: int) -> str:
+    """
+    The statement that inserts one part, if the lease row is as the append has just made it.
+
+    One for each part: of several that stand in a UNION this database stores parts of a MiB as
+    nothing at all, and says that all is well.
+    """
+    values = ", ".join(f"%({name}{place})s" for name in _NAMES)
+    return (
+        f"INSERT INTO holdfast_entries ({', '.join(_NAMES)}) SELECT {values} FROM holdfast_lease"
+        " WHERE id = 1 AND epoch = %(epoch)s AND holder = %(holder)s AND last_index = %(last)s"
+    )

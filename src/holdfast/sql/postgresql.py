@@ -1,0 +1,259 @@
+"""
+PostgreSQL: the append is one statement, so no lock is held while a client is paused.
+
+Its commit may wait for a synchronous standby, and nothing cancels that wait but a cancel, after
+which the database says "stored" with a warning: that warning is taken for what it is, an unknown
+outcome. So nothing is ever cancelled here; what takes too long is let go of by its socket, and may
+appear later.
+
+Source: PostgreSQL's documentation, "synchronous_commit", "Error Codes"; "Stores and fenced leases",
+sections 3 and 7.3.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import psycopg
+from psycopg import waiting
+from psycopg.pq import TransactionStatus
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+
+from holdfast.sql import statements
+from holdfast.sql.faults import Fault
+from holdfast.sql.session import Session, UncertainError, Values
+
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
+    from holdfast.sql.parts import Part
+    from holdfast.sql.url import Host, StoreUrl
+
+Result = TypeVar("Result")
+
+LEASE_SECONDS: Final = 5.0
+_LOCK_MILLISECONDS: Final = int(LEASE_SECONDS * 1000 / 5)
+_LAYOUT_LOCK: Final = 0x486F6C64
+_LAYOUT_SECONDS: Final = 20
+"""Another broker that makes the tables is waited for so long."""
+_SETTINGS: Final = {
+    # A role or a database may have others by default.
+    "client_min_messages": "warning",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "statement_timeout": "0",
+    "lock_timeout": f"{_LOCK_MILLISECONDS}ms",
+    "idle_in_transaction_session_timeout": f"{_LOCK_MILLISECONDS}ms",
+}
+_CODES: Final = {
+    "23505": Fault.DUPLICATE,
+    "25006": Fault.READ_ONLY,
+    "25P03": Fault.BUSY,
+    "3D000": Fault.NO_DATABASE,
+    "40001": Fault.BUSY,
+    "40P01": Fault.BUSY,
+    "42501": Fault.CREDENTIALS,
+    "42703": Fault.NO_COLUMN,
+    "42P01": Fault.NO_TABLE,
+    "42P07": Fault.DUPLICATE,
+    "53100": Fault.FULL,
+    "53200": Fault.FULL,
+    "53300": Fault.LOST,
+    "54000": Fault.FULL,
+    "55P03": Fault.BUSY,
+}
+_CLASSES: Final = {
+    "08": Fault.LOST,
+    "28": Fault.CREDENTIALS,
+    "57": Fault.LOST,
+    "58": Fault.DAMAGED,
+    "XX": Fault.DAMAGED,
+}
+_REFUSALS: Final = {
+    # While it connects libpq gives no code, only what the server says, in its own language.
+    "authentication failed": Fault.CREDENTIALS,
+    "no password supplied": Fault.CREDENTIALS,
+    "pg_hba.conf": Fault.CREDENTIALS,
+    'role "': Fault.CREDENTIALS,
+    'database "': Fault.NO_DATABASE,
+}
+_APPEND: Final = (
+    f"WITH held AS ({statements.ADVANCE} RETURNING epoch)"
+    " INSERT INTO holdfast_entries"
+    " (idx, part, term, first_record, record_count, bytes, stored_at, raw)"
+    " SELECT it.idx, it.part, held.epoch, it.first_record, it.record_count, it.bytes,"
+    " it.stored_at, it.raw FROM held,"
+    " unnest(%(idx)b::bigint[], %(part)b::int[], %(first)b::bigint[], %(count)b::int[],"
+    " %(size)b::int[], %(stored_at)b::bigint[], %(raw)b::bytea[])"
+    " AS it(idx, part, first_record, record_count, bytes, stored_at, raw)"
+)
+
+
+class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """Waits for its server until `deadline`, by the monotonic clock, and cancels nothing."""
+
+    deadline: float = math.inf
+
+    def wait(
+        self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None
+    ) -> Result:
+        left = self.deadline - time.monotonic()
+        bound = None if math.isinf(left) else max(0.0, left)
+        if timeout is not None:
+            bound = timeout if bound is None else min(bound, timeout)
+        return waiting.wait(gen, self.pgconn.socket, interval=interval, timeout=bound)
+
+
+class PostgresqlSession(Session):
+    """One connection to a server."""
+
+    dialect = PGDialect_psycopg()  # type: ignore[no-untyped-call] # SQLAlchemy's own
+    errors = (psycopg.Error,)
+    lease_seconds = LEASE_SECONDS
+
+    def __init__(self, connection: BoundedConnection) -> None:
+        """Take a connection that was made."""
+        self._connection = connection
+        self._warning = ""
+        connection.add_notice_handler(self._notice)
+        self.kind = "PostgreSQL"
+
+    @classmethod
+    def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> PostgresqlSession:
+        """
+        Connect to this host, if it is one that writes, and set up the session.
+
+        Raises:
+            psycopg.Error: It does not answer in time, or refuses.
+        """
+        assert host is not None, "a server has a host"
+        deadline = time.monotonic() + seconds
+        where: dict[str, Any] = {
+            "host": host.name,
+            "port": host.port,
+            "dbname": url.database,
+            "user": url.user or None,
+            "password": url.password or None,
+            "application_name": "holdfast",
+            "connect_timeout": max(2, math.ceil(seconds)),
+            "target_session_attrs": "read-write",
+            "tcp_user_timeout": int(LEASE_SECONDS * 1000),
+            **url.options,
+        }
+        connection = BoundedConnection.connect(autocommit=True, **where)
+        session = cls(connection)
+        try:
+            connection.deadline = max(deadline, time.monotonic() + 0.5)
+            session._set_up()
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def _set_up(self) -> None:
+        chosen = dict(_SETTINGS)
+        ((level, version),) = self.rows(
+            "SELECT current_setting('synchronous_commit'), current_setting('server_version')"
+        )
+        if level != "remote_apply":
+            chosen["synchronous_commit"] = "on"
+        for name, value in chosen.items():
+            self.rows("SELECT set_config(:name, :value, false)", {"name": name, "value": value})
+        self.kind = f"PostgreSQL {version.partition(' ')[0]}"
+
+    def _notice(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.sqlstate == "01000":
+            self._warning = diagnostic.message_primary or "a warning"
+
+    def _require_certain(self) -> None:
+        """A commit whose wait for a standby was cancelled is told as a success with a warning."""
+        if self._warning:
+            warning, self._warning = self._warning, ""
+            raise UncertainError(warning)
+
+    def bound(self, seconds: float) -> None:
+        self._connection.deadline = time.monotonic() + seconds
+
+    def write(self, statement: str, values: Values | None = None) -> int:
+        count = self._connection.execute(self.text(statement), values or None).rowcount
+        self._require_certain()
+        return count
+
+    def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+        with self._connection.cursor(binary=True) as cursor:
+            cursor.execute(self.text(statement), values or None)
+            return cursor.fetchall()
+
+    def append(self, fence: Values, parts: Sequence[Part]) -> bool:
+        columns = list(zip(*parts, strict=True))
+        idx, part, _, first, count, size, stored_at, raw = map(list, columns)
+        values = {
+            **fence,
+            "idx": idx,
+            "part": part,
+            "first": first,
+            "count": count,
+            "size": size,
+            "stored_at": stored_at,
+            "raw": raw,
+        }
+        stored = self._connection.execute(self._append_text(), values).rowcount
+        self._require_certain()
+        if stored not in {0, len(parts)}:
+            raise UncertainError(f"{stored} of {len(parts)} rows were inserted")
+        return stored != 0
+
+    def _append_text(self) -> str:
+        known = self._texts.get(_APPEND)
+        if known is None:
+            fence = self.text(statements.ADVANCE)
+            known = _APPEND.replace(statements.ADVANCE, fence)
+            self._texts[_APPEND] = known
+        return known
+
+    def unsafe_settings(self) -> list[str]:
+        unsafe = []
+        for name in ("fsync", "full_page_writes"):
+            ((value,),) = self.rows(f"SELECT current_setting('{name}')")
+            if value != "on":
+                unsafe.append(f"{name} is {value}, and must be on")
+        ((value,),) = self.rows("SELECT current_setting('synchronous_commit')")
+        if value not in {"on", "remote_apply"}:
+            unsafe.append(f"synchronous_commit is {value}, and must be on")
+        return unsafe
+
+    @staticmethod
+    def fault(error: Exception) -> Fault:
+        code = getattr(error, "sqlstate", None)
+        if code is not None:
+            return _CODES.get(code) or _CLASSES.get(code[:2], Fault.UNKNOWN)
+        if not isinstance(error, psycopg.OperationalError):
+            return Fault.UNKNOWN
+        said = str(error)
+        if "FATAL" in said:
+            for words, fault in _REFUSALS.items():
+                if words in said:
+                    return fault
+        return Fault.LOST
+
+    def lay_out(self, creations: Sequence[str]) -> None:
+        with self.transaction():
+            self.write(f"SET LOCAL lock_timeout = '{_LAYOUT_SECONDS}s'")
+            self.rows(f"SELECT pg_advisory_xact_lock({_LAYOUT_LOCK})")
+            for creation in creations:
+                self.write(creation)
+            # Entries are no text to be compressed, and are read whole.
+            self.write("ALTER TABLE holdfast_entries ALTER COLUMN raw SET STORAGE EXTERNAL")
+            self.write("ALTER TABLE holdfast_entries SET (autovacuum_vacuum_scale_factor = 0.01)")
+
+    def give_up(self) -> None:
+        if self._connection.info.transaction_status is not TransactionStatus.IDLE:
+            self.write("ROLLBACK")
+
+    def close(self) -> None:
+        with suppress(psycopg.Error):
+            self._connection.close()

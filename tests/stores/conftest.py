@@ -1,0 +1,67 @@
+"""
+The database servers of these tests: started when the first test wants one, gone after the last.
+
+Each test finds an empty database in it. A test that ends, kills or pauses the server has it for
+itself: the tests of one file follow one another, and the next one finds it running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import pytest
+
+from trials.databases.mariadb import MariadbServer, missing_mariadb
+from trials.databases.postgresql import PostgresqlServer, missing_postgresql
+from trials.databases.server import DatabaseServer
+
+ServerT = TypeVar("ServerT", bound=DatabaseServer)
+
+
+@pytest.fixture(scope="session")
+def postgresql_of_session() -> Iterator[PostgresqlServer]:
+    """One server for all tests of this process."""
+    if missing := missing_postgresql():
+        pytest.skip(missing)
+    yield from started(PostgresqlServer())
+
+
+@pytest.fixture(scope="session")
+def mariadb_of_session() -> Iterator[MariadbServer]:
+    """One server for all tests of this process."""
+    if missing := missing_mariadb():
+        pytest.skip(missing)
+    yield from started(MariadbServer())
+
+
+@pytest.fixture
+def postgresql(postgresql_of_session: PostgresqlServer) -> Iterator[PostgresqlServer]:
+    """The server, running again after a test that ended or paused it."""
+    yield postgresql_of_session
+    go_on(postgresql_of_session)
+
+
+@pytest.fixture
+def mariadb(mariadb_of_session: MariadbServer) -> Iterator[MariadbServer]:
+    """The server, running again after a test that ended or paused it."""
+    yield mariadb_of_session
+    go_on(mariadb_of_session)
+
+
+def started(server: ServerT) -> Iterator[ServerT]:
+    """The server while it is wanted."""
+    try:
+        server.prepare()
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+def go_on(server: DatabaseServer) -> None:
+    """Let it run, whatever a test did to it."""
+    if server.is_running:
+        server.resume()
+    else:
+        server.start()

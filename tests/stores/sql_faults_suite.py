@@ -1,0 +1,229 @@
+"""
+What a leased log survives of its database server: the same accidents for every kind of server.
+
+A subclass gives the server and an empty database, see test_postgresql.py. Each test names the
+fault of the table in the facts about stores that it is a test of.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from holdfast.environment.disk import RealDisk
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases.contract import LeasedLog, Outcome, Place
+from holdfast.leases.orders import Join
+from holdfast.leases.seen import SeenFile
+from holdfast.leases.worker import LogWorker
+from holdfast.sql.opening import open_sql_log
+from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite, Writer, read_all
+from trials.databases.cutting_proxy import Cut, CuttingProxy
+from trials.databases.server import DatabaseServer
+
+SHORT_SECONDS = 1.5
+
+
+class SqlServerSuite(LeasedLogSuite, ABC):
+    """The contract, and the accidents of a server."""
+
+    server: DatabaseServer
+    database: str
+
+    @abstractmethod
+    def lease_locked(self) -> AbstractContextManager[None]:
+        """Hold the lease row in a transaction of somebody else's."""
+
+    @abstractmethod
+    def unsafe(self) -> AbstractContextManager[str]:
+        """Have a setting by which commits may be lost; gives its name."""
+
+    def at(self, url: str) -> LeasedLog:
+        """A log at this URL, opened; closed after the test."""
+        log = open_sql_log(url, own_directory=Path("/nowhere"))
+        self._opened.append(log)
+        log.open()
+        return log
+
+    def another(self) -> LeasedLog:
+        return open_sql_log(self.server.url(self.database), own_directory=Path("/nowhere"))
+
+    def lose_entry(self, index: int) -> None:
+        self.change(f"DELETE FROM holdfast_entries WHERE idx = {index}")
+
+    def lose_lease(self) -> None:
+        self.change("DELETE FROM holdfast_lease")
+
+    def change(self, statement: str) -> None:
+        """Do this in the database, past the log."""
+        self.server.execute(statement, self.database)
+
+    @pytest.fixture
+    def proxy(self) -> Iterator[CuttingProxy]:
+        proxy = CuttingProxy(self.server.port)
+        yield proxy
+        proxy.close()
+
+    @pytest.mark.parametrize("cut", Cut)
+    def test_a_connection_that_is_cut_stores_once(self, proxy: CuttingProxy, cut: Cut) -> None:
+        """L32: whenever it breaks, the outcome is unknown, and the same again is stored once."""
+        writer = Writer(self.at(self.server.url(self.database, proxy.port)))
+        writer.take()
+        writer.append(b"before")
+        for number in range(5):
+            entries = writer.sealed(b"%d" % number, b"and more")
+            proxy.cut = cut
+            with pytest.raises(UnreachableError):
+                writer.send(entries)
+            assert proxy.cut is None, "the cut was made"
+            assert writer.send(entries) is Outcome.STORED
+
+        assert read_all(self.opened()) == writer.stored
+        assert len(writer.stored) == 11
+
+    def test_a_reply_that_is_lost_is_found_out(self, proxy: CuttingProxy) -> None:
+        """L32: it was stored, as another one can see, though its writer does not know it yet."""
+        writer = Writer(self.at(self.server.url(self.database, proxy.port)))
+        writer.take()
+        entries = writer.sealed(b"x")
+        proxy.cut = Cut.BEFORE_REPLY
+        with pytest.raises(UnreachableError):
+            writer.send(entries)
+
+        assert read_all(self.opened()) == entries
+
+    def test_a_take_that_is_cut_is_known_by_looking(self, proxy: CuttingProxy) -> None:
+        """L32: taken or not, nothing is written under it; it is taken again."""
+        writer = Writer(self.at(self.server.url(self.database, proxy.port)))
+        seen = writer.log.observe(SECONDS)
+        proxy.cut = Cut.BEFORE_REPLY
+        with pytest.raises(UnreachableError):
+            writer.log.take(seen, writer.claimant, SECONDS)
+        assert writer.log.renew(SECONDS) is Outcome.DEPOSED
+        assert writer.log.observe(SECONDS).claimant == writer.claimant
+        assert writer.take().epoch == 2
+
+    def test_a_server_that_is_killed_keeps_what_was_confirmed(self) -> None:
+        """L35: kill -9 under a stream of appends; started again it has them all, each once."""
+        writer = self.writer()
+        writer.take()
+        failed: list[StoreError] = []
+
+        def stream() -> None:
+            try:
+                while True:
+                    writer.send(writer.sealed(b"x" * 2000))
+            except StoreError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=stream)
+        thread.start()
+        while len(writer.stored) < 50:
+            time.sleep(0.01)
+        self.server.kill()
+        thread.join(30)
+        assert [type(it) for it in failed] == [UnreachableError]
+        with pytest.raises(UnreachableError):
+            writer.log.observe(SHORT_SECONDS)
+        confirmed = list(writer.stored)
+        self.server.start()
+
+        found = read_all(self.opened())
+        assert found[: len(confirmed)] == confirmed
+        assert len(found) <= len(confirmed) + 1
+        assert writer.send(writer.sealed(b"x" * 2000)) is Outcome.STORED
+        assert read_all(self.opened()) == writer.stored
+
+    def test_a_server_that_is_paused_costs_no_more_than_the_bound(self) -> None:
+        """L36: each call ends in time with an unknown outcome; resumed, it is stored once."""
+        writer = self.writer()
+        writer.take()
+        writer.append(b"before")
+        entries = writer.sealed(b"one", b"two")
+        self.server.pause()
+        for call in (
+            lambda: writer.log.append(entries, SHORT_SECONDS),
+            lambda: writer.log.observe(SHORT_SECONDS),
+            lambda: writer.log.append(entries, SHORT_SECONDS),
+        ):
+            began = time.monotonic()
+            with pytest.raises(UnreachableError):
+                call()
+            assert time.monotonic() - began < 10 * SHORT_SECONDS
+        self.server.resume()
+
+        assert writer.send(entries) is Outcome.STORED
+        assert read_all(self.opened()) == writer.stored
+
+    def test_a_lease_row_that_others_hold_is_waited_for_and_no_longer(self) -> None:
+        """L44: an open transaction of somebody else's puts it off; nothing was stored."""
+        writer = self.writer()
+        writer.take()
+        entries = writer.sealed(b"x")
+        with self.lease_locked():
+            began = time.monotonic()
+            with pytest.raises(UnreachableError):
+                writer.send(entries)
+            assert time.monotonic() - began < 10
+        assert read_all(self.opened()) == []
+        assert writer.send(entries) is Outcome.STORED
+        assert read_all(self.opened()) == entries
+
+    def test_a_database_that_went_back_in_time_is_refused(self, tmp_path: Path) -> None:
+        """L37: a broker that saw more than a restored backup has does not go on with it."""
+        writer = self.writer()
+        writer.take()
+        writer.append(b"one", b"two")
+        end = writer.log.observe(SECONDS)
+        writer.append(b"three")
+        seen = SeenFile(tmp_path, RealDisk())
+        seen.note(writer.log.identity(), 1, writer.end, 0.0)
+        self.change("DELETE FROM holdfast_entries WHERE idx = 3")
+        self.change(
+            f"UPDATE holdfast_lease SET last_index = 2, last_chain = '{end.end.chain.hex()}'"
+        )
+
+        worker = LogWorker(self.another(), seen, time.monotonic, name="a")
+        try:
+            report = worker.perform(Join(0, Place(0, bytes(16)).chain, SECONDS))
+        finally:
+            worker.close()
+
+        assert type(report.error) is StoreError
+        assert "went back in time" in str(report.error)
+
+    def test_unsafe_settings_are_refused_by_name(self) -> None:
+        """L40: the broker does not start on them, unless that is allowed; then it is told."""
+        with self.unsafe() as name:
+            with pytest.raises(StoreError, match=f"would lose what was confirmed: {name} is"):
+                self.opened()
+            url = self.server.url(self.database)
+            log = open_sql_log(url, allow_unsafe_database=True, own_directory=Path("/nowhere"))
+            self._opened.append(log)
+            log.open()
+            assert any(f": {name} is" in it for it in log.facts().warnings)
+
+    def test_what_cannot_be_reached_or_entered_is_said(self) -> None:
+        """Wrong user, no such database: final, in one sentence, without the password."""
+        scheme, _, rest = self.server.url(self.database).partition("://")
+        stranger = f"{scheme}://nobody:hidden@{rest.partition('@')[2]}"
+        for wrong in (self.server.url("no_such_database"), stranger):
+            with pytest.raises(StoreError) as raised:
+                self.at(wrong)
+            assert type(raised.value) is StoreError, raised.value
+            assert "hidden" not in str(raised.value)
+
+    def test_facts_tell_the_version(self) -> None:
+        """What it is, with its version, and where; no warning."""
+        log = self.opened()
+        facts = log.facts()
+
+        assert facts.kind[-1].isdigit()
+        assert facts.place == self.server.url(self.database)
+        assert facts.warnings == ()

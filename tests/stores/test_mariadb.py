@@ -1,0 +1,129 @@
+"""The contract of leased logs, and the accidents of a server, with a real server of MariaDB."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pymysql
+import pytest
+
+from holdfast.errors import StoreError
+from holdfast.leases.contract import Waiter
+from tests.stores.leased_log_suite import SECONDS, claimant, read_all
+from tests.stores.sql_faults_suite import SqlServerSuite
+from trials.databases.mariadb import MariadbServer
+
+pytestmark = pytest.mark.processes
+
+
+class TestMariadb(SqlServerSuite):
+    """One database of one server."""
+
+    server: MariadbServer
+
+    @pytest.fixture(autouse=True)
+    def an_empty_database(self, mariadb: MariadbServer) -> None:
+        self.server, self.database = mariadb, "holdfast"
+        mariadb.create(self.database)
+
+    def rot_entry(self, index: int) -> None:
+        self.change(
+            "UPDATE holdfast_entries SET raw = INSERT(raw, 101, 1,"
+            f" CHAR(ASCII(SUBSTR(raw, 101, 1)) ^ 1)) WHERE idx = {index}"
+        )
+
+    @contextmanager
+    def lease_locked(self) -> Iterator[None]:
+        connection = pymysql.connect(
+            host="127.0.0.1", port=self.server.port, user="root", database=self.database
+        )
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM holdfast_lease FOR UPDATE")
+        yield
+        connection.rollback()
+        connection.close()
+
+    @contextmanager
+    def unsafe(self) -> Iterator[str]:
+        name = "innodb_flush_log_at_trx_commit"
+        self.change(f"SET GLOBAL {name} = 2")
+        try:
+            yield name
+        finally:
+            self.change(f"SET GLOBAL {name} = 1")
+
+    def test_packets_that_hold_no_part_are_refused(self) -> None:
+        """L41: a `max_allowed_packet` of 1 MiB is named, before anything is stored."""
+        self.change("SET GLOBAL max_allowed_packet = 1048576")
+        try:
+            with pytest.raises(StoreError, match=r"max_allowed_packet of .* is 1,048,576"):
+                self.opened()
+        finally:
+            self.change("SET GLOBAL max_allowed_packet = 16777216")
+
+    def test_an_entry_that_no_packet_holds_is_stored_whole(self) -> None:
+        """L41: 40 MiB where 16 are allowed: several packets, one transaction, all or nothing."""
+        writer = self.writer()
+        writer.take()
+        body = bytes(range(256)) * (40 << 12)
+        entries = writer.append(body, b"small")
+
+        assert read_all(self.opened()) == entries
+        assert writer.send(entries).value == "stored"
+
+    def test_a_large_append_of_a_zombie_leaves_no_part(self) -> None:
+        """L2: refused at its first packet, in several; not one row of it is there."""
+        zombie, holder = self.writer("a"), self.writer("b")
+        zombie.take()
+        late = zombie.sealed(bytes(20 << 20))
+        holder.take()
+
+        assert zombie.send(late).value == "deposed"
+        assert self.server.execute("SELECT COUNT(*) FROM holdfast_entries", self.database) == [(0,)]
+
+    def test_names_that_differ_in_case_are_two_brokers(self) -> None:
+        """The database's usual order would take them for one."""
+        log = self.opened()
+        for name in ("a", "A"):
+            log.tell(
+                Waiter(claimant=claimant(name), known_level=1, beat=1, applied_index=0), SECONDS
+            )
+        assert sorted(it.claimant.name for it in log.waiters(SECONDS)) == ["A", "a"]
+
+    def test_a_killed_session_is_an_unknown_outcome(self) -> None:
+        """L32: the server's own end of it, while it appends, loses and doubles nothing."""
+        writer = self.writer()
+        writer.take()
+        is_over = threading.Event()
+
+        def kill_sessions() -> None:
+            while not is_over.wait(0.05):
+                for number, *_ in self.server.execute(
+                    "SELECT id FROM information_schema.processlist"
+                    f" WHERE db = '{self.database}' AND id <> CONNECTION_ID()"
+                ):
+                    try:
+                        self.server.execute(f"KILL {number}")
+                    except pymysql.MySQLError:
+                        continue
+
+        thread = threading.Thread(target=kill_sessions)
+        thread.start()
+        unknown = 0
+        for number in range(200):
+            entries = writer.sealed(b"%d" % number)
+            for _ in range(50):
+                try:
+                    writer.send(entries)
+                except StoreError:
+                    unknown += 1
+                else:
+                    break
+        is_over.set()
+        thread.join(30)
+
+        assert unknown
+        assert len(writer.stored) == 200
+        assert read_all(self.opened()) == writer.stored

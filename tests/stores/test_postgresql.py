@@ -1,0 +1,173 @@
+"""The contract of leased logs, and the accidents of a server, with a real server of PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from holdfast.errors import UnreachableError
+from holdfast.leases.contract import Outcome
+from tests.stores.leased_log_suite import SECONDS, Writer, read_all
+from tests.stores.sql_faults_suite import SHORT_SECONDS, SqlServerSuite
+from trials.databases.postgresql import SUPERUSER, PostgresqlServer
+
+pytestmark = pytest.mark.processes
+
+
+class TestPostgresql(SqlServerSuite):
+    """One database of one server."""
+
+    server: PostgresqlServer
+
+    @pytest.fixture(autouse=True)
+    def an_empty_database(self, postgresql: PostgresqlServer) -> None:
+        self.server, self.database = postgresql, "holdfast"
+        postgresql.create(self.database)
+
+    def rot_entry(self, index: int) -> None:
+        self.change(
+            "UPDATE holdfast_entries SET raw = set_byte(raw, 100, get_byte(raw, 100) # 1)"
+            f" WHERE idx = {index}"
+        )
+
+    @contextmanager
+    def lease_locked(self) -> Iterator[None]:
+        with psycopg.connect(
+            host="127.0.0.1", port=self.server.port, user=SUPERUSER, dbname=self.database
+        ) as connection:
+            connection.execute("SELECT 1 FROM holdfast_lease FOR UPDATE")
+            yield
+            connection.rollback()
+
+    @contextmanager
+    def configured(self, name: str, value: str) -> Iterator[None]:
+        """A setting of the whole server, until the end."""
+        try:
+            self.configure(f"SET {name} = '{value}'", name, value)
+            yield
+        finally:
+            self.configure(f"RESET {name}", name, None)
+
+    def configure(self, change: str, name: str, value: str | None) -> None:
+        before = self.server.execute(f"SHOW {name}")[0][0]
+        self.server.execute(f"ALTER SYSTEM {change}")
+        self.server.execute("SELECT pg_reload_conf()")
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            now = self.server.execute(f"SHOW {name}")[0][0]
+            if now == value or (value is None and now != before):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"{name} did not change")
+
+    @contextmanager
+    def unsafe(self) -> Iterator[str]:
+        with self.configured("full_page_writes", "off"):
+            yield "full_page_writes"
+
+    @contextmanager
+    def standby_away(self) -> Iterator[None]:
+        """Every commit waits for a standby that is not there."""
+        with self.configured("synchronous_standby_names", "nobody"):
+            yield
+
+    def test_an_append_that_waits_for_a_standby_appears_later(self) -> None:
+        """L33: unseen and unknown until the standby is back, and then there, once."""
+        writer, reader = self.writer(), self.opened()
+        writer.take()
+        writer.append(b"before")
+        entries = writer.sealed(b"one", b"two")
+        with self.standby_away():
+            for _ in range(2):
+                began = time.monotonic()
+                with pytest.raises(UnreachableError):
+                    writer.log.append(entries, SHORT_SECONDS)
+                assert time.monotonic() - began < 10 * SHORT_SECONDS
+                assert reader.observe(SECONDS).end.index == 1, "it cannot be seen"
+        until = time.monotonic() + 30
+        while reader.observe(SECONDS).end.index != 3 and time.monotonic() < until:
+            time.sleep(0.02)
+
+        assert read_all(reader) == writer.stored + entries, "it appeared by itself"
+        assert writer.send(entries) is Outcome.STORED
+        assert read_all(reader) == writer.stored
+
+    def test_a_wait_for_a_standby_that_is_cancelled_confirms_nothing(self) -> None:
+        """L34: the server says "stored" with a warning; it is unknown until a standby has it."""
+        writer = self.writer()
+        writer.take()
+        entries = writer.sealed(b"one")
+        with self.standby_away():
+            for _ in range(2):
+                canceller = threading.Thread(target=self.cancel_the_wait)
+                canceller.start()
+                with pytest.raises(UnreachableError):
+                    writer.log.append(entries, SECONDS)
+                canceller.join(30)
+            # It can be read by now, and would be lost with this server.
+            assert self.opened().observe(SECONDS).end.index == 1
+
+        assert writer.send(entries) is Outcome.STORED
+        assert read_all(self.opened()) == entries
+
+    def cancel_the_wait(self) -> None:
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            done = self.server.execute(
+                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+                f" WHERE wait_event = 'SyncRep' AND datname = '{self.database}'"
+            )
+            if done:
+                return
+            time.sleep(0.02)
+
+    def test_a_role_that_does_not_wait_for_commits_is_overruled(self) -> None:
+        """L40: what a role or database sets by default does not hold in our session."""
+        self.change(f"ALTER DATABASE {self.database} SET synchronous_commit = off")
+        self.change(f"ALTER DATABASE {self.database} SET client_min_messages = error")
+        self.change(
+            f"ALTER DATABASE {self.database} SET default_transaction_isolation = serializable"
+        )
+        writer = self.writer()
+        writer.take()
+
+        assert writer.log.facts().warnings == ()
+        entries = writer.sealed(b"one")
+        with self.standby_away(), pytest.raises(UnreachableError):
+            writer.log.append(entries, SHORT_SECONDS)
+        assert writer.send(entries) is Outcome.STORED
+
+    def test_a_transaction_left_open_under_the_lease_is_ended_by_the_server(self) -> None:
+        """L12: a holder that was stopped while it cleaned lets go of the row within its lease."""
+        zombie, holder = self.writer("a"), self.writer("b")
+        zombie.take()
+        entries = zombie.append(b"one", b"two")
+        connection = zombie.log._link._session._connection
+        connection.execute("BEGIN")
+        connection.execute("UPDATE holdfast_lease SET beat = beat + 1")
+
+        until = time.monotonic() + 30
+        while True:
+            try:
+                holder.take()
+            except UnreachableError:
+                assert time.monotonic() < until, "it is never let go of"
+            else:
+                break
+        with pytest.raises(UnreachableError):
+            zombie.log.drop_before(2, SECONDS)
+        assert not zombie.log.drop_before(2, SECONDS)
+        assert read_all(holder.log) == entries
+
+    def test_the_next_host_is_gone_to(self) -> None:
+        """Of several in one URL the first that answers and writes is used, also later on."""
+        dead = "127.0.0.1:1"
+        url = self.server.url(self.database).replace("@", f"@{dead},", 1)
+        writer = Writer(self.at(url))
+        writer.take()
+        assert writer.append(b"x")

@@ -1,0 +1,69 @@
+"""PostgreSQL's session without a server: what its errors mean, and the text of its append."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from holdfast.sql.faults import Fault
+from holdfast.sql.postgresql import PostgresqlSession
+from holdfast.sql.url import POSTGRESQL, Host, StoreUrl
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (errors.UniqueViolation(), Fault.DUPLICATE),
+        (errors.ReadOnlySqlTransaction(), Fault.READ_ONLY),
+        (errors.LockNotAvailable(), Fault.BUSY),
+        (errors.IdleInTransactionSessionTimeout(), Fault.BUSY),
+        (errors.SerializationFailure(), Fault.BUSY),
+        (errors.DeadlockDetected(), Fault.BUSY),
+        (errors.DiskFull(), Fault.FULL),
+        (errors.ProgramLimitExceeded(), Fault.FULL),
+        (errors.TooManyConnections(), Fault.LOST),
+        (errors.AdminShutdown(), Fault.LOST),
+        (errors.CrashShutdown(), Fault.LOST),
+        (errors.CannotConnectNow(), Fault.LOST),
+        (errors.ConnectionFailure(), Fault.LOST),
+        (errors.UndefinedTable(), Fault.NO_TABLE),
+        (errors.UndefinedColumn(), Fault.NO_COLUMN),
+        (errors.InvalidCatalogName(), Fault.NO_DATABASE),
+        (errors.InvalidPassword(), Fault.CREDENTIALS),
+        (errors.InsufficientPrivilege(), Fault.CREDENTIALS),
+        (errors.DataCorrupted(), Fault.DAMAGED),
+        (errors.IoError(), Fault.DAMAGED),
+        (errors.SyntaxError(), Fault.UNKNOWN),
+        (psycopg.OperationalError("server closed the connection unexpectedly"), Fault.LOST),
+        (psycopg.OperationalError("session is read-only"), Fault.LOST),
+        (
+            psycopg.OperationalError('FATAL:  password authentication failed for user "x"'),
+            Fault.CREDENTIALS,
+        ),
+        (psycopg.OperationalError('FATAL:  database "x" does not exist'), Fault.NO_DATABASE),
+        (psycopg.OperationalError("FATAL:  the database system is starting up"), Fault.LOST),
+        (psycopg.ProgrammingError("no result"), Fault.UNKNOWN),
+    ],
+    ids=str,
+)
+def test_errors_have_their_meaning(error: psycopg.Error, fault: Fault) -> None:
+    """By their code; while it connects, by what the server says."""
+    assert PostgresqlSession.fault(error) is fault
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
+    """L36: its port is open and nothing comes: that is a lost connection, within its bound."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = Host("127.0.0.1", silent.getsockname()[1])
+        url = StoreUrl(POSTGRESQL, (host,), "holdfast", password="secret")
+        began = time.monotonic()
+        with pytest.raises(psycopg.OperationalError) as raised:
+            PostgresqlSession.connect(url, host, 0.5)
+    assert time.monotonic() - began < 10
+    assert PostgresqlSession.fault(raised.value) is Fault.LOST
+    assert "secret" not in str(raised.value)
