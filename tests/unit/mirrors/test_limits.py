@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.mirrors.settings import MirrorSettings
+from holdfast.mirrors.limits import MirrorSettings
 
 
 def test_a_mirror_is_waited_for_ten_seconds() -> None:
