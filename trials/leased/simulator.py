@@ -275,6 +275,7 @@ class LeasedWorld:
         lease, began = self.plan.lease_seconds, self.timeline.now
         while not any(it.is_serving for it in self.brokers):
             self.timeline.run(0.05 * lease)
+            self._mend_all()  # Who was ending just then is started again.
             leases = (self.timeline.now - began) / lease
             is_all_gone = self.judge.is_medium_harmed and not any(
                 it.is_alive for it in self.brokers
