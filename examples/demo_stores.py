@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +24,57 @@ from rich.console import Console
 from holdfast.testing.local_cluster import LocalNode
 from holdfast.testing.shared_brokers import SharedBrokers
 
+sys.path.insert(0, str(Path(__file__).parent.parent))  # What runs the servers is not installed.
+
+from trials.databases.mariadb import MariadbServer, missing_mariadb
+from trials.databases.postgresql import PostgresqlServer, missing_postgresql
+from trials.databases.server import DatabaseServer
+
 LEASE_SECONDS = 2.0
 TITLES = {
     "shared": "three brokers on one shared directory",
     "sqlite": "three brokers on one SQLite database",
+    "postgres": "three brokers on PostgreSQL",
+    "mariadb": "three brokers on MariaDB",
 }
 TOPOLOGIES = tuple(TITLES)
+SERVERS: dict[str, tuple[type[DatabaseServer], Callable[[], str]]] = {
+    "postgres": (PostgresqlServer, missing_postgresql),
+    "mariadb": (MariadbServer, missing_mariadb),
+}
 
 
-def medium_flags(topology: str, folder: Path) -> list[str]:
+def medium_flags(topology: str, folder: Path, server: DatabaseServer | None) -> list[str]:
     """Say where the log is, as each broker is told."""
+    if server is not None:
+        return ["--store", server.create("holdfast")]
     if topology == "sqlite":
         return ["--store", f"sqlite:///{folder}/log.db"]
     return ["--shared", str(folder / "shared")]
 
 
-async def killed(brokers: SharedBrokers, console: Console, seconds: float) -> float:
+@contextmanager
+def database(topology: str, console: Console) -> Iterator[DatabaseServer | None]:
+    """Run a server of its own for the databases that have one, in a temporary folder."""
+    if topology not in SERVERS:
+        yield None
+        return
+    make, missing = SERVERS[topology]
+    if reason := missing():
+        console.print(f"there is no such server here, and none could be installed: {reason}")
+        raise SystemExit(2)
+    server = make()
+    try:
+        server.prepare()
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+async def killed(
+    brokers: SharedBrokers, console: Console, seconds: float, server: DatabaseServer | None
+) -> float:
     """Kill the one that serves, then pause the next one past its lease; the time of the return."""
     await asyncio.sleep(seconds / 4)
     holder = await asyncio.to_thread(brokers.leader)
@@ -52,6 +89,10 @@ async def killed(brokers: SharedBrokers, console: Console, seconds: float) -> fl
     returned = time.monotonic() - began
     console.print(f"[bold green]{holder.name}[/] is back, as a standby")
     await paused(brokers, console)
+    if server is not None:
+        console.print("[bold red]kill -9[/] of the database server, which is started again")
+        server.kill()
+        server.start()
     return returned
 
 
@@ -80,12 +121,27 @@ def run(
     traffic: Callable[[SharedBrokers, Callable[[], Any]], Any],
 ) -> tuple[SharedBrokers, Any, float]:
     """Play it; `traffic` runs the clients beside the disaster that it is given."""
-    flags = [*medium_flags(topology, folder), "--lease-seconds", str(LEASE_SECONDS)]
-    with SharedBrokers(folder, flags) as brokers:
+    with database(topology, console) as server:
+        flags = medium_flags(topology, folder, server)
+        return _play(topology, folder, console, seconds, traffic, flags, server)
+
+
+def _play(
+    topology: str,
+    folder: Path,
+    console: Console,
+    seconds: float,
+    traffic: Callable[[SharedBrokers, Callable[[], Any]], Any],
+    flags: list[str],
+    server: DatabaseServer | None,
+) -> tuple[SharedBrokers, Any, float]:
+    with SharedBrokers(folder, [*flags, "--lease-seconds", str(LEASE_SECONDS)]) as brokers:
         console.rule(f"[bold]Holdfast: {TITLES[topology]}")
         holder = brokers.start()
         console.print(f"[bold green]{holder.name}[/] holds the lease and serves")
-        account, returned = uvloop.run(traffic(brokers, lambda: killed(brokers, console, seconds)))
+        account, returned = uvloop.run(
+            traffic(brokers, lambda: killed(brokers, console, seconds, server))
+        )
         brokers.wait_level()
         for node in brokers.nodes.values():
             node.stop()

@@ -20,14 +20,19 @@ from holdfast.testing.local_cluster import LocalNode
 from holdfast.testing.shared_brokers import SharedBrokers
 from trials.clients.ledger import Account
 from trials.clients.load import Load, LoadSettings
+from trials.databases.server import DatabaseServer
 
 LEASE = ["--lease-seconds", "1.5"]
-KINDS = ["shared", "sqlite"]
+SERVERS = ["postgresql", "mariadb"]
+KINDS = ["shared", "sqlite", *SERVERS]
 
 
 @pytest.fixture(params=KINDS)
 def medium(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """The flags that say where the log is."""
+    if request.param in SERVERS:
+        server: DatabaseServer = request.getfixturevalue(request.param)
+        return ["--store", server.create("brokers")]
     return {
         "shared": ["--shared", str(tmp_path / "shared")],
         "sqlite": ["--store", f"sqlite:///{tmp_path}/log.db"],
@@ -153,13 +158,12 @@ def test_each_says_who_serves_and_where_the_log_is(brokers: SharedBrokers) -> No
 
 
 def test_a_broker_does_not_take_another_log_for_its_own(
-    brokers: SharedBrokers, medium: list[str], tmp_path: Path
+    brokers: SharedBrokers, tmp_path: Path
 ) -> None:
     """What it remembers is of the log it had: it says so, and changes nothing."""
     standby = brokers.standby()
     assert 0 == standby.stop()
-    standby.arguments = [it.replace(str(tmp_path), str(tmp_path / "other")) for it in medium]
-    (tmp_path / "other").mkdir()
+    standby.arguments = ["--shared", str(tmp_path / "other")]
     standby.start()
     assert 1 == standby.wait()
     assert "belongs to a broker of another log" in standby.log_tail()
