@@ -31,6 +31,7 @@ TITLES = {
     "share": "a log in a shared directory",
     "links": "connections between members",
     "admin": "the admin port",
+    "mirrors": "several directories that hold the same",
 }
 
 

@@ -23,9 +23,9 @@ from holdfast.journal.reading import is_entry
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.lanes import InTurn
-from holdfast.mirrors.limits import MirrorSettings
 from holdfast.mirrors.opening import MirrorOpening
 from holdfast.mirrors.set_file import FILE_NAME
+from holdfast.mirrors.settings import MirrorSettings
 from holdfast.server.mirrored_log import equalize
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -63,8 +63,15 @@ class Access:
     token_path: str = ""
     """Where that file is, told to programs on the same machine."""
 
+    token_place: Callable[[], str] | None = None
+    """The same, where it may be elsewhere now: a node may have several directories."""
+
     names: frozenset[str] = frozenset()
     """Host names of this node, in small letters."""
+
+    def told_path(self) -> str:
+        """Where the file is that a program on this machine may read."""
+        return self.token_path if self.token_place is None else self.token_place()
 
     def is_host(self, header: str) -> bool:
         """Whether a `Host` header names this node: an address always does."""
@@ -125,12 +132,12 @@ class Gate:
 
     def _ask_for_proof(self, scope: Scope) -> JSONResponse:
         access = self._access
-        if access.token_path and _is_same_machine(scope):
+        if access.told_path() and _is_same_machine(scope):
             return _refuse(
                 HTTPStatus.FORBIDDEN,
                 f"a proof is needed: run this as the user of the node, who may read"
-                f" {access.token_path}, or give the cluster's secret (--secret-file)",
-                token_file=access.token_path,
+                f" {access.told_path()}, or give the cluster's secret (--secret-file)",
+                token_file=access.told_path(),
             )
         if not access.secret:
             return _refuse(

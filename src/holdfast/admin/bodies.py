@@ -9,7 +9,7 @@ So it is imported where a body is read, and beforehand by a node that has served
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from starlette.exceptions import HTTPException
@@ -92,6 +92,16 @@ class Remove(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str
+
+
+class ChangeMirror(BaseModel):
+    """What is to become of one of the node's own directories."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["disable", "enable", "replace"]
+    directory: str
+    by: str = ""
 
 
 class Promote(BaseModel):

@@ -110,6 +110,7 @@ def build_application(
             Route("/cluster/add", api.guarded(api.add), methods=["POST"]),
             Route("/cluster/remove", api.guarded(api.remove), methods=["POST"]),
             Route("/cluster/promote", api.guarded(api.promote), methods=["POST"]),
+            Route("/mirrors", api.guarded(api.change_mirror), methods=["POST"]),
             Route("/queues/{queue:path}/purge", api.guarded(api.purge), methods=["POST"]),
             Route("/queues/{queue:path}", api.guarded(api.delete), methods=["DELETE"]),
         ],
@@ -230,6 +231,13 @@ class _Interface:
         wanted = asked_for(body, Remove)
         await self._operations.remove_member(wanted.name)
         return JSONResponse({"removed": wanted.name})
+
+    async def change_mirror(self, request: Request, body: bytes) -> Response:
+        from holdfast.admin.bodies import ChangeMirror, asked_for
+
+        wanted = asked_for(body, ChangeMirror)
+        await self._operations.change_mirror(wanted.action, wanted.directory, wanted.by)
+        return JSONResponse({"mirror": wanted.directory, "action": wanted.action})
 
     async def promote(self, request: Request, body: bytes) -> Response:
         from holdfast.admin.bodies import Promote, asked_for

@@ -265,6 +265,14 @@ def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("store_pinned_queues", text, store.pinned_queue_count)
     text = "Files that are not needed and could not be removed"
     yield _gauge("store_unremovable_files", text, len(store.unremovable))
+    yield _counter("store_mended", "Pieces mended by another mirror's copy", store.mended)
+    if store.mirrors:
+        gauge = GaugeMetricFamily(
+            "holdfast_mirror", "1 for the state of each mirror", labels=["directory", "state"]
+        )
+        for it in store.mirrors:
+            gauge.add_metric([it.directory, it.state], 1)
+        yield gauge
     yield _gauge("store_damage", "Damaged places not repaired yet", store.unrepaired_count)
 
 

@@ -107,6 +107,10 @@ class Node(Protocol):
         """Make a learner a voter; returns when the change is committed."""
         ...
 
+    async def change_mirror(self, action: str, directory: str, by: str) -> None:
+        """Disable, enable or replace one of this node's own directories."""
+        ...
+
     async def promote_force(
         self, companions: Sequence[LogEnd], *, is_incomplete_accepted: bool
     ) -> None:
@@ -291,6 +295,15 @@ class Operations:
         """
         self._require_member(self._require_leader(), name)
         await self._node.remove_member(name)
+
+    async def change_mirror(self, action: str, directory: str, by: str) -> None:
+        """
+        Disable, enable or replace one of this node's own directories; of no other node's.
+
+        Raises:
+            StoreError: It is none, or may not be changed so.
+        """
+        await self._node.change_mirror(action, directory, by)
 
     async def promote(self, name: str) -> None:
         """

@@ -98,6 +98,21 @@ class DamageStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorStatus:
+    """One of several directories that hold the same."""
+
+    directory: str
+    state: str
+    """`active`: it has everything that was confirmed; `joining`, `failed` or `disabled`."""
+
+    reason: str = ""
+    """Why it failed."""
+
+    bytes_filled: int = 0
+    bytes_to_fill: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
     """The log on this node's disk."""
 
@@ -137,6 +152,12 @@ class StoreStatus:
 
     pinned_queue_count: int = 0
     """How many there are, also those too many to be told of in `pinned_queues`."""
+
+    mirrors: tuple[MirrorStatus, ...] = ()
+    """Where this node has several directories, each of them."""
+
+    mended: int = 0
+    """Pieces that were wrong on one mirror, and were written again by another one's copy."""
 
     unremovable: tuple[str, ...] = ()
     """Files that are not needed and could not be removed: their room is lost until they can be."""

@@ -139,6 +139,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         *([("waits", store.unknown_end)] if store.unknown_end else []),
         *[("lives in damage", name) for name in store.pinned_queues],
         *[("cannot be removed", path) for path in store.unremovable],
+        *[(f"mirror {it.state}", f"{it.directory} {it.reason}") for it in store.mirrors],
         ("up for", format_seconds(status.uptime_seconds)),
         ("version", status.version),
     ]

@@ -37,6 +37,7 @@ MODULES: Final = {
     "schedule": "schedules",
     "subscriptions": "subscriptions",
     "store": "store_tools",
+    "mirror": "mirrors",
 }
 """Where each command stands, in the order of the help."""
 

@@ -27,7 +27,7 @@ def _flag(metavar: str, text: str) -> tuple[str, str]:
 
 
 _TEXTS: Final = {
-    "data": _flag("DIR", "The directory of all that must last."),
+    "data": _flag("DIR", "The directory of all that must last; several hold the same."),
     "store": _flag("URL", "The database that keeps the log."),
     "shared": _flag("DIR", "The shared directory that keeps the log."),
     "name": _flag("NAME", "This node's name among the members."),
@@ -92,8 +92,9 @@ def _annotations() -> dict[str, Any]:
         if not metavar:
             off = flag.replace("--", "--no-", 1)
             found[name] = Annotated[bool | None, typer.Option(f"{flag}/{off}", help=text)]
-        elif name == "members":
-            option = typer.Option("--member", metavar=metavar, help=text)
+        elif name in ("members", "data"):
+            flag = "--member" if name == "members" else flag
+            option = typer.Option(flag, metavar=metavar, help=text)
             found[name] = Annotated[list[str] | None, option]
         elif name == "store":
             option = typer.Option(flag, metavar=metavar, help=text)

@@ -78,7 +78,7 @@ def _introduce(settings: NodeConfig) -> None:
         "starting",
         node=settings.name,
         version=__version__,
-        data=str(settings.data),
+        data=", ".join(map(str, (settings.data, *settings.mirrors))),
         memory=format_size(settings.sections.broker.memory_bytes),
     )
     if settings.members:

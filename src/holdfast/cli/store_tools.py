@@ -34,6 +34,9 @@ from holdfast.journal.damage import Damage
 from holdfast.journal.entry import Entry
 from holdfast.journal.filling import utc
 from holdfast.journal.kept_log import give_up_older, require_kept, take_back
+from holdfast.mirrors.found import peek
+from holdfast.mirrors.opening import is_of_a_set
+from holdfast.mirrors.set_file import FILE_NAME as SET_FILE_NAME
 from holdfast.model.destination import parse_destination
 
 EXIT_DAMAGED = 1
@@ -85,6 +88,7 @@ def _verification_json(found: Verification) -> Row:
             "byte": found.tail_byte,
             "reason": found.tail_reason,
         },
+        "mirror": _mirror_sentences(found.directory) or None,
         "ballot_problem": found.ballot_problem or None,
     }
 
@@ -106,7 +110,27 @@ def _tell(found: Verification) -> None:
         write_line(f"a node is writing at the end: {place} was not checked")
     elif found.tail == "unknown":
         write_line(f"damaged or interrupted, it cannot be told: {place}: {found.tail_reason}")
+    for sentence in _mirror_sentences(found.directory):
+        write_line(sentence)
     write_line("everything stored is whole" if found.is_clean else "the log is damaged")
+
+
+def _mirror_sentences(directory: Path) -> list[str]:
+    """Say whether a directory is one of several, and of how many."""
+    found = peek([directory], RealDisk())
+    (it,) = found.each
+    if it.problem:
+        return [it.problem]
+    if it.written is None:
+        return []
+    known, places = it.written.known, found.places()
+    others = [
+        f"{places.get(member, member)} ({state})"
+        for member, state in known.states
+        if member != it.member
+    ]
+    state = known.state_of(it.member) or "no member any more"
+    return [f"mirror: {state} as it knows, with {', '.join(others) or 'no others'}"]
 
 
 @store.command("dump")
@@ -225,6 +249,11 @@ def give_up_kept(
 def _kept_log(directory: Path) -> Iterator[tuple[RealDisk, str]]:
     """Lock a stopped node that keeps an older log; gives its disk, and what that log holds."""
     disk = RealDisk()
+    if is_of_a_set(directory, disk):
+        raise StoreError(
+            f"{directory} is one of several mirrors, and would differ from the others: do this on a"
+            f" copy of it without its file {SET_FILE_NAME}, and let the others be filled by that"
+        )
     lock = _lock(disk, directory)
     try:
         kept = require_kept(directory, disk).kept

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 from holdfast.config.catalogue import CATALOGUE, SECTIONS, SPELLINGS, Setting
 from holdfast.config.node_settings import NodeSettings
-from holdfast.config.reading import SHOWN_MAX, read_value, shown_key
+from holdfast.config.reading import SHOWN_MAX, read_value, shown_key, shown_path
 from holdfast.config.sources import (
     DEFAULT,
     FileWords,
@@ -33,6 +34,10 @@ from holdfast.model.policies import NO_POLICIES, FilePolicies
 
 PROBLEMS_MAX: Final = 50
 """Of one source so many unknown and doubled keys are told; then how many more there are."""
+
+
+DIRECTORY_COUNT_MAX: Final = 8
+"""So many directories may hold the same."""
 
 
 @dataclass(slots=True)
@@ -53,6 +58,9 @@ class Draft:
 
     policies: FilePolicies = NO_POLICIES
     """What the file says of destinations."""
+
+    mirrors: tuple[Path, ...] = ()
+    """The directories beside the first one that hold the same."""
 
     def value(self, path: str) -> Any:
         """What a setting is set to."""
@@ -113,10 +121,37 @@ def draft(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path |
     for path, word in given.items():
         made.origins[path] = word.origin
         try:
-            made.values[path] = read_value(CATALOGUE[path], word.value)
+            if path == "data":
+                made.values[path], *others = read_directories(word)
+                made.mirrors = tuple(others)
+            else:
+                made.values[path] = read_value(CATALOGUE[path], word.value)
         except ValueError as error:
             made.report(CATALOGUE[path], word.spelling, str(error), word.origin)
     return made
+
+
+def read_directories(word: Word) -> list[Path]:
+    """
+    Read one directory, or several that are to hold the same.
+
+    Flags and the file give a list of them, a variable has colons between them, as PATH has.
+
+    Raises:
+        ValueError: One of them is no path, there are too many, or one is given twice.
+    """
+    value = word.value
+    if isinstance(value, str) and word.origin.kind == "variable":
+        value = value.split(os.pathsep)
+    given = value if isinstance(value, list | tuple) else [value]
+    if not 1 <= len(given) <= DIRECTORY_COUNT_MAX:
+        raise ValueError(f"{len(given)} directories; allowed: 1 to {DIRECTORY_COUNT_MAX}")
+    found: list[Path] = [read_value(CATALOGUE["data"], it) for it in given]
+    places = [os.path.realpath(it) for it in found]
+    for place, path in zip(places, found, strict=True):
+        if places.count(place) > 1:
+            raise ValueError(f"{shown_path(path)} is given twice; each mirror has its own")
+    return found
 
 
 def require_data(made: Draft) -> None:

@@ -42,6 +42,9 @@ class NodeConfig(NodeSettings):
     policies: FilePolicies = NO_POLICIES
     """What the file says of destinations."""
 
+    mirrors: tuple[Path, ...] = ()
+    """Directories that hold the same as `data`."""
+
     secret: bytes = field(default=b"", repr=False)
     """What the members of a cluster know of each other; empty if there is none."""
 
@@ -92,11 +95,14 @@ class NodeConfig(NodeSettings):
             secret=secret,
             origins=made.origins,
             policies=made.policies,
+            mirrors=made.mirrors,
         )
 
     def value(self, path: str) -> Any:
         """What a setting is set to, or was worked out to be."""
         section, _, name = path.rpartition(".")
+        if path == "data" and self.mirrors:
+            return (self.data, *self.mirrors)
         return getattr(getattr(self.sections, section) if section else self, name)
 
     @property

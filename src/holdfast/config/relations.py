@@ -144,12 +144,21 @@ def _check_timing(check: Draft) -> None:
 
 
 def _check_directory(fields: NodeSettings, check: Draft) -> None:
-    try:
-        is_usable = not fields.data.exists() or fields.data.is_dir()
-        why = "is not a directory"
-    except OSError as error:
-        is_usable, why = False, f"cannot be looked at: {(error.strerror or '').lower()}"
-    check.require(is_usable, "data", f"data: {shown_path(fields.data)} {why}")
+    for directory in (fields.data, *check.mirrors):
+        try:
+            is_usable = not directory.exists() or directory.is_dir()
+            why = "is not a directory"
+        except OSError as error:
+            # Of several mirrors one may be on a disk that failed: the others go on.
+            is_usable = bool(check.mirrors)
+            why = f"cannot be looked at: {(error.strerror or '').lower()}"
+        check.require(is_usable, "data", f"data: {shown_path(directory)} {why}")
+    check.require(
+        not check.mirrors or not (fields.shared or fields.store),
+        "data shared store",
+        "data: several directories hold the same log, and with --shared or --store there is none in"
+        " them; allowed: one",
+    )
     given = [str(address) for address in (fields.stomp, fields.admin, fields.peers) if address]
     fixed = [address for address in given if not address.endswith(":0")]
     for twice in sorted({address for address in fixed if fixed.count(address) > 1}):

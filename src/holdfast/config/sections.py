@@ -19,6 +19,7 @@ from holdfast.admin.settings import AdminPortSettings
 from holdfast.broker.settings import BrokerSettings
 from holdfast.journal.settings import JournalSettings
 from holdfast.leases.settings import LeaseSettings
+from holdfast.mirrors.settings import MirrorSettings
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.settings import LinkSettings, ReplicationSettings
 from holdfast.server.settings import ServerSettings
@@ -38,6 +39,7 @@ class Sections:
     share: SharedSettings = field(default_factory=SharedSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
     admin: AdminPortSettings = field(default_factory=AdminPortSettings)
+    mirrors: MirrorSettings = field(default_factory=MirrorSettings)
 
 
 DEFAULTS: Final = Sections()

@@ -25,8 +25,8 @@ from holdfast.mirrors.set_file import read_set
 
 if TYPE_CHECKING:
     from holdfast.mirrors.disk import MirroredDisk
-    from holdfast.mirrors.limits import MirrorSettings
     from holdfast.mirrors.mirror import Mirror
+    from holdfast.mirrors.settings import MirrorSettings
 
 LOOK_SECONDS: Final = 1.0
 

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError
 from holdfast.mirrors.gate import Gate
+from holdfast.mirrors.set_file import FILE_NAME
 
 if TYPE_CHECKING:
     from holdfast.mirrors.lanes import Outcome
@@ -168,7 +169,16 @@ class MirroredDisk:
 
     def make_directory(self, path: Path) -> None:
         """Create a directory and its parents, durably; fine if it is there already."""
-        self._in_each(lambda it: it.disk.make_directory(it.here(path)))
+
+        def make(mirror: Mirror) -> None:
+            # Where a mirror's directory is gone, or its disk not mounted any more, nothing is made.
+            if mirror.is_active and not mirror.disk.exists(mirror.directory / FILE_NAME):
+                raise FileNotFoundError(
+                    errno.ENOENT, "it is not the directory any more that it was"
+                )
+            mirror.disk.make_directory(mirror.here(path))
+
+        self._in_each(make)
 
     def list_directory(self, path: Path) -> list[str]:
         """Return the sorted names in a directory."""
@@ -230,7 +240,8 @@ class MirroredDisk:
 
     def readable_path(self, path: Path) -> Path:
         """Where a file can be read by its name: on the first mirror that is well."""
-        return self._readers()[0].here(path)
+        readers = self._readers()
+        return readers[0].here(path) if readers else path
 
     def mend(
         self, path: Path, offset: int, count: int, is_good: Callable[[bytes], bool]

@@ -147,6 +147,21 @@ def look(directories: Sequence[Path], disk_of: Callable[[Path], Disk]) -> FoundA
     return found
 
 
+def peek(directories: Sequence[Path], disk: Disk) -> FoundAll:
+    """The same without locks, and without making anything: also beside a running node."""
+    found = FoundAll()
+    for directory in directories:
+        it = Found(directory, disk)
+        found.each.append(it)
+        try:
+            it.written = read_set(directory, disk)
+        except OSError as error:
+            it.problem = f"{directory} cannot be read: {error.strerror or error}"
+        except MirrorError as error:
+            it.problem = str(error)
+    return found
+
+
 def _look_at(directory: Path, disk: Disk) -> Found:
     found = Found(directory, disk)
     try:

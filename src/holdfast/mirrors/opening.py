@@ -29,7 +29,7 @@ from holdfast.mirrors.set_keeper import SetKeeper
 
 if TYPE_CHECKING:
     from holdfast.mirrors.lanes import Lanes
-    from holdfast.mirrors.limits import MirrorSettings
+    from holdfast.mirrors.settings import MirrorSettings
 
 Equalize = Callable[[Sequence[tuple[Path, Disk]]], int]
 """Mend the damage of each log by the others, refuse logs that differ, and name the longest."""

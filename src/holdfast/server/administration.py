@@ -41,6 +41,7 @@ from holdfast.replication.membership import Member
 from holdfast.replication.promotion import LogEnd
 from holdfast.server.log_access import hold_record, hold_statuses, log_position, log_slice
 from holdfast.server.message_steps import MessageSteps
+from holdfast.server.mirrors import change_mirror
 from holdfast.server.parts import Parts
 from holdfast.server.policies import policies_status, policy_values
 from holdfast.server.requests import OperatorReply
@@ -184,6 +185,10 @@ class Administration:
     async def remove_member(self, name: str) -> None:
         """Remove a member; returns when that is committed."""
         await self._committed(self._driver.remove_member(name))
+
+    async def change_mirror(self, action: str, directory: str, by: str) -> None:
+        """Disable, enable or replace one of this node's own directories."""
+        await asyncio.to_thread(change_mirror, self._parts.caretaker, action, directory, by)
 
     async def promote(self, name: str) -> None:
         """Make a learner a voter; returns when that is committed."""

@@ -25,7 +25,7 @@ from holdfast.config.format_level import format_level_max
 from holdfast.config.node import NodeConfig
 from holdfast.environment.clock import SystemClock
 from holdfast.environment.descriptors import RESERVE, raise_limit
-from holdfast.environment.disk import RealDisk
+from holdfast.environment.disk import Disk, RealDisk
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.environment.unsynced_disk import UnsyncedDisk
 from holdfast.errors import CorruptEntryError, FencedError, ForeignDirectoryError
@@ -33,6 +33,8 @@ from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.leases.cache import boot_id, is_cache, open_cache
+from holdfast.mirrors.caretaker import Caretaker
+from holdfast.mirrors.disk import MirroredDisk
 from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
@@ -43,6 +45,7 @@ from holdfast.server.leased_assembly import LogParts, leased, only_failures
 from holdfast.server.listener import Listener
 from holdfast.server.loop import Conductor
 from holdfast.server.media import is_leased
+from holdfast.server.mirrors import open_mirrors
 from holdfast.server.parts import Parts
 from holdfast.server.protocols import served
 from holdfast.server.refusal_log import RefusalLog
@@ -86,12 +89,12 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         ConfigError: Too few files may be open, or the environment names no level of the format.
         StoreError: The directory is locked, foreign or damaged beyond what can be served.
     """
-    clock, disk = SystemClock(), RealDisk()
+    clock = SystemClock()
     settings = _broker_settings(config)
     started_at = clock.monotonic()
     shares = _share_descriptors(config)
     is_shared = is_leased(config)
-    journal = _open_journal(config, shares, disk)
+    journal, caretaker = _open_log(config, shares)
     checkpoint_files = CheckpointStore(journal.directory, journal.disk)
     broker, applied_index = _make_broker(config, settings, journal, checkpoint_files)
     writer = JournalWriter(journal, only_failures(hearer.stored) if is_shared else hearer.stored)
@@ -128,6 +131,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         shares=shares,
         journal=journal,
         checkpoint_files=checkpoint_files,
+        caretaker=caretaker,
         writer=writer,
         links=links,
         driver=driver,
@@ -156,17 +160,40 @@ def _share_descriptors(config: NodeConfig) -> Shares:
     return shares
 
 
-def _open_journal(config: NodeConfig, shares: Shares, disk: RealDisk) -> Journal:
+def _open_log(config: NodeConfig, shares: Shares) -> tuple[Journal, Caretaker | None]:
+    """Open the journal; of several directories with who looks after them."""
+    disk = RealDisk()
+    _refuse_caches(config, disk)
+    caretaker = None if is_leased(config) else open_mirrors(config, disk)
+    if caretaker is None:
+        return _open_journal(config, shares, disk), None
+    journal = _open_journal(config, shares, caretaker.disk)
+    caretaker.start()
+    return journal, caretaker
+
+
+def _open_journal(config: NodeConfig, shares: Shares, disk: Disk) -> Journal:
     settings = replace(config.sections.journal, open_files_max=shares.read_files)
     if is_leased(config):
         return open_cache(config.data, UnsyncedDisk(disk), settings, boot_id())
-    if is_cache(config.data, disk):
-        raise ForeignDirectoryError(
-            f"{config.data} belongs to a broker whose log is kept in a store that several share:"
-            f" nothing was changed. Start it with the --store or --shared that it had, or give"
-            f" another --data"
-        )
-    return Journal.open(config.data, disk, settings, resolve_unknown_tail=not config.members)
+    directory = disk.base if isinstance(disk, MirroredDisk) else config.data
+    return Journal.open(directory, disk, settings, resolve_unknown_tail=not config.members)
+
+
+def _refuse_caches(config: NodeConfig, disk: Disk) -> None:
+    """
+    Make sure that no directory is that of a broker whose log is elsewhere.
+
+    Raises:
+        ForeignDirectoryError: One is.
+    """
+    for directory in () if is_leased(config) else (config.data, *config.mirrors):
+        if is_cache(directory, disk):
+            raise ForeignDirectoryError(
+                f"{directory} belongs to a broker whose log is kept in a store that several share:"
+                f" nothing was changed. Start it with the --store or --shared that it had, or give"
+                f" another --data"
+            )
 
 
 def _broker_settings(config: NodeConfig) -> BrokerSettings:

@@ -16,6 +16,7 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -28,7 +29,7 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.status import AwaitedStatus
 from holdfast.admin.token_file import FILE_NAME, new_token, write_token
 from holdfast.config.node import NodeConfig
-from holdfast.errors import CorruptEntryError, FencedError, HoldfastError
+from holdfast.errors import CorruptEntryError, FencedError, HoldfastError, MirrorsLostError
 from holdfast.journal.scrub import Scrubber
 from holdfast.replication.driver import Driver
 from holdfast.replication.peer_address import split_address
@@ -69,8 +70,10 @@ class Node:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stopping: asyncio.Event | None = None
         self.seen_role = ""
-        self.access = _access(config)
         self.parts = parts = assemble(config, self)
+        self.access = _access(config, self._token_path)
+        if parts.caretaker is not None:
+            parts.caretaker.disk.keeper.on_lost = self._mirrors_lost
         self.clock = parts.clock
         self.conductor = parts.conductor
         self.driver = parts.driver
@@ -143,10 +146,18 @@ class Node:
             self.loop.add_signal_handler(number, self._stop)
 
     def _leave_token(self, admin: AdminServer) -> None:
-        try:
-            write_token(self.config.data, *admin.bound, self.access.local_token)
-        except OSError as error:
-            log.warning("commands on this machine need --secret-file", reason=str(error))
+        for directory in (self.config.data, *self.config.mirrors):
+            try:
+                write_token(directory, *admin.bound, self.access.local_token)
+            except OSError as error:
+                log.warning("commands on this machine need --secret-file", reason=str(error))
+
+    def _token_path(self) -> str:
+        """Where the token lies: of several directories, in one that is well."""
+        caretaker = self.parts.caretaker
+        if caretaker is None:
+            return str((self.config.data / FILE_NAME).absolute())
+        return str(caretaker.disk.readable_path(caretaker.disk.base / FILE_NAME))
 
     def _tell_places(self, admin: str) -> None:
         journal = self.parts.journal
@@ -246,6 +257,11 @@ class Node:
         if self.stopping is not None:
             self.stopping.set()
 
+    def _mirrors_lost(self, error: MirrorsLostError) -> None:
+        """Too few directories are left; called on the thread that found out."""
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self.fail, error)
+
     def _stop(self) -> None:
         log.info("stopping")
         if self.stopping is not None:
@@ -304,13 +320,13 @@ class Node:
         await asyncio.to_thread(self.parts.journal.close)
 
 
-def _access(config: NodeConfig) -> Access:
+def _access(config: NodeConfig, token_place: Callable[[], str]) -> Access:
     hosts = [split_address(it)[0] for it in (str(config.admin), config.advertised_admin)]
     hosts += [it.address.host for it in config.members if it.name == config.name]
     return Access(
         secret=config.secret,
         local_token=new_token(),
-        token_path=str((config.data / FILE_NAME).absolute()),
+        token_place=token_place,
         names=own_names(socket.gethostname(), *hosts, more=config.admin_names),
     )
 

@@ -15,6 +15,7 @@ from holdfast.environment.clock import Clock
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
+from holdfast.mirrors.caretaker import Caretaker
 from holdfast.replication.driver import Driver
 from holdfast.replication.peer_links import PeerLinks
 from holdfast.server.descriptors import Shares
@@ -51,3 +52,5 @@ class Parts:
     context: SessionContext
     conductor: Conductor
     listener: Listener
+    caretaker: Caretaker | None = None
+    """Who looks after the mirrors, where there are several directories."""

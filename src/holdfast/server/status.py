@@ -22,6 +22,7 @@ from holdfast.admin.status import (
     ConnectionStatus,
     DamageStatus,
     MemberStatus,
+    MirrorStatus,
     NodeStatus,
     QueueDepth,
     QueueStatus,
@@ -161,7 +162,23 @@ def _store(node: Parts, replication: ReplicationStatus) -> StoreStatus:
         damage_count=len(places),
         pinned_queues=tuple(sorted(islice(pinned, _TOLD_MAX))),
         pinned_queue_count=len(pinned),
+        mirrors=mirror_statuses(node),
+        mended=0 if node.caretaker is None else node.caretaker.disk.mended_total,
         unremovable=tuple(sorted(map(str, islice(unremovable, _TOLD_MAX)))),
+    )
+
+
+def mirror_statuses(node: Parts) -> tuple[MirrorStatus, ...]:
+    """Each directory of a node that has several."""
+    return tuple(
+        MirrorStatus(
+            directory=it.directory,
+            state=it.state,
+            reason=it.reason,
+            bytes_filled=it.bytes_filled,
+            bytes_to_fill=it.bytes_to_fill,
+        )
+        for it in (() if node.caretaker is None else node.caretaker.views())
     )
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.config.draft import PROBLEMS_MAX, Draft, draft, require_data
+from holdfast.config.node import NodeConfig
 from holdfast.config.reading import SHOWN_MAX
 from holdfast.config.sources import FILE_BYTES_MAX, Origin
+from holdfast.errors import ConfigError
 
 SAME = "is the same setting as"
 ONE = " give one of them"
@@ -193,3 +195,46 @@ def test_a_file_of_an_editor_of_windows_is_read(tmp_path: Path) -> None:
         "node.toml line 1",
     )
     assert made.problems[0].endswith("(node.toml line 2)")
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment"),
+    [
+        ({"data": ["/one", "/two"]}, {}),
+        ({}, {"HOLDFAST_DATA": "/one:/two"}),
+    ],
+)
+def test_several_directories_are_the_first_and_its_mirrors(flags, environment) -> None:
+    """Given by a flag each, or with colons between them in a variable."""
+    made = draft(flags, environment, None)
+    assert made.problems == []
+    assert made.value("data") == Path("/one")
+    assert made.mirrors == (Path("/two"),)
+
+
+def test_a_file_has_a_list_of_directories(tmp_path) -> None:
+    """A single one stays a text, with whatever is in its name."""
+    file = tmp_path / "node.toml"
+    file.write_text('data = ["/one", "/two:three"]\n')
+    made = draft({}, {}, file)
+    assert (made.value("data"), made.mirrors) == (Path("/one"), (Path("/two:three"),))
+    assert draft({"data": "/a:b"}, {}, None).value("data") == Path("/a:b")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["/one", "/one/"], "data: /one is given twice; each mirror has its own"),
+        ([f"/{number}" for number in range(9)], "data: 9 directories; allowed: 1 to 8"),
+        (["/one", ""], "data: '' is not a path; '.' is the current directory"),
+    ],
+)
+def test_directories_that_cannot_be_mirrors_are_told(given, sentence) -> None:
+    """One sentence, before anything is made."""
+    assert draft({"data": given}, {}, None).problems == [sentence]
+
+
+def test_mirrors_beside_a_shared_log_are_refused() -> None:
+    """What would be in the second directory is a cache, which nobody needs twice."""
+    with pytest.raises(ConfigError, match="data: several directories hold the same log"):
+        NodeConfig.load(flags={"data": ["/one", "/two"], "shared": "/three"}, environment={})

@@ -206,3 +206,11 @@ def test_late_write_of_a_failed_mirror_hurts_nobody() -> None:
     assert log.journal.entry(2).raw == other.raw
     copies = [machine.disks[it].content(it / "journal" / path.name) for it in machine.directories]
     assert copies[0] == copies[1]
+
+
+def test_nothing_is_made_where_a_directory_is_gone(machine: Machine, disk: MirroredDisk) -> None:
+    """L29: else what is made there is in the way of whatever takes its place."""
+    disk_of(machine, 1).unlink(Path("/b/mirror-set"))
+    disk.make_directory(Path("/a/checkpoints"))
+    assert machine.states() == ["active", "failed"]
+    assert not disk_of(machine, 1).exists(Path("/b/checkpoints"))

@@ -1,0 +1,178 @@
+"""
+`holdfast mirror`: the directories of a node that has several of them.
+
+`status` asks a running node, or looks into directories of a stopped one; `disable`, `enable` and
+`replace` are asked of a running node, that one and no other; `accept` is for a stopped node of
+which too few directories are left.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.admin_port import (
+    ADMIN_DEFAULT,
+    AdminOption,
+    JsonOption,
+    SecretOption,
+    YesOption,
+    read_status,
+    to_ask,
+    to_change,
+)
+from holdfast.cli.output import EXIT_FAILED, format_size, write_error, write_json, write_line
+from holdfast.cli.output import write_table as write_rows
+from holdfast.environment.disk import RealDisk
+from holdfast.errors import MirrorError
+from holdfast.mirrors.found import FoundAll, look, peek
+from holdfast.mirrors.mirror_set import Start, newest_of
+from holdfast.mirrors.opening import accept_found
+
+mirror = typer.Typer(no_args_is_help=True, help="The directories of a node that has several.")
+
+_Directories = Annotated[
+    list[Path] | None,
+    typer.Option("--data", metavar="DIR", help="Of a stopped node; once for each."),
+]
+_Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="As the node knows it, or from this folder.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.add_typer(mirror, name="mirror")
+
+
+@mirror.command("status")
+def status(
+    data: _Directories = None, admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False
+) -> None:
+    """Tell how each mirror is; with --data, what stands in the directories of a stopped node."""
+    if data:
+        _tell_found(peek([it.absolute() for it in data], RealDisk()), as_json=json)
+        return
+    found = read_status(to_ask(admin)).store.mirrors
+    if json:
+        write_json({"mirrors": [vars_of(it) for it in found]})
+        return
+    if not found:
+        write_line("this node has one directory: start it with --data for each of several")
+        return
+    rows = [
+        (it.directory, it.state, _progress(it.bytes_filled, it.bytes_to_fill, it.state), it.reason)
+        for it in found
+    ]
+    write_rows(("directory", "state", "filled", "why"), rows)
+
+
+@mirror.command("disable")
+def disable(
+    directory: _Directory,
+    admin: AdminOption = ADMIN_DEFAULT,
+    secret_file: SecretOption = None,
+) -> None:
+    """Go on without a mirror, until it is enabled."""
+    _change("disable", directory, admin, secret_file)
+    write_line(f"{directory} is not written any more; 'holdfast mirror enable' fills it again")
+
+
+@mirror.command("enable")
+def enable(
+    directory: _Directory,
+    admin: AdminOption = ADMIN_DEFAULT,
+    secret_file: SecretOption = None,
+) -> None:
+    """Fill a mirror that failed or was disabled, or a new and empty directory."""
+    _change("enable", directory, admin, secret_file)
+    write_line(f"{directory} is being filled; 'holdfast mirror status' tells how far it is")
+
+
+@mirror.command("replace")
+def replace(
+    directory: _Directory,
+    by: Annotated[Path, typer.Argument(metavar="NEW", help="An empty directory.")],
+    admin: AdminOption = ADMIN_DEFAULT,
+    secret_file: SecretOption = None,
+) -> None:
+    """Take a mirror that failed out of the set for good, and fill another directory instead."""
+    _change("replace", directory, admin, secret_file, by=str(by.absolute()))
+    write_line(f"{by} is being filled; name it with --data in place of {directory} from now on")
+
+
+@mirror.command("accept")
+def accept(data: _Directories = None, yes: YesOption = False) -> None:
+    """Let a stopped node go on with these directories alone; what only others had is given up."""
+    if not data:
+        write_error("holdfast: name each directory that is left with --data")
+        raise typer.Exit(EXIT_FAILED)
+    found = look([it.absolute() for it in data], lambda _path: RealDisk())
+    try:
+        copies = found.copies
+        if not copies:
+            raise MirrorError(f"{data[0].absolute()} is no mirror of a set, so nothing is missing")
+        try:
+            Start(copies)
+        except MirrorError as error:
+            write_error(str(found.named(error)))
+        else:
+            write_line("nothing is missing: the node starts with these directories as they are")
+            return
+        if not yes and not typer.confirm("Are the others gone, for good?", err=True):
+            raise typer.Exit(1)
+        accepted = accept_found(found, secrets.token_hex(8))
+    finally:
+        found.release()
+    places = found.places()
+    left = ", ".join(sorted(places.get(it, it) for it in accepted.active))
+    write_line(f"accepted: start the node with {left}; what comes back of the others is filled")
+
+
+def _change(
+    action: str, directory: Path, admin: str, secret_file: Path | None, **more: str
+) -> None:
+    body: dict[str, Any] = {"action": action, "directory": str(directory.absolute()), **more}
+    to_change(admin, secret_file).change("POST", "/mirrors", body)
+
+
+def _progress(done: int, total: int, state: str) -> str:
+    if state != "joining":
+        return ""
+    return f"{format_size(done)} of {format_size(total)}"
+
+
+def vars_of(status: Any) -> dict[str, Any]:
+    """The fields of a mirror's status, for programs."""
+    return {name: getattr(status, name) for name in type(status).__dataclass_fields__}
+
+
+def _tell_found(found: FoundAll, *, as_json: bool) -> None:
+    """What stands in directories, and whether a node starts with them."""
+    copies, trouble = found.copies, ""
+    rows: list[tuple[str, str, str]] = []
+    try:
+        newest = newest_of(copies) if copies else None
+        if newest is not None:
+            Start(copies)
+    except MirrorError as error:
+        trouble = str(found.named(error))
+        newest = None
+    newest = newest or max(copies.values(), key=lambda it: it.number, default=None)
+    places = found.places()
+    rows += [(str(it.directory), "of no set", it.problem) for it in found.each if not it.member]
+    for member, state in newest.states if newest is not None else ():
+        why = "" if member in copies else "it was not given"
+        rows.append((places.get(member, member), state, why))
+    if as_json:
+        told = [{"directory": it[0], "state": it[1], "reason": it[2]} for it in rows]
+        write_json({"mirrors": told, "starts": not trouble, "reason": trouble or None})
+    else:
+        write_rows(("directory", "state", "why"), rows)
+        if trouble:
+            write_error(trouble)
+    if trouble:
+        raise typer.Exit(EXIT_FAILED)

@@ -1,0 +1,82 @@
+"""`holdfast mirror`: asked of a running node, or looked up in the directories of a stopped one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.node import NodeConfig
+from holdfast.environment.disk import RealDisk
+from holdfast.server.mirrors import open_mirrors
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """The directories of a stopped node."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    caretaker = open_mirrors(NodeConfig(data=one, mirrors=(two,)), RealDisk())
+    assert caretaker is not None
+    caretaker.disk.lock(one / "lock").release()
+    return one, two
+
+
+def test_status_of_both_tells_that_they_start(pair: tuple[Path, Path], run: Callable[..., int]):
+    """For programs: each with its state, and whether a node starts with them."""
+    one, two = map(str, pair)
+    assert run("mirror", "status", "--data", one, "--data", two, "--json") == 0
+    told = json.loads(run.out)
+    assert told["starts"] is True
+    assert {it["directory"]: it["state"] for it in told["mirrors"]} == {
+        one: "active",
+        two: "active",
+    }
+
+
+def test_status_of_one_tells_what_is_missing(pair: tuple[Path, Path], run: Callable[..., int]):
+    """It fails, and names the other one."""
+    one, two = map(str, pair)
+    assert run("mirror", "status", "--data", one, "--json") == 1
+    told = json.loads(run.out)
+    assert told["starts"] is False
+    assert f"{two} cannot be used" in told["reason"]
+
+
+def test_accepted_one_starts_alone(pair: tuple[Path, Path], run: Callable[..., int]):
+    """Once the operator says so; the second time there is nothing to accept."""
+    one = str(pair[0])
+    assert run("mirror", "accept", "--data", one, "--yes") == 0
+    assert f"accepted: start the node with {one}" in run.out
+    assert run("mirror", "accept", "--data", one, "--yes") == 0
+    assert "nothing is missing" in run.out
+    assert open_mirrors(NodeConfig(data=pair[0]), RealDisk()) is not None
+
+
+def test_plain_directory_has_nothing_to_accept(tmp_path: Path, run: Callable[..., int]):
+    """It is no mirror, and stays as it was."""
+    assert run("mirror", "accept", "--data", str(tmp_path), "--yes") == 1
+    assert "is no mirror of a set" in run.err
+    assert not (tmp_path / "mirror-set").exists()
+
+
+def test_accept_without_a_directory_says_what_to_give(run: Callable[..., int]):
+    """There is no default: it is the operator's word about these and no others."""
+    assert run("mirror", "accept") == 1
+    assert "name each directory that is left with --data" in run.err
+
+
+def test_verify_tells_that_a_directory_is_half_of_a_set(
+    pair: tuple[Path, Path], run: Callable[..., int]
+):
+    """And which is the other half."""
+    (pair[0] / "journal").mkdir(exist_ok=True)
+    run("store", "verify", str(pair[0]))
+    assert f"mirror: active as it knows, with {pair[1]} (active)" in run.out
+
+
+def test_store_tools_do_not_change_one_of_several(pair: tuple[Path, Path], run: Callable[..., int]):
+    """It would differ from the others."""
+    assert run("store", "take-back", str(pair[0]), "--yes") == 1
+    assert "is one of several mirrors" in run.err
