@@ -1,5 +1,5 @@
 """
-What the page of statements about queues says is tested is: each test that it names is there.
+What the pages of statements about queues and stores say is tested is: each test named is there.
 """
 
 from __future__ import annotations
@@ -8,15 +8,25 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "explanation" / "queues-and-their-tests.md"
-STATEMENTS = [f"M{number}" for number in range(1, 13)] + [f"Q{number}" for number in range(1, 69)]
-ROW = re.compile(r"\| (?P<name>[MQ]\d+) \| (?P<said>[^|]+) \| (?P<tests>[^|]+) \|")
+PAGES = {
+    "queues": [f"M{number}" for number in range(1, 13)] + [f"Q{number}" for number in range(1, 69)],
+    "stores": [f"L{number}" for number in range(1, 61)],
+}
+EACH_PAGE = pytest.mark.parametrize("page", PAGES)
+ROW = re.compile(r"\| (?P<name>[LMQ]\d+) \| (?P<said>[^|]+) \| (?P<tests>[^|]+) \|")
 NAMED = re.compile(r"`(?P<path>[\w/]+\.py)(?:::(?P<test>\w+))?`")
 
 
-def rows() -> list[re.Match[str]]:
-    return [found for line in PAGE.read_text().splitlines() if (found := ROW.fullmatch(line))]
+def lines_of(page: str) -> list[str]:
+    path = ROOT / "docs" / "explanation" / f"{page}-and-their-tests.md"
+    return path.read_text().splitlines()
+
+
+def rows(page: str) -> list[re.Match[str]]:
+    return [found for line in lines_of(page) if (found := ROW.fullmatch(line))]
 
 
 def named_in(path: Path) -> set[str]:
@@ -25,17 +35,19 @@ def named_in(path: Path) -> set[str]:
     return {each.name for each in found if each.name.startswith("test_")}
 
 
-def test_every_statement_has_a_row() -> None:
+@EACH_PAGE
+def test_every_statement_has_a_row(page: str) -> None:
     """In order, once; a line that is no row of its own would go unseen."""
-    assert STATEMENTS == [row["name"] for row in rows()]
-    lines = [line for line in PAGE.read_text().splitlines() if re.match(r"\| [MQ]\d", line)]
-    assert len(STATEMENTS) == len(lines)
+    assert PAGES[page] == [row["name"] for row in rows(page)]
+    lines = [line for line in lines_of(page) if re.match(r"\| [LMQ]\d", line)]
+    assert len(PAGES[page]) == len(lines)
 
 
-def test_every_test_that_is_named_is_there() -> None:
+@EACH_PAGE
+def test_every_test_that_is_named_is_there(page: str) -> None:
     """A row names a test, or says that what it is about is not built."""
     missing = []
-    for row in rows():
+    for row in rows(page):
         named = list(NAMED.finditer(row["tests"]))
         assert named or row["tests"].startswith("not built"), f"{row['name']} names nothing"
         for each in named:
