@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pymysql
 import pytest
 
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Waiter
 from tests.stores.leased_log_suite import SECONDS, claimant, read_all
 from tests.stores.sql_faults_suite import SqlServerSuite
@@ -112,18 +113,17 @@ class TestMariadb(SqlServerSuite):
         thread = threading.Thread(target=kill_sessions)
         thread.start()
         unknown = 0
-        for number in range(200):
-            entries = writer.sealed(b"%d" % number)
-            for _ in range(50):
+        until = time.monotonic() + 60
+        while (unknown < 5 or len(writer.stored) < 50) and time.monotonic() < until:
+            entries = writer.sealed(b"x")
+            before = len(writer.stored)
+            while len(writer.stored) == before:
                 try:
                     writer.send(entries)
-                except StoreError:
+                except UnreachableError:
                     unknown += 1
-                else:
-                    break
         is_over.set()
         thread.join(30)
 
-        assert unknown
-        assert len(writer.stored) == 200
+        assert unknown >= 5
         assert read_all(self.opened()) == writer.stored
