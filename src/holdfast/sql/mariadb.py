@@ -1,9 +1,10 @@
 """
 MariaDB and MySQL, and Galera: the append is one packet of statements, judged by row counts.
 
-After a conflict inside a transaction a COMMIT answers well and has stored nothing, so a commit
-proves nothing by itself: what counts is how many rows the update and the inserts found. An entry
-that no packet holds is sent in several, still in one transaction.
+A COMMIT that answers well may have stored nothing: on Galera, where another node's write broke the
+transaction off. So a commit proves nothing by itself: what counts is how many rows the update and
+the inserts found, and that the lease row is as they made it afterwards. An entry that no packet
+holds is sent in several, still in one transaction.
 
 On Galera a write that conflicts with another node's is refused when it is committed, whatever was
 read before; reads that judge wait until this node has applied what the others have committed.
@@ -88,6 +89,14 @@ _CODES: Final = {
     ER.UNKNOWN_COM_ERROR: Fault.LOST,  # Galera's, where a node is not one of the majority
     ER.ERROR_DURING_COMMIT: Fault.LOST,
 }
+_LOOK: Final = (
+    "SELECT 1 FROM holdfast_lease"
+    " WHERE id = 1 AND epoch = %(epoch)s AND holder = %(holder)s AND last_index = %(last)s"
+)
+"""
+Whether the commit was one. A transaction that another node's write broke off, after its statements
+and before its commit, is told to be committed all the same, and is nowhere.
+"""
 _NAMES: Final = ("idx", "part", "term", "first_record", "record_count", "bytes", "stored_at", "raw")
 
 
@@ -199,7 +208,7 @@ class MariadbSession(Session):
                 if number == 0:
                     texts[:0] = ["BEGIN", self.text(statements.ADVANCE)]
                 if number == len(packets) - 1:
-                    texts.append("COMMIT")
+                    texts += ["COMMIT", _LOOK]
                 values = dict(fence)
                 for place, part in enumerate(packet):
                     values |= {f"{name}{place}": it for name, it in zip(_NAMES, part, strict=True)}
@@ -210,12 +219,14 @@ class MariadbSession(Session):
             # The rows are there already, and the lease says so: an append that is sent again.
             self.give_up()
             return False
-        _, found, *inserted, _ = counts
-        if (found, sum(inserted)) == (1, len(parts)):
+        _, found, *inserted, _, there = counts
+        if (found, sum(inserted), there) == (1, len(parts), 1):
             return True
         if (found, sum(inserted)) == (0, 0):
             return False
-        raise UncertainError(f"{found} rows were updated and {sum(inserted)} inserted")
+        raise UncertainError(
+            f"{found} rows were updated, {sum(inserted)} inserted, and {there} found afterwards"
+        )
 
     def _packets(self, parts: Sequence[Part]) -> Iterator[list[Part]]:
         """As many parts at once as a packet holds."""

@@ -58,32 +58,38 @@ def parts(*sizes: int) -> list[Part]:
 
 
 def test_an_append_is_one_packet() -> None:
-    """The lease row first, then a statement for each part, then the commit."""
-    session = Counted([0, 1, 1, 1, 0])
+    """The lease row first, a statement for each part, the commit, and a look at what came of it."""
+    session = Counted([0, 1, 1, 1, 0, 1])
 
     assert session.append(FENCE, parts(10, 10))
-    assert session.texts == [["BEGIN", "UPDATE", "INSERT", "INSERT", "COMMIT"]]
+    assert session.texts == [["BEGIN", "UPDATE", "INSERT", "INSERT", "COMMIT", "SELECT"]]
 
 
 def test_what_no_packet_holds_goes_in_several() -> None:
     """In one transaction still: the first begins it, the last commits it."""
-    session = Counted([0, 1, 1], [1], [1, 0])
+    session = Counted([0, 1, 1], [1], [1, 0, 1])
     session._packet_bytes = 1000
 
     assert session.append(FENCE, parts(800, 800, 800))
-    assert session.texts == [["BEGIN", "UPDATE", "INSERT"], ["INSERT"], ["INSERT", "COMMIT"]]
+    assert session.texts == [
+        ["BEGIN", "UPDATE", "INSERT"],
+        ["INSERT"],
+        ["INSERT", "COMMIT", "SELECT"],
+    ]
 
 
-@pytest.mark.parametrize("counts", [[0, 1, 1, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 0, 0]])
+@pytest.mark.parametrize(
+    "counts", [[0, 1, 1, 0, 0, 1], [0, 0, 1, 1, 0, 1], [0, 1, 0, 0, 0, 1], [0, 1, 1, 1, 0, 0]]
+)
 def test_counts_that_do_not_agree_are_no_outcome(counts: list[int]) -> None:
-    """A commit that answers well proves nothing: what counts is what was found."""
+    """L48: a commit that answers well proves nothing; what was found does, afterwards too."""
     with pytest.raises(UncertainError, match="rows were updated"):
         Counted(counts).append(FENCE, parts(10, 10))
 
 
 def test_no_rows_at_all_are_not_stored() -> None:
     """The fence did not let it through."""
-    assert not Counted([0, 0, 0, 0, 0]).append(FENCE, parts(10, 10))
+    assert not Counted([0, 0, 0, 0, 0, 0]).append(FENCE, parts(10, 10))
 
 
 def test_rows_that_are_there_are_judged_by_the_lease() -> None:
