@@ -122,10 +122,9 @@ class LeasedDriver(LeasedView):
     def holder_is_gone(self, holder: str) -> None:
         """The process of this holder is not there any more, as far as its machine tells."""
         state = self._state
-        if state.silence.gone != holder:
+        if state.silence.is_gone(holder):
             logger.info("the holder's process is gone: its lease is not waited for")
-        state.silence.gone = holder
-        state.look_at = state.now
+            state.look_at = state.now
 
     def report_damage(self, index: int) -> None:
         """This entry of the cache is damaged: it is read again from the medium."""

@@ -10,17 +10,38 @@ from __future__ import annotations
 
 from holdfast.leases.contract import Holding
 
+_BEATS_ON_THE_WAY = 1
+"""One order at a time: a process that has died left no more than one that takes effect later."""
+
 
 class Silence:
     """How long the holder has given no sign of life."""
 
-    __slots__ = ("_beat", "_since", "gone")
+    __slots__ = ("_beat", "_beats_after", "_doubted", "_gone", "_since")
 
     def __init__(self) -> None:
         self._beat: tuple[int, int] | None = None
         self._since = 0.0
-        self.gone = ""
-        """The holder whose process is known to be gone; a hint that only the fence makes safe."""
+        self._gone = ""
+        self._beats_after = 0
+        """Signs of life since it was said to be gone; its last one may have been on its way."""
+        self._doubted = ""
+        """A holder that lived when it was said to be gone: that is not believed again."""
+
+    def is_gone(self, holder: str) -> bool:
+        """
+        The process of this holder is gone, as far as is known; whether that is news.
+
+        A hint, which only the fence makes safe: two signs of life after it prove it wrong.
+        """
+        if holder in (self._gone, self._doubted):
+            return False
+        self._gone, self._beats_after = holder, 0
+        return True
+
+    def forget_gone(self) -> None:
+        """Whoever it was does not hold the lease any more."""
+        self._gone = ""
 
     def note(self, holding: Holding, began: float, ended: float) -> float:
         """
@@ -29,6 +50,9 @@ class Silence:
         beat = (holding.epoch, holding.beat)
         if beat != self._beat:
             self._beat, self._since = beat, ended
+            self._beats_after += 1
+            if self._gone and self._beats_after > _BEATS_ON_THE_WAY:
+                self._doubted, self._gone = self._gone, ""
         return max(began - self._since, 0.0)
 
     def may_take(self, holding: Holding, silent_seconds: float, needed: float, own: str) -> bool:
@@ -36,6 +60,6 @@ class Silence:
         claimant = holding.claimant
         if claimant is None or holding.is_released:
             return True
-        if claimant.holder in (own, self.gone):
+        if claimant.holder in (own, self._gone):
             return True
         return silent_seconds >= needed

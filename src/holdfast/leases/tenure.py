@@ -59,7 +59,7 @@ def taken(state: LeasedState, report: Report) -> None:
     state.end_index = holding.end.index
     state.first_there = 0
     state.is_giving_up = False
-    state.silence.gone = ""
+    state.silence.forget_gone()
     state.renewed_at = report.began
     state.valid_until = report.began + state.lease_seconds - state.margin_seconds
     state.held_since = report.began
@@ -74,6 +74,8 @@ def renewed(state: LeasedState, report: Report) -> None:
         # Without a fence nobody has judged what was given after the lease had run out.
         state.renewed_at = report.began
         state.valid_until = report.began + state.lease_seconds - state.margin_seconds
+        if not state.in_flight:
+            state.refusal = ""  # It takes something again, and nothing is left that it refused.
 
 
 def refused(state: LeasedState, error: AppendRefusedError) -> None:

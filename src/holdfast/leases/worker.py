@@ -133,6 +133,12 @@ class LogWorker:
             log.open()
             self._is_open = True
         holding = log.observe(order.seconds_max)
+        seen = self._seen.last
+        is_ours = seen is not None and seen.identity == log.identity()
+        if log.is_fence and seen is not None and is_ours and order.last_index > seen.place.index:
+            # What is noted is up to a second old; with a fence the cache has only what is final.
+            place = Place(order.last_index, order.chain)
+            self._seen.note(seen.identity, seen.epoch, place, self._clock())
         self._judge_in_full(holding, order.seconds_max)
         self._note(holding)
         found: dict[str, Any] = {"holding": holding}
@@ -222,7 +228,9 @@ class LogWorker:
         return found | {"entries": entries, "is_more": entries[-1].index < end}
 
     def _note(self, holding: Holding) -> None:
-        self._seen.note(self._log.identity(), holding.epoch, holding.sure, self._clock())
+        # An epoch without a beat was won and not begun: whoever won it may be gone without a trace.
+        epoch = holding.epoch if holding.beat else max(holding.epoch - 1, 0)
+        self._seen.note(self._log.identity(), epoch, holding.sure, self._clock())
 
 
 def _require_unbroken(entries: list[Entry], last_index: int) -> None:

@@ -2,9 +2,10 @@
 Notices at once that the process of the lease's holder is gone.
 
 A connection to its admin port is kept open: the kernel closes it with the process. If the port then
-refuses a new one, nobody listens there any more, and the lease need not be waited for. Only a hint:
-a process that is stopped keeps its connections, a machine that is gone says nothing, and what a
-hint cannot break is the fence of the store.
+refuses a new one, nobody listens there any more, and the lease need not be waited for. An address
+that never answered from here says nothing, whoever refuses there. Only a hint: a process that is
+stopped keeps its connections, a machine that is gone says nothing, and what a hint cannot break is
+the fence of the store.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class HolderWatch:
     async def _watch(self, claimant: Claimant) -> None:
         host, port = split_address(claimant.admin)
         began = -_PAUSE_SECONDS
+        was_there = False
         while True:
             await asyncio.sleep(max(began + _PAUSE_SECONDS - time.monotonic(), 0.0))
             began = time.monotonic()
@@ -56,10 +58,12 @@ class HolderWatch:
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     reader, writer = await asyncio.open_connection(host, port)
             except ConnectionRefusedError:
-                self._on_gone(claimant.holder)
+                if was_there:
+                    self._on_gone(claimant.holder)
             except OSError:
                 pass  # No answer tells nothing: its lease is waited for.
             else:
+                was_there = True
                 try:
                     with suppress(OSError):
                         await reader.read(1)

@@ -74,7 +74,9 @@ class Link:
                 session = self._connect_any(deadline)
                 self._session = session
             session.bound(self._left(deadline))
-            return action(session)
+            result = action(session)
+            session.require_there()
+            return result
         except self._errors as error:
             raise self._lost(error) from error
         except BaseException:

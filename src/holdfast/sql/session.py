@@ -58,6 +58,14 @@ class Session(ABC):
             Exception: One of `errors`: it does not answer in time, or refuses.
         """
 
+    def require_there(self) -> None:  # noqa: B027 - a server keeps its promise by itself
+        """
+        See that what was just read or written is what its address leads to.
+
+        Raises:
+            StoreError: It was removed or replaced under this connection.
+        """
+
     def __init_subclass__(cls) -> None:
         cls._texts = {}
 

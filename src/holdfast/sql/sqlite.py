@@ -14,10 +14,12 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy.dialects import sqlite
 
+from holdfast.errors import StoreError
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import Session, Values
@@ -52,6 +54,15 @@ _CODES: Final = {
 }
 
 
+def _file_at(path: str) -> tuple[int, int] | None:
+    """Which file has this name now."""
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class SqliteSession(Session):
     """One connection to a file."""
 
@@ -60,9 +71,11 @@ class SqliteSession(Session):
     view_creation = "CREATE VIEW IF NOT EXISTS"
     kind = f"SQLite {sqlite3.sqlite_version}"
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take a connection that is set up."""
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        """Take a connection to the file that is at this path now."""
         self._connection = connection
+        self._path = path
+        self._file = _file_at(path)
 
     @classmethod
     def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> SqliteSession:
@@ -77,7 +90,7 @@ class SqliteSession(Session):
         connection = sqlite3.connect(
             url.database, timeout=seconds, isolation_level=None, check_same_thread=False
         )
-        session = cls(connection)
+        session = cls(connection, url.database)
         try:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             session._use_wal(seconds)
@@ -100,6 +113,20 @@ class SqliteSession(Session):
                 time.sleep(_RETRY_SECONDS)
             else:
                 return
+
+    def require_there(self) -> None:
+        """
+        See that the file is still the one of its name.
+
+        A file that was removed while it is open goes on taking writes that nobody will ever read,
+        beside the one that others open by that name. It is looked at after each write, before that
+        is told of as stored.
+        """
+        if _file_at(self._path) != self._file:
+            raise StoreError(
+                f"{self._path} was removed or replaced while it was in use, so this broker ends:"
+                f" stop the others too before a database is moved or brought back"
+            )
 
     def bound(self, seconds: float) -> None:
         """Wait for other processes for so long; the disk itself cannot be bounded."""

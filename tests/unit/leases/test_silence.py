@@ -61,5 +61,23 @@ def test_what_nobody_holds_is_taken_at_once() -> None:
     assert silence.may_take(replace(HELD, is_released=True), 0.0, 5.5, "own")
     assert silence.may_take(HELD, 0.0, 5.5, "h" * 32)
     assert not silence.may_take(HELD, 0.0, 5.5, "own")
-    silence.gone = "h" * 32
+    assert silence.is_gone("h" * 32)
+    assert not silence.is_gone("h" * 32)
     assert silence.may_take(HELD, 0.0, 5.5, "own")
+    silence.forget_gone()
+    assert not silence.may_take(HELD, 0.0, 5.5, "own")
+
+
+def test_a_holder_that_lives_is_not_said_to_be_gone_twice() -> None:
+    """One sign of life may have been on its way when its process died; two tell that it lives."""
+    silence = Silence()
+    silence.note(replace(HELD, beat=1), 0.0, 0.0)
+    assert silence.is_gone("h" * 32)
+
+    silence.note(replace(HELD, beat=2), 1.0, 1.0)
+    assert silence.may_take(HELD, 0.0, 5.5, "own")
+    silence.note(replace(HELD, beat=3), 2.0, 2.0)
+    assert not silence.may_take(HELD, 0.0, 5.5, "own")
+    assert not silence.is_gone("h" * 32)
+    assert not silence.may_take(HELD, 0.0, 5.5, "own")
+    assert silence.is_gone("x" * 32)

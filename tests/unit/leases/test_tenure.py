@@ -159,6 +159,20 @@ def test_what_is_refused_is_tried_again_and_forgotten_with_the_lease(holder: Lea
     assert "" == holder.refusal
 
 
+def test_a_renewal_that_is_taken_ends_a_refusal_of_which_nothing_is_left(
+    holder: LeasedState,
+) -> None:
+    """Nobody publishes while publishing is refused: no append would tell that there is room."""
+    given = Report(order=Renew(1.0), began=100.0, outcome=Outcome.STORED)
+    tenure.refused(holder, AppendRefusedError("the table is full"))
+    holder.in_flight = [object()]  # type: ignore[list-item]
+    tenure.renewed(holder, given)
+    assert "the table is full" == holder.refusal
+    holder.in_flight = []
+    tenure.renewed(holder, given)
+    assert "" == holder.refusal
+
+
 def test_what_was_given_back_is_left_to_others_for_a_while(holder: LeasedState) -> None:
     """Then it may be taken again, if nobody has (L6)."""
     holder.is_giving_up = True

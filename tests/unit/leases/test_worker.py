@@ -112,7 +112,43 @@ def test_a_cache_of_this_log_is_gone_on_with_and_another_is_not(desk: Desk) -> N
 
     assert not desk.join(3, stored[2].chain).is_other
     assert desk.join(3, stored[3].chain).is_other
+
+
+def test_a_cache_that_knows_more_than_was_noted_is_believed_where_a_fence_judged_it(
+    desk: Desk,
+) -> None:
+    """
+    The note of what was seen is up to a second old; what is in the cache was confirmed (L37).
+    """
+    stored = desk.hold(5)
+    beyond = desk.join(9, stored[4].chain)
+
+    assert "entry 9, and it ends at 5 now" in str(beyond.error)
+    desk.seen.last = None
     assert desk.join(9, stored[4].chain).is_other
+
+
+def test_without_a_fence_a_cache_may_have_what_a_take_has_cut(desk: Desk) -> None:
+    """It is read anew then, and nothing is refused."""
+    stored = desk.hold(5)
+    desk.log.is_fence = False
+
+    report = desk.join(9, stored[4].chain)
+    assert report.error is None
+    assert report.is_other
+
+
+def test_an_epoch_that_was_won_and_never_begun_is_not_remembered(desk: Desk) -> None:
+    """Whoever won it may be gone without a trace, and the log is at the one before again."""
+    desk.hold(2)
+    read = desk.medium.read
+    desk.medium.read = lambda: replace(read(), epoch=2, beat=0)  # type: ignore[method-assign]
+    assert desk.look().error is None
+    desk.medium.read = read  # type: ignore[method-assign]
+
+    assert desk.look().error is None
+    assert desk.seen.last is not None
+    assert 1 == desk.seen.last.epoch
 
 
 def test_whoever_knows_nothing_of_a_log_that_was_cleaned_begins_behind_an_anchor(

@@ -122,3 +122,31 @@ def test_it_follows_whoever_holds_the_lease_now_and_nobody_twice() -> None:
         assert not gone.all
 
     asyncio.run(run())
+
+
+def test_an_address_that_never_answered_tells_nothing() -> None:
+    """It may be one that only its own machine reaches, and another's port here refuses."""
+
+    async def run() -> None:
+        gone, port = Told(), Port()
+        refused = Told()
+        watch = HolderWatch(gone.take)
+        connect = asyncio.open_connection
+
+        async def told(*address: Any) -> Any:
+            try:
+                return await connect(*address)
+            except ConnectionRefusedError:
+                refused.take(address)
+                raise
+
+        asyncio.open_connection = told  # type: ignore[assignment]
+        try:
+            watch.follow(claimant(port.number))
+            await refused.until(2)
+        finally:
+            asyncio.open_connection = connect
+            watch.end()
+        assert not gone.all
+
+    asyncio.run(run())

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import StoreError
+from holdfast.leases.contract import Claimant, Outcome
 from holdfast.sql.faults import Fault
+from holdfast.sql.opening import open_sql_log
 from holdfast.sql.sqlite import PAGE_BYTES, SqliteSession
 from holdfast.sql.url import SQLITE, StoreUrl
 
@@ -156,3 +159,23 @@ def test_a_write_that_fails_is_final(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert session.fault(raised.value) in {Fault.DAMAGED, Fault.FULL}
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_file_that_was_moved_away_is_written_no_more(tmp_path: Path, is_replaced: bool) -> None:
+    """
+    What is open goes on taking writes that nobody reads by that name: none of them is confirmed.
+    """
+    path = tmp_path / "log.db"
+    log = open_sql_log(f"sqlite:///{path}", own_directory=tmp_path)
+    holding = log.open()
+    claimant = Claimant(holder="a" * 32, name="a", admin="", stomp="")
+    assert log.take(holding, claimant, 5.0) is not None
+    assert Outcome.STORED is log.renew(5.0)
+    path.rename(tmp_path / "elsewhere.db")
+    if is_replaced:
+        path.write_bytes((tmp_path / "elsewhere.db").read_bytes())
+
+    with pytest.raises(StoreError, match="removed or replaced while it was in use"):
+        log.renew(5.0)
+    log.close()
