@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import confirm as ask
 
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
@@ -122,8 +123,9 @@ def accept(data: _Directories = None, yes: YesOption = False) -> None:
         else:
             write_line("nothing is missing: the node starts with these directories as they are")
             return
-        if not yes and not typer.confirm("Are the others gone, for good?", err=True):
-            raise typer.Exit(1)
+        # Without a terminal it has to be said by the flag: this is no question for a script.
+        if not yes and not ask("Are the others gone, for good?", err=True):
+            raise typer.Exit(EXIT_FAILED)
         accepted = accept_found(found, secrets.token_hex(8))
     finally:
         found.release()
