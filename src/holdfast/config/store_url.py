@@ -16,8 +16,9 @@ from holdfast.config.address import require_text
 
 SCHEMES: Final = ("sqlite", "postgresql", "mysql", "mariadb")
 _HIDDEN: Final = "***"
-_PASSWORD: Final = re.compile(r"(?<=://)([^/?#]*?)(:)([^/?#]*)@")
-_QUERY: Final = re.compile(r"([?&](?:password|passwd|passphrase)=)[^&#]*", re.IGNORECASE)
+_PASSWORD: Final = re.compile(r"(:(?://)?[^:@\s]*:)\S*@")
+"""Up to the last @: a password may have any sign, and an address may have lost one."""
+_QUERY: Final = re.compile(r"([?&][^=&\s]*pass[^=&\s]*=)[^&#\s]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class StoreUrl:
 
 def hidden(text: str) -> str:
     """The same text with *** for each password of an address in it."""
-    return _QUERY.sub(rf"\g<1>{_HIDDEN}", _PASSWORD.sub(rf"\g<1>:{_HIDDEN}@", text))
+    return _QUERY.sub(rf"\g<1>{_HIDDEN}", _PASSWORD.sub(rf"\g<1>{_HIDDEN}@", text))
 
 
 def parse_store_url(text: str) -> StoreUrl:

@@ -13,6 +13,8 @@ SECRETS = [
     "mysql+pymysql://hf:pa%405@h/db",
     "postgresql://h/db?user=hf&password=pa55",
     "postgresql://hf:p:a55@h/db",
+    "postgresql://hf:p/a55?#@h/db",
+    "postgresql://h/db?sslpassword=pa55",
 ]
 
 
@@ -44,10 +46,11 @@ def test_what_is_no_address_is_refused_with_what_is(text: str) -> None:
 
 
 def test_a_refused_address_hides_its_password_too() -> None:
-    """The mistake may be in the scheme only."""
-    with pytest.raises(ValueError, match="no address") as told:
-        parse_store_url("pgsql://hf:pa55@h/db")
-    assert "pa55" not in str(told.value)
+    """The mistake may be in the scheme, or a sign that is missing."""
+    for text in ("pgsql://hf:pa55@h/db", "postgresql:hf:pa55@h/db", "postgresql:/hf:pa55@h/db"):
+        with pytest.raises(ValueError, match="no address") as told:
+            parse_store_url(text)
+        assert "pa55" not in str(told.value)
 
 
 def test_several_are_a_list_or_one_text_with_spaces() -> None:
