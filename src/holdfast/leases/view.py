@@ -212,8 +212,14 @@ class LeasedView:
         return f"publishing is refused until there is room again: {reason}"
 
     def is_writing(self, index: int) -> bool:
-        """Whether an entry proposed is on its way to the medium."""
-        return self._state.phase is Phase.HOLDING and index > self._state.commit_index
+        """
+        Whether an entry proposed is on its way to the medium.
+
+        What an earlier tenure proposed and lost is not, whatever its index: nobody will store it.
+        """
+        state = self._state
+        is_any_on_its_way = bool(state.in_flight or state.pending)
+        return is_any_on_its_way and index > state.commit_index
 
     def may_dispatch(self, now: float) -> bool:
         """Whether nobody else can hold the lease; the lease clock is read here and now."""

@@ -159,3 +159,16 @@ def test_clients_are_told_why_only_where_the_medium_is_silent(pair: tuple[Any, A
     holder.state.trouble = "no answer from 10.0.0.7"
     assert "does not answer: nothing is confirmed" in holder.driver.farewell
     assert "10.0.0.7" not in holder.driver.farewell
+
+
+def test_what_a_lost_tenure_had_proposed_holds_up_no_later_one(broker: Callable[..., Any]) -> None:
+    """A broker that takes the lease again goes on with the next batch, and does not wait for it."""
+    holder = broker("a").serve()
+    index = [holder.propose(b"x") for _ in range(3)][-1]
+    assert holder.driver.is_writing(index)
+    tenure.step_down(holder.state, "lost")
+    assert not holder.driver.is_writing(index)
+
+    holder.serve()
+    assert not holder.driver.is_writing(index)
+    assert holder.driver.is_writing(holder.propose(b"y"))
