@@ -198,6 +198,9 @@ class World:
             disk.flip_bit(path, self.chance.randrange(4096 * 8, max(size, 4097) * 8))
             self.happened["rot"] += 1
             self._scrub()  # Before it comes to the others.
+            for each in self.machine.disks.values():
+                each.fail_next.pop("write", None)  # What found no room is tried in the next round.
+            self._scrub()
 
     def _scrub(self) -> None:
         """Hold all copies of each entry against each other."""

@@ -2,9 +2,9 @@
 Fill one mirror with what the others have, while they go on being written.
 
 A mirror that is joining gets at once what is written to files that it has; files that it does not
-have yet come one after another, in pieces. A piece is read and written while nobody writes. What is
-there already is compared and left: a mirror that was away for an hour is read, not copied, and a
-copy that was broken off goes on where it was.
+have yet come one after another, in pieces. A piece is read and written while nobody writes. Also
+what looks the same already is written: after a failed sync the cache shows what the disk does not
+have, and a mirror that failed may have met just that.
 
 Invariants:
     A file counts as had from the moment it exists with its full size; from then on each change
@@ -153,7 +153,7 @@ class Filling:
         assert self._source is not None and self._target is not None, "a file is being copied"
         with self._disk.gate.alone():
             data = self._source.read(PIECE_BYTES, self._offset)
-            if data and self._target.read(len(data), self._offset) != data:
+            if data:
                 self._target.write(data, self._offset)
         self._offset += len(data)
         self.mirror.bytes_filled += len(data)

@@ -56,6 +56,7 @@ class MirrorOpening:
         self._equalize = equalize
         self._lanes = lanes
         self._new_id = new_id
+        self._set_id = ""
         self._found = look(directories, disk_of)
 
     def open(self) -> Caretaker:
@@ -126,6 +127,7 @@ class MirrorOpening:
     def _begin(self, start: Start) -> SetKeeper:
         """Write the set that is gone on with, first on those that do not count any more."""
         found, begun = self._found, start.begin()
+        self._set_id = begun.set_id
         holding = Holding(begun)
         members = found.members
         for member in start.witnesses - start.holds:
@@ -209,7 +211,6 @@ class MirrorOpening:
                 it.release()
         fresh = look([directory], self._disk_of)
         it = fresh.each[0]
-        copies = found.copies
         try:
             if it.problem:
                 raise MirrorError(it.problem)
@@ -217,8 +218,7 @@ class MirrorOpening:
                 raise MirrorError(
                     f"{directory} holds a log that is no mirror of this store: empty it first"
                 )
-            own = next(iter(copies.values()))
-            if it.written is not None and it.written.known.set_id != own.set_id:
+            if it.written is not None and it.written.known.set_id != self._set_id:
                 raise MirrorError(f"{directory} is a mirror of another store: empty it first")
         except MirrorError:
             it.release()

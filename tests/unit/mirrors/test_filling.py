@@ -130,3 +130,22 @@ def test_target_that_cannot_be_written_fails_and_the_store_goes_on() -> None:
     finish(filling)
     assert machine.states() == ["active", "failed"]
     machine.caretaker.disk.open(Path("/a/x")).write(b"5", 0)
+
+
+def test_what_a_failed_sync_left_in_the_cache_is_written_again() -> None:
+    """L29: a mirror that failed shows the right bytes, and does not have them on its disk."""
+    machine = Machine("a", "b")
+    disk = machine.open_disk().disk
+    file = disk.open(Path("/a/x"), create=True)
+    file.write(b"1" * 4096, 0)
+    file.sync()
+    disk.sync_directory(Path("/a"))
+    file.write(b"2" * 4096, 0)
+    machine.disks[machine.directories[1]].fail_next["sync"] = errno.EIO
+    file.sync()
+    assert machine.states() == ["active", "failed"]
+    machine.caretaker.enable(machine.directories[1])
+    machine.fill()
+    assert machine.states() == ["active", "active"]
+    machine.cut_power()
+    assert same(machine, "x")
