@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 BUILT_FROM = ("src/holdfast", "src/pyspark_holdfast", "pyproject.toml", "README.md", "LICENSE")
 
 FOR_TESTS_OF_USERS = ["__init__", "contracts", "every_record", "fixtures", "free_ports"]
-FOR_TESTS_OF_USERS += ["guardian", "local_cluster", "running"]
+FOR_TESTS_OF_USERS += ["guardian", "local_cluster", "running", "shared_brokers"]
 
 
 @pytest.fixture(scope="module")
