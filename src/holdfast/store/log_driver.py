@@ -13,12 +13,11 @@ from typing import Protocol
 
 from holdfast.journal.entry import Entry
 from holdfast.journal.entry_body import EntryBody
-from holdfast.model.numbering import Numbering
-from holdfast.store.contract import WriteReport
+from holdfast.store.contract import Tenure, WriteReport
 
 
-class LogDriver(Protocol):
-    """Who keeps the log, and says who may write it."""
+class LogDriver(Tenure, Protocol):
+    """Who keeps the log, and says who may write it: the store's tenure is its driver's."""
 
     def propose(
         self,
@@ -60,22 +59,6 @@ class LogDriver(Protocol):
         """Why nothing may be published, as far as the driver knows; empty if it may."""
         ...
 
-    def may_dispatch(self, now: float) -> bool:
-        """Whether this node is certain to be the only leader now."""
-        ...
-
-    def holds_lease(self, now: float) -> bool:
-        """Whether no other leader can be there for a while yet."""
-        ...
-
-    def is_lease_awaited(self, now: float) -> bool:
-        """Whether a leader before this one may still dispatch."""
-        ...
-
-    def tell_format_level(self, level: int) -> None:
-        """Let the others know which level this log has reached."""
-        ...
-
     def learner_matches(self) -> dict[str, int]:
         """Through which entry each that follows without a vote holds the log; 0 if not known."""
         ...
@@ -112,44 +95,4 @@ class LogDriver(Protocol):
     @property
     def reclaim_limit(self) -> int:
         """Entries before this index may go, for all that the driver cares."""
-        ...
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether this node leads and all before its lead was given out."""
-        ...
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this node leads."""
-        ...
-
-    @property
-    def is_handing_over(self) -> bool:
-        """Whether it gives the lead away."""
-        ...
-
-    @property
-    def term(self) -> int:
-        """The newest leadership known."""
-        ...
-
-    @property
-    def farewell(self) -> str:
-        """Why a lead ended after which no other one is known; empty if it was given away."""
-        ...
-
-    @property
-    def promotion(self) -> str:
-        """By which promotion by force the log goes on; empty if none."""
-        ...
-
-    @property
-    def numbering(self) -> Numbering:
-        """Where queues' numbers begin while this node leads."""
-        ...
-
-    @property
-    def format_level_of_all(self) -> int:
-        """The newest level of the log's format that all who keep the log know."""
         ...

@@ -8,9 +8,10 @@ import pytest
 
 from holdfast.leases.driver import LeasedDriver
 from holdfast.replication.driver import Driver
+from holdfast.store.contract import Tenure
 from holdfast.store.log_driver import LogDriver
 
-WORDS = [name for name in vars(LogDriver) if not name.startswith("_")]
+WORDS = [name for kind in (LogDriver, Tenure) for name in vars(kind) if not name.startswith("_")]
 
 
 @pytest.mark.parametrize("driver", [Driver, LeasedDriver])
