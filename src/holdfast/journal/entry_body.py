@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from io import BytesIO
-from typing import Final
+from typing import Any, Final
 
 from google_crc32c import extend
 
@@ -29,6 +29,7 @@ from holdfast.journal.entry import (
     HeaderFields,
     chain_of,
     encode_header,
+    seal_entry,
 )
 
 PIECE_BYTES: Final = 64 * 1024
@@ -167,3 +168,15 @@ class EntryBody:
         buffer.seek(0)
         buffer.write(header)
         return buffer.getvalue()  # Shared with the buffer, not copied, as long as nobody writes.
+
+
+def seal_body(parts: list[bytes] | EntryBody, **fields: Any) -> Entry:
+    """
+    Build the entry of a body that was gathered in pieces, or of parts that are joined at once.
+
+    Args:
+        fields: As `seal_entry` takes them, without `parts`.
+    """
+    if isinstance(parts, EntryBody):
+        return parts.seal(**fields)
+    return seal_entry(parts=parts, **fields)

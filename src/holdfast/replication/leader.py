@@ -12,11 +12,10 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from holdfast.errors import CorruptEntryError, NotLeaderError
-from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
-from holdfast.journal.entry_body import EntryBody
+from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry
+from holdfast.journal.entry_body import EntryBody, seal_body
 from holdfast.replication import last_voter, lease, unknown_ends
 from holdfast.replication.beginning import Beginning
 from holdfast.replication.follower import become_follower
@@ -89,19 +88,16 @@ def append(
     """Put one entry of the present term at the end of the log."""
     log = state.log
     journal = log.journal
-    fields: Any = {
-        "index": journal.last_index + 1,
-        "term": state.term,
-        "kind": kind,
-        "timestamp": max(journal.last_timestamp + 1, wall_microseconds),
-        "first_record": journal.next_record_number,
-        "record_count": record_count,
-        "previous_chain": journal.last_chain,
-    }
-    if isinstance(parts, EntryBody):
-        entry = parts.seal(**fields)
-    else:
-        entry = seal_entry(parts=parts, **fields)
+    entry = seal_body(
+        parts,
+        index=journal.last_index + 1,
+        term=state.term,
+        kind=kind,
+        timestamp=max(journal.last_timestamp + 1, wall_microseconds),
+        first_record=journal.next_record_number,
+        record_count=record_count,
+        previous_chain=journal.last_chain,
+    )
     log.append([entry])
     size = len(entry.raw)
     state.uncommitted.append((entry.index, size))
