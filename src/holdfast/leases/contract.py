@@ -93,9 +93,6 @@ class Holding:
     sure: Place
     """The last entry of which is known here that nothing can undo it; `end` where the fence is."""
 
-    known_seconds: float | None = None
-    """How long the medium itself has seen no beat, where it can tell; only shown, never judged."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiter:

@@ -32,8 +32,8 @@ from holdfast.errors import (
     StoreError,
     UnreachableError,
 )
-from holdfast.journal.entry import KIND_RECORDS, Entry, seal_entry
-from holdfast.journal.entry_body import EntryBody
+from holdfast.journal.entry import KIND_RECORDS, Entry
+from holdfast.journal.entry_body import EntryBody, seal_body
 from holdfast.journal.journal import Journal
 from holdfast.leases import catching_up, ordering, tenure
 from holdfast.leases.contract import Claimant, LeasedLog, Outcome
@@ -88,12 +88,10 @@ class LeasedDriver(LeasedView):
             known_level: The newest level of the log's format that this broker knows.
             applied_index: What a checkpoint covers: not given out again.
         """
-        lease_seconds = settings.lease_seconds or log.lease_seconds
         self._state = LeasedState(
             claimant=claimant,
             settings=settings,
-            lease_seconds=lease_seconds,
-            margin_seconds=lease_seconds * settings.margin_fraction,
+            lease_seconds=settings.lease_seconds or log.lease_seconds,
             is_fence=log.is_fence,
             commit_index=journal.last_index,
             taken_index=max(applied_index, journal.first_index - 1),
@@ -149,28 +147,20 @@ class LeasedDriver(LeasedView):
             raise state.failure
         if state.phase is not Phase.HOLDING or state.is_giving_up:
             raise NotLeaderError(self.leader)
-        fields: dict[str, Any] = {
-            "kind": KIND_RECORDS,
-            "term": state.epoch,
-            "record_count": record_count,
+        entry = seal_body(
+            parts,
+            kind=KIND_RECORDS,
+            term=state.epoch,
+            record_count=record_count,
             **self._follows(wall_microseconds),
-        }
-        if isinstance(parts, EntryBody):
-            entry = parts.seal(**fields)
-        else:
-            entry = seal_entry(parts=parts, **fields)
+        )
         state.pending.append(entry)
         state.uncommitted_bytes += len(entry.raw)
         return entry
 
     def _follows(self, wall_microseconds: int) -> dict[str, Any]:
         """Where the next entry stands."""
-        state, journal = self._state, self._journal
-        last = (
-            state.pending[-1]
-            if state.pending
-            else (state.in_flight[-1] if state.in_flight else None)
-        )
+        journal, last = self._journal, self._state.last_unstored
         if last is not None:
             return {
                 "index": last.index + 1,
@@ -343,10 +333,8 @@ class LeasedDriver(LeasedView):
         state = self._state
         self._catch_up(report)
         state.phase = Phase.WAITING
-        if not state.settings.lease_seconds:
-            # What suits the medium is known once it was seen: NFS takes longer than a disk.
-            state.lease_seconds = self._log.lease_seconds
-            state.margin_seconds = state.lease_seconds * state.settings.margin_fraction
+        # What suits the medium is known once it was seen: NFS takes longer than a disk.
+        state.lease_seconds = state.settings.lease_seconds or self._log.lease_seconds
         state.look_at = state.now
         tenure.seen(state, report)
 

@@ -44,7 +44,6 @@ class LeasedState:
     claimant: Claimant
     settings: LeaseSettings
     lease_seconds: float
-    margin_seconds: float
     is_fence: bool
     now: float = 0.0
     """By the lease clock, as of this turn."""
@@ -131,6 +130,18 @@ class LeasedState:
     def is_holder(self) -> bool:
         """Whether the lease is ours, as far as is known."""
         return self.phase in (Phase.CATCHING_UP, Phase.HOLDING)
+
+    @property
+    def last_unstored(self) -> Entry | None:
+        """The last entry that was proposed and is not known to be stored; None if there is none."""
+        if self.pending:
+            return self.pending[-1]
+        return self.in_flight[-1] if self.in_flight else None
+
+    @property
+    def margin_seconds(self) -> float:
+        """What the clocks of two brokers may differ by in the time of one lease."""
+        return self.lease_seconds * self.settings.margin_fraction
 
     @property
     def needed_silence(self) -> float:

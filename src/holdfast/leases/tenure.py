@@ -60,9 +60,8 @@ def taken(state: LeasedState, report: Report) -> None:
     state.first_there = 0
     state.is_giving_up = False
     state.silence.forget_gone()
-    state.renewed_at = report.began
-    state.valid_until = report.began + state.lease_seconds - state.margin_seconds
     state.held_since = report.began
+    _sign_of_life(state, report)
     _forget_unstored(state)
 
 
@@ -72,10 +71,15 @@ def renewed(state: LeasedState, report: Report) -> None:
         step_down(state, "another broker has taken the lease")
     elif state.is_holder and (state.is_fence or report.ended < state.valid_until):
         # Without a fence nobody has judged what was given after the lease had run out.
-        state.renewed_at = report.began
-        state.valid_until = report.began + state.lease_seconds - state.margin_seconds
+        _sign_of_life(state, report)
         if not state.in_flight:
             state.refusal = ""  # It takes something again, and nothing is left that it refused.
+
+
+def _sign_of_life(state: LeasedState, report: Report) -> None:
+    """One was stored: it counts from before it was sent."""
+    state.renewed_at = report.began
+    state.valid_until = report.began + state.lease_seconds - state.margin_seconds
 
 
 def refused(state: LeasedState, error: AppendRefusedError) -> None:

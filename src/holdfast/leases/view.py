@@ -218,8 +218,7 @@ class LeasedView:
         What an earlier tenure proposed and lost is not, whatever its index: nobody will store it.
         """
         state = self._state
-        is_any_on_its_way = bool(state.in_flight or state.pending)
-        return is_any_on_its_way and index > state.commit_index
+        return state.last_unstored is not None and index > state.commit_index
 
     def may_dispatch(self, now: float) -> bool:
         """Whether nobody else can hold the lease; the lease clock is read here and now."""

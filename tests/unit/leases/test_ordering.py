@@ -39,7 +39,6 @@ def waiting() -> LeasedState:
         claimant=Claimant(holder="a" * 32, name="a", admin="", stomp=""),
         settings=LeaseSettings(append_bytes_max=1000),
         lease_seconds=5.0,
-        margin_seconds=0.5,
         is_fence=True,
         phase=Phase.WAITING,
     )

@@ -16,7 +16,6 @@ def state() -> LeasedState:
         claimant=Claimant(holder="a" * 32, name="a", admin="", stomp=""),
         settings=LeaseSettings(),
         lease_seconds=5.0,
-        margin_seconds=0.5,
         is_fence=True,
     )
 

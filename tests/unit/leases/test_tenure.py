@@ -52,7 +52,6 @@ def state() -> LeasedState:
         claimant=OWN,
         settings=LeaseSettings(),
         lease_seconds=5.0,
-        margin_seconds=0.5,
         is_fence=True,
         phase=Phase.WAITING,
         now=100.0,
