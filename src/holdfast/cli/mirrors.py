@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import confirm as ask
 
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
@@ -25,8 +24,15 @@ from holdfast.cli.admin_port import (
     to_ask,
     to_change,
 )
-from holdfast.cli.output import EXIT_FAILED, format_size, write_error, write_json, write_line
-from holdfast.cli.output import write_table as write_rows
+from holdfast.cli.output import (
+    EXIT_FAILED,
+    confirm,
+    format_size,
+    write_error,
+    write_json,
+    write_line,
+    write_table,
+)
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import MirrorError
 from holdfast.mirrors.found import FoundAll, look, peek
@@ -68,7 +74,7 @@ def status(
         (it.directory, it.state, _progress(it.bytes_filled, it.bytes_to_fill, it.state), it.reason)
         for it in found
     ]
-    write_rows(("directory", "state", "filled", "why"), rows)
+    write_table(("directory", "state", "filled", "why"), rows)
 
 
 @mirror.command("disable")
@@ -123,9 +129,7 @@ def accept(data: _Directories = None, yes: YesOption = False) -> None:
         else:
             write_line("nothing is missing: the node starts with these directories as they are")
             return
-        # Without a terminal it has to be said by the flag: this is no question for a script.
-        if not yes and not ask("Are the others gone, for good?", err=True):
-            raise typer.Exit(EXIT_FAILED)
+        confirm("Are the others gone, for good?", is_stated=yes, must_be_stated=True)
         accepted = accept_found(found, secrets.token_hex(8))
     finally:
         found.release()
@@ -173,7 +177,7 @@ def _tell_found(found: FoundAll, *, as_json: bool) -> None:
         told = [{"directory": it[0], "state": it[1], "reason": it[2]} for it in rows]
         write_json({"mirrors": told, "starts": not trouble, "reason": trouble or None})
     else:
-        write_rows(("directory", "state", "why"), rows)
+        write_table(("directory", "state", "why"), rows)
         if trouble:
             write_error(trouble)
     if trouble:

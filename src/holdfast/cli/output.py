@@ -104,14 +104,19 @@ def write_error(text: str) -> None:
     _echo(text, err=True)
 
 
-def confirm(question: str, *, is_stated: bool) -> None:
+def confirm(question: str, *, is_stated: bool, must_be_stated: bool = False) -> None:
     """
     Ask a person whether what cannot be undone is meant; a script has nobody to ask.
 
+    Args:
+        must_be_stated: A script has to state it, and is refused where it does not.
+
     Raises:
         Exit: With EXIT_FAILED, if it is not.
+        Abort: Nobody could be asked, and it must be stated.
     """
-    if not is_stated and sys.stdin.isatty() and not typer.confirm(question, err=True):
+    is_asked = not is_stated and (must_be_stated or sys.stdin.isatty())
+    if is_asked and not typer.confirm(question, err=True):
         raise typer.Exit(EXIT_FAILED)
 
 

@@ -54,6 +54,14 @@ def test_accepted_one_starts_alone(pair: tuple[Path, Path], run: Callable[..., i
     assert open_mirrors(NodeConfig(data=pair[0]), RealDisk()) is not None
 
 
+def test_script_must_say_that_the_others_are_gone(pair: tuple[Path, Path], run: Callable[..., int]):
+    """Nobody can be asked, and what is accepted cannot be taken back."""
+    one = str(pair[0])
+    assert run("mirror", "accept", "--data", one) == 1
+    assert run("mirror", "status", "--data", one, "--json") == 1
+    assert json.loads(run.out)["starts"] is False
+
+
 def test_plain_directory_has_nothing_to_accept(tmp_path: Path, run: Callable[..., int]):
     """It is no mirror, and stays as it was."""
     assert run("mirror", "accept", "--data", str(tmp_path), "--yes") == 1
