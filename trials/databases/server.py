@@ -81,16 +81,22 @@ class DatabaseServer(ABC):
             begin += [f"--reuid={self.user}", f"--regid={self.user}", "--init-groups"]
         return [*begin, *command]
 
-    def run(self, command: list[str]) -> None:
-        """Run a tool of the server's to its end."""
+    def run(self, command: list[str]) -> str:
+        """Run a tool of the server's to its end; give what it printed."""
         done = subprocess.run(
             self.as_user(command), cwd=self.folder, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise ServerFailedError(f"{command[0]}: {done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        self.launch()
+        self.await_ready()
+
+    def launch(self) -> None:
+        """Start it; it ends with the thread that does so, so let that be the main one."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 self.as_user(self.command()),
@@ -100,9 +106,12 @@ class DatabaseServer(ABC):
                 stderr=log,
                 start_new_session=True,
             )
+
+    def await_ready(self) -> None:
+        """Wait until it answers, after `launch`."""
         until = time.monotonic() + START_SECONDS_MAX
         while not self.is_ready():
-            if self._process.poll() is not None or time.monotonic() > until:
+            if not self.is_running or time.monotonic() > until:
                 said = (self.folder / "log").read_text(errors="replace")[-2000:]
                 raise ServerFailedError(f"{self.name} did not start: {said}")
             time.sleep(0.05)
@@ -135,7 +144,8 @@ class DatabaseServer(ABC):
 
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
-        if process is None:
+        # Of one that has ended and was asked about, the number may be another process's by now.
+        if process is None or process.poll() is not None:
             return
         pids = _family(process.pid)
         for pid in pids if number == signal.SIGKILL else [process.pid]:
@@ -150,6 +160,7 @@ class DatabaseServer(ABC):
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None, "it was started"
+        assert self.is_running, "its number is its own"
         for pid in _family(self._process.pid):
             _send(pid, number)
 
