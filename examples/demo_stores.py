@@ -63,13 +63,8 @@ def database(topology: str, console: Console) -> Iterator[DatabaseServer | None]
     if reason := missing():
         console.print(f"there is no such server here, and none could be installed: {reason}")
         raise SystemExit(2)
-    server = make()
-    try:
-        server.prepare()
-        server.start()
+    with make() as server:
         yield server
-    finally:
-        server.remove()
 
 
 async def killed(

@@ -8,7 +8,6 @@ itself: the tests of one file follow one another, and the next one finds it runn
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 import pytest
 
@@ -16,15 +15,14 @@ from trials.databases.mariadb import MariadbServer, missing_mariadb
 from trials.databases.postgresql import PostgresqlServer, missing_postgresql
 from trials.databases.server import DatabaseServer
 
-ServerT = TypeVar("ServerT", bound=DatabaseServer)
-
 
 @pytest.fixture(scope="session")
 def postgresql_of_session() -> Iterator[PostgresqlServer]:
     """One server for all tests of this process."""
     if missing := missing_postgresql():
         pytest.skip(missing)
-    yield from started(PostgresqlServer())
+    with PostgresqlServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +30,8 @@ def mariadb_of_session() -> Iterator[MariadbServer]:
     """One server for all tests of this process."""
     if missing := missing_mariadb():
         pytest.skip(missing)
-    yield from started(MariadbServer())
+    with MariadbServer() as server:
+        yield server
 
 
 @pytest.fixture
@@ -47,16 +46,6 @@ def mariadb(mariadb_of_session: MariadbServer) -> Iterator[MariadbServer]:
     """The server, running again after a test that ended or paused it."""
     yield mariadb_of_session
     go_on(mariadb_of_session)
-
-
-def started(server: ServerT) -> Iterator[ServerT]:
-    """The server while it is wanted."""
-    try:
-        server.prepare()
-        server.start()
-        yield server
-    finally:
-        server.remove()
 
 
 def go_on(server: DatabaseServer) -> None:

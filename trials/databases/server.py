@@ -19,7 +19,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from holdfast.testing.free_ports import free_ports
 
@@ -34,7 +34,11 @@ class ServerFailedError(Exception):
 
 
 class DatabaseServer(ABC):
-    """One server; `start` and `stop` may follow one another, its data stays until `remove`."""
+    """
+    One server; use as a context manager: it runs inside, and nothing of it is left behind.
+
+    `start` and `stop` may follow one another, its data stays until `remove`.
+    """
 
     name: str
     user: str
@@ -49,6 +53,18 @@ class DatabaseServer(ABC):
             shutil.chown(self.folder, self.user)
         (self.port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.prepare()
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
     @abstractmethod
     def prepare(self) -> None:
