@@ -10,13 +10,10 @@ log is read to its end and held against what the writer told to be stored.
 
 from __future__ import annotations
 
-import argparse
 import errno
 import random
 from collections import Counter
 from pathlib import Path
-
-from rich.console import Console
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, MirrorsMissingError
 from holdfast.journal.reading import is_entry
@@ -27,6 +24,7 @@ from holdfast.mirrors.opening import MirrorOpening
 from holdfast.mirrors.set_file import FILE_NAME
 from holdfast.mirrors.settings import MirrorSettings
 from holdfast.server.mirrored_log import equalize
+from trials.mirrors.seeds import run_seeds
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
@@ -286,23 +284,7 @@ def lost_by(seed: int) -> str:
 
 def main() -> int:
     """Run many seeds and tell what they met."""
-    parser = argparse.ArgumentParser(description="A mirrored journal under faults.")
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--start", type=int, default=1)
-    chosen = parser.parse_args()
-    happened: Counter[str] = Counter()
-    failures = 0
-    console = Console()
-    for seed in range(chosen.start, chosen.start + chosen.count):
-        world = World(seed)
-        try:
-            world.run()
-        except LostError as error:
-            failures += 1
-            console.print(f"seed {seed}: {error}")
-        happened += world.happened
-    console.print(f"{chosen.count:,} seeds, {failures:,} lost: {dict(happened.most_common())}")
-    return int(failures > 0)
+    return run_seeds("A mirrored journal under faults.", World, LostError, "lost", count=200)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,14 @@ speak of: each member has a copy of the set and a log.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from rich.console import Console
-
 from holdfast.errors import MirrorError, MirrorsMissingError
 from holdfast.mirrors.mirror_set import Holding, MirrorSet, Start, accept, found_set
+from trials.mirrors.seeds import run_seeds
 
 STEPS = 400
 Steps = Generator[None, None, None]
@@ -305,23 +303,7 @@ def broken_by(seed: int, *, confirms_early: bool = False, ends_often: bool = Fal
 
 def main() -> int:
     """Run many seeds and tell what they met."""
-    parser = argparse.ArgumentParser(description="Mirror sets under every accident.")
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--start", type=int, default=1)
-    chosen = parser.parse_args()
-    happened: Counter[str] = Counter()
-    failures = 0
-    console = Console()
-    for seed in range(chosen.start, chosen.start + chosen.count):
-        world = World(seed)
-        try:
-            world.run()
-        except BrokenError as error:
-            failures += 1
-            console.print(f"seed {seed}: {str(error)[:200]}")
-        happened += world.happened
-    console.print(f"{chosen.count:,} seeds, {failures:,} broken: {dict(happened.most_common())}")
-    return int(failures > 0)
+    return run_seeds("Mirror sets under every accident.", World, BrokenError, "broken", count=1000)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, MissingEntriesError, UnreachableError
-from holdfast.journal.entry import FIRST_CHAIN, Entry, seal_entry, verify_chain
+from holdfast.journal.entry import FIRST_CHAIN, Entry, verify_chain
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
 from holdfast.shared.directory_log import DirectoryLog
 from holdfast.shared.places import Places
 from holdfast.shared.settings import SharedSettings
+from trials.simulation.local_share import seal
 from trials.simulation.simulated_share import Machine, ShareClient, SimulatedSharedDisk
 
 ROOT = Path("/share")
@@ -418,22 +419,11 @@ class Broker:
                 raise
 
     def _seal(self, epoch: int, end: Place) -> list[Entry]:
-        entries: list[Entry] = []
-        index, chain = end.index, end.chain
-        for _ in range(self._random.choice([1, 1, 2, 5])):
-            body = self._random.randbytes(self._random.choice([10, 200, 1500]))
-            entry = seal_entry(
-                index=index + 1,
-                term=epoch,
-                kind=0,
-                timestamp=index + 1,
-                first_record=index + 1,
-                record_count=1,
-                parts=[body],
-                previous_chain=chain,
-            )
-            entries.append(entry)
-            index, chain = entry.index, entry.chain
+        draw = self._random
+        bodies = [
+            draw.randbytes(draw.choice([10, 200, 1500])) for _ in range(draw.choice([1, 1, 2, 5]))
+        ]
+        entries = seal(end, epoch, *bodies)
         self._world.books.groups.append([(it.index, it.chain) for it in entries])
         return entries
 
