@@ -20,23 +20,11 @@ from holdfast.server.leased_group import LeasedGroup
 from holdfast.testing.free_ports import free_ports
 from trials.leased.model_log import ModelLog
 from trials.leased.model_medium import ModelMedium
-from trials.leased.passage import DirectPassage
+from trials.leased.passage import DirectPassage, EvenChance
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
 DIRECTORY = Path("/node")
-
-
-class Middle:
-    """Chance that always falls in the middle."""
-
-    def uniform(self, low: float, high: float) -> float:
-        """Give the middle."""
-        return (low + high) / 2
-
-    def bytes(self, count: int) -> bytes:
-        """Give zeros."""
-        return bytes(count)
 
 
 class GroupDesk:
@@ -58,7 +46,7 @@ class GroupDesk:
             writer=self,
             worker=self,
             clock=self.passage.clock,
-            randomness=Middle(),
+            randomness=EvenChance(),
             known_level=7,
         )
 

@@ -138,3 +138,15 @@ class DirectPassage:
         self._under_way = [it for it in self._under_way if it[0] > self.now]
         for sent in due:
             sent.take_effect()
+
+
+class EvenChance:
+    """Chance that always falls in the middle."""
+
+    def uniform(self, low: float, high: float) -> float:
+        """Give the middle."""
+        return (low + high) / 2
+
+    def bytes(self, count: int) -> bytes:
+        """Give zeros."""
+        return bytes(count)

@@ -23,23 +23,11 @@ from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.worker import LogWorker
 from trials.leased.model_log import ModelLog
 from trials.leased.model_medium import ModelMedium
-from trials.leased.passage import DirectPassage
+from trials.leased.passage import DirectPassage, EvenChance
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
 DIRECTORY = Path("/node")
-
-
-class EvenRandomness:
-    """Chance that always falls in the middle."""
-
-    def uniform(self, low: float, high: float) -> float:
-        """Give the middle."""
-        return (low + high) / 2
-
-    def bytes(self, count: int) -> bytes:
-        """Give zeros."""
-        return bytes(count)
 
 
 class Broker:
@@ -78,7 +66,7 @@ class Broker:
             writer=_Cache(self),
             worker=self,
             clock=self.passage.clock,
-            randomness=EvenRandomness(),
+            randomness=EvenChance(),
             known_level=7,
         )
         self.state: Any = self.driver._state

@@ -13,6 +13,7 @@ from holdfast.leases.contract import Claimant, Holding, Outcome, Place
 from holdfast.leases.orders import Look, Release, Renew, Report, Take
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.state import NEVER, LeasedState, Phase
+from trials.leased.passage import EvenChance
 
 OWN = Claimant(holder="a" * 32, name="a", admin="", stomp="")
 OTHER = Claimant(holder="b" * 32, name="b", admin="", stomp="")
@@ -29,16 +30,6 @@ ENTRY = seal_entry(
     parts=[b"x"],
     previous_chain=b"c" * 16,
 )
-
-
-class Middle:
-    """Chance that falls in the middle."""
-
-    def uniform(self, low: float, high: float) -> float:
-        return (low + high) / 2
-
-    def bytes(self, count: int) -> bytes:
-        return bytes(count)
 
 
 def read(holding: Holding, began: float, seconds: float = 0.0) -> Report:
@@ -176,7 +167,7 @@ def test_what_was_given_back_is_left_to_others_for_a_while(holder: LeasedState) 
     """Then it may be taken again, if nobody has (L6)."""
     holder.is_giving_up = True
     assert Release(1.0).seconds_max
-    tenure.released(holder, Middle())
+    tenure.released(holder, EvenChance())
 
     assert holder.phase is Phase.WAITING
     assert not holder.is_giving_up
