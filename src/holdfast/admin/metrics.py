@@ -25,6 +25,8 @@ from prometheus_client.registry import Collector
 
 from holdfast.admin.counters import DurationStatus
 from holdfast.admin.lease_metrics import lease_metrics
+from holdfast.admin.metric_kinds import counter as _counter
+from holdfast.admin.metric_kinds import gauge as _gauge
 from holdfast.admin.metrics_selection import NO_QUEUES, Selection
 from holdfast.admin.operations import Operations
 from holdfast.admin.queue_pages import Survey, matching, survey
@@ -353,14 +355,6 @@ def _queue_lines(queues: list[QueueStatus], field: str, name: str) -> bytes:
 
 def _escaped(label: str) -> str:
     return label.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"holdfast_{name}", text, value=float(value))
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(f"holdfast_{name}", text, value=float(value))
 
 
 def _histogram(name: str, text: str, durations: DurationStatus) -> Metric:
