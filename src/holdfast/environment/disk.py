@@ -180,6 +180,21 @@ def readable_path(disk: Disk, path: Path) -> Path:
     return disk.readable_path(path) if isinstance(disk, SeveralCopies) else path
 
 
+def read_all(disk: Disk, path: Path) -> bytes:
+    """
+    Return what is in a small file.
+
+    Raises:
+        FileNotFoundError: There is none.
+        OSError: It cannot be read.
+    """
+    file = disk.open(path, writable=False)
+    try:
+        return file.read(file.size(), 0)
+    finally:
+        file.close()
+
+
 def fill_zeros(file: DiskFile, start: int, end: int) -> None:
     """Write zeros from `start` to before `end`, really and not as a hole; not synced."""
     offset = start

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from google_crc32c import value as crc32c
 
-from holdfast.environment.disk import Disk
+from holdfast.environment.disk import Disk, read_all
 from holdfast.errors import StoreError
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.filling import Filling, Target
@@ -273,11 +273,7 @@ def _kept_path(directory: Path, filling: Filling, name: str) -> Path:
 
 
 def _read(path: Path, disk: Disk) -> Filling:
-    file = disk.open(path, writable=False)
-    try:
-        data = file.read(file.size(), 0)
-    finally:
-        file.close()
+    data = read_all(disk, path)
     body = data[4:]
     if len(data) < 4 or crc32c(body) != int.from_bytes(data[:4], "little"):
         raise StoreError(

@@ -15,7 +15,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from holdfast.environment.disk import Disk
+from holdfast.environment.disk import Disk, read_all
 from holdfast.errors import ForeignDirectoryError, StoreError, StoreLockedError
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
@@ -94,13 +94,9 @@ def _forget(directory: Path, disk: Disk) -> None:
 
 def _read(path: Path, disk: Disk) -> str:
     try:
-        file = disk.open(path, writable=False)
+        return read_all(disk, path).decode(errors="replace")
     except OSError:
         return ""
-    try:
-        return file.read(file.size(), 0).decode(errors="replace")
-    finally:
-        file.close()
 
 
 def _write(path: Path, disk: Disk, text: str) -> None:

@@ -20,7 +20,7 @@ from typing import Final
 
 from google_crc32c import value as crc32c
 
-from holdfast.environment.disk import Disk
+from holdfast.environment.disk import Disk, read_all
 from holdfast.errors import StoreError
 from holdfast.leases.contract import Holding, Place
 
@@ -105,11 +105,7 @@ class SeenFile:
 
 def _load(path: Path, disk: Disk) -> Seen | None:
     try:
-        file = disk.open(path, writable=False)
-    except OSError:
-        return None
-    try:
-        data = file.read(file.size(), 0)
+        data = read_all(disk, path)
         if len(data) < 4 or crc32c(data[4:]) != int.from_bytes(data[:4], "little"):
             return None
         fields = json.loads(data[4:])
@@ -117,8 +113,6 @@ def _load(path: Path, disk: Disk) -> Seen | None:
         return Seen(fields["identity"], fields["epoch"], place)
     except (OSError, ValueError, KeyError):
         return None
-    finally:
-        file.close()
 
 
 def _write(path: Path, disk: Disk, seen: Seen) -> None:

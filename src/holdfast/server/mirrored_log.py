@@ -96,10 +96,13 @@ def _same_ballot(places: Sequence[Place]) -> LogClaim:
             if is_new:
                 disk.sync_directory(directory)
     directory, disk = places[0]
+    ballot_file = BallotFile(directory / "ballot", disk)
     try:
-        ballot = BallotFile(directory / "ballot", disk).load()
+        ballot = ballot_file.load()
     except BallotLostError:
         return NO_CLAIM
+    finally:
+        ballot_file.close()
     return NO_CLAIM if ballot is None else ballot.claim
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.environment.disk import Disk, NoRoomError, RealDisk, fill_zeros
+from holdfast.environment.disk import Disk, NoRoomError, RealDisk, fill_zeros, read_all
 
 
 @pytest.fixture
@@ -84,6 +84,16 @@ def test_fill_zeros_covers_exactly_its_range(disk: Disk, tmp_path: Path) -> None
     data = file.read(size, 0)
     assert data == b"x" * 10 + bytes(size - 15) + b"x" * 5
     file.close()
+
+
+def test_a_small_file_is_read_as_a_whole(disk: Disk, tmp_path: Path) -> None:
+    """And its handle given back; one that is not there is an error."""
+    file = disk.open(tmp_path / "f", create=True)
+    file.write(b"abc", 0)
+    file.close()
+    assert b"abc" == read_all(disk, tmp_path / "f")
+    with pytest.raises(FileNotFoundError):
+        read_all(disk, tmp_path / "none")
 
 
 def test_a_missing_file_is_an_error_unless_created(disk: Disk, tmp_path: Path) -> None:
