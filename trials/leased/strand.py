@@ -15,6 +15,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+_CUT_SECONDS_MAX = 10.0
+
 
 class StrandCut(BaseException):
     """The process is gone. No `except Exception` may survive it."""
@@ -59,7 +61,8 @@ class Strand:
         """End it, wherever it is."""
         self._is_cut = True
         self._go.release()
-        self._thread.join()
+        # A test that was interrupted in the middle of a turn must fail, and not wait for ever.
+        self._thread.join(_CUT_SECONDS_MAX)
         self.is_busy = False
 
     def _main(self) -> None:
