@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # What runs the servers i
 from trials.databases.mariadb import MariadbServer, missing_mariadb
 from trials.databases.postgresql import PostgresqlServer, missing_postgresql
 from trials.databases.server import DatabaseServer
+from trials.leased.pausing import pause
 
 LEASE_SECONDS = 2.0
 TITLES = {
@@ -68,7 +69,11 @@ def database(topology: str, console: Console) -> Iterator[DatabaseServer | None]
 
 
 async def killed(
-    brokers: SharedBrokers, console: Console, seconds: float, server: DatabaseServer | None
+    brokers: SharedBrokers,
+    console: Console,
+    seconds: float,
+    flags: list[str],
+    server: DatabaseServer | None,
 ) -> float:
     """Kill the one that serves, then pause the next one past its lease; the time of the return."""
     await asyncio.sleep(seconds / 4)
@@ -83,7 +88,7 @@ async def killed(
     await asyncio.to_thread(brokers.wait_level)
     returned = time.monotonic() - began
     console.print(f"[bold green]{holder.name}[/] is back, as a standby")
-    await paused(brokers, console)
+    await paused(brokers, console, flags)
     if server is not None:
         console.print("[bold red]kill -9[/] of the database server, which is started again")
         server.kill()
@@ -91,11 +96,11 @@ async def killed(
     return returned
 
 
-async def paused(brokers: SharedBrokers, console: Console) -> LocalNode:
+async def paused(brokers: SharedBrokers, console: Console, flags: list[str]) -> LocalNode:
     """Stop the holder for longer than its lease, and wake it up; gives who replaced it."""
     holder = await asyncio.to_thread(brokers.leader)
     console.print(f"[bold yellow]{holder.name}[/] is paused for longer than its lease (SIGSTOP)")
-    holder.signal(signal.SIGSTOP)
+    await asyncio.to_thread(pause, holder, flags)
     try:
         other = await asyncio.to_thread(brokers.leader, 30.0, holder)
         console.print(f"[bold green]{other.name}[/] has taken the lease after the silence")
@@ -135,7 +140,7 @@ def _play(
         holder = brokers.start()
         console.print(f"[bold green]{holder.name}[/] holds the lease and serves")
         account, returned = uvloop.run(
-            traffic(brokers, lambda: killed(brokers, console, seconds, server))
+            traffic(brokers, lambda: killed(brokers, console, seconds, flags, server))
         )
         brokers.wait_level()
         for node in brokers.nodes.values():

@@ -21,6 +21,7 @@ from holdfast.testing.shared_brokers import SharedBrokers
 from trials.clients.ledger import Account
 from trials.clients.load import Load, LoadSettings
 from trials.databases.server import DatabaseServer
+from trials.leased.pausing import pause
 
 LEASE = ["--lease-seconds", "1.5"]
 SERVERS = ["postgresql", "mariadb"]
@@ -79,13 +80,13 @@ def test_l1_a_holder_that_is_killed_is_replaced_and_comes_back_as_a_standby(
 
 
 def test_l2_a_holder_that_is_paused_past_its_lease_confirms_nothing_more(
-    brokers: SharedBrokers,
+    brokers: SharedBrokers, medium: list[str]
 ) -> None:
     """It wakes up, finds another one in its place, closes its clients and waits."""
     with load_on(brokers) as load:
         load.wait_confirmed(500)
         holder = brokers.leader()
-        holder.signal(signal.SIGSTOP)
+        pause(holder, medium)
         other = brokers.leader(but=holder)
         load.wait_confirmed(500)
         holder.signal(signal.SIGCONT)
