@@ -14,6 +14,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import count, pairwise
 
@@ -31,7 +32,13 @@ _holders = count(1)
 def claimant(name: str = "a") -> Claimant:
     """A process of the broker of this name, as nobody was before."""
     holder = f"{next(_holders):032x}"
-    return Claimant(holder=holder, name=name, admin="127.0.0.1:8161", stomp="127.0.0.1:61613")
+    return Claimant(
+        holder=holder,
+        name=name,
+        admin="127.0.0.1:8161",
+        stomp="127.0.0.1:61613",
+        lease_seconds=2.5,
+    )
 
 
 class Writer:
@@ -502,7 +509,8 @@ class LeasedLogSuite(ABC):
         log, other = self.opened(), self.opened()
 
         def waiter(name: str, beat: int) -> Waiter:
-            return Waiter(claimant=claimant(name), known_level=3, beat=beat, applied_index=beat * 7)
+            who = replace(claimant(name), lease_seconds=0.0)
+            return Waiter(claimant=who, known_level=3, beat=beat, applied_index=beat * 7)
 
         first, second, third = waiter("b", 1), waiter("a", 1), waiter("b", 2)
         assert log.waiters(SECONDS) == []

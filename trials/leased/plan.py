@@ -83,6 +83,9 @@ class Plan:
     rate: float = 0.05
     """How far clocks are off."""
 
+    lease_ratios: tuple[float, ...] = (1.0,)
+    """Each broker's own length of a lease is one of these times `lease_seconds`."""
+
     is_name_doubled: bool = False
     """Two of the brokers have one name."""
 
@@ -115,4 +118,6 @@ def plan(seed: int) -> Plan:
     made.kinds = {kind: chance.randint(1, 4) for kind in chosen}
     if made.is_fence and chance.random() < 0.15:
         made.ending = chance.choice(ENDINGS[1:])
+    if chance.random() < 0.2:
+        made.lease_ratios = (0.4, 1.0, 2.0)
     return made

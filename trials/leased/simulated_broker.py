@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,9 @@ class SimulatedBroker:
         self.number = number
         self.name = name
         self.chance = random.Random(f"{world.seed}:{number}")  # noqa: S311 - to be repeated
+        ratio = random.Random(f"lease {world.seed}:{number}").choice(world.plan.lease_ratios)  # noqa: S311 - to be repeated
+        settings = world.lease_settings
+        self.settings = replace(settings, lease_seconds=ratio * settings.lease_seconds)
         self.clock = SimulatedClock(world.timeline, start=self.chance.uniform(0, _YEARS_SECONDS))
         self.rate = 1.0
         self.disk = SimulatedDisk(self.chance.getrandbits(30))
@@ -217,7 +221,7 @@ class SimulatedBroker:
         self.strand = Strand()
         self.holder = self.chance.randbytes(16).hex()
         self.driver = LeasedDriver(
-            settings=world.lease_settings,
+            settings=self.settings,
             claimant=Claimant(holder=self.holder, name=self.name, admin="", stomp=""),
             log=log,
             journal=self.journal,

@@ -161,6 +161,11 @@ def _note_what_a_zombie_wrote() -> list[Patch]:
     return [(ordering, "_store", store)]
 
 
+def _wait_for_ones_own_lease() -> list[Patch]:
+    own = property(lambda self: self.lease_seconds)
+    return [(LeasedState, "holders_lease_seconds", own)]
+
+
 def _database(made: Plan) -> None:
     made.is_fence, made.ending = True, plans.HEALED
 
@@ -185,6 +190,12 @@ def _late_beats(made: Plan) -> None:
 def _paused(made: Plan) -> None:
     _database(made)
     made.kinds = {plans.PAUSE: 4}
+
+
+def _unlike(made: Plan) -> None:
+    _database(made)
+    made.lease_ratios = (0.4, 2.0)
+    made.propose_seconds = 2 * made.lease_seconds
 
 
 def _late(made: Plan) -> None:
@@ -254,6 +265,7 @@ ABLATIONS = [
     _leased("a zombie's entry is not taken for final", _note_what_a_zombie_wrote, _zombies),
     _leased("a lease counts from before it was asked for", _count_from_the_reply, _slow),
     _leased("a beat starts the waiting anew", _count_through_beats, _database),
+    _leased("a holder is waited for as long as it says", _wait_for_ones_own_lease, _unlike),
     _leased("what is not known is sent again", _forget_what_is_not_known, _late),
     _leased("a cache of another past begins anew", _keep_any_cache, _cleaned),
     _leased("nothing is dispatched while giving back", _dispatch_while_giving_back, _handed_over),

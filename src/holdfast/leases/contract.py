@@ -66,6 +66,8 @@ class Claimant:
     """Where its admin port listens, `host:port`: one that refuses is gone (a hint, no more)."""
 
     stomp: str
+    lease_seconds: float = 0.0
+    """So long after a sign of life it counts as the holder, as it itself does; 0 is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,8 @@ class Waiter:
     """A broker that uses this log, as it told of itself."""
 
     claimant: Claimant
+    """The length of its lease may be missing: it only counts of who holds one."""
+
     known_level: int
     """The newest level of the log's format that it knows."""
 

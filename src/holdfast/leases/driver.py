@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from holdfast.environment.randomness import Randomness
@@ -335,6 +336,7 @@ class LeasedDriver(LeasedView):
         state.phase = Phase.WAITING
         # What suits the medium is known once it was seen: NFS takes longer than a disk.
         state.lease_seconds = state.settings.lease_seconds or self._log.lease_seconds
+        state.claimant = replace(state.claimant, lease_seconds=state.lease_seconds)
         state.look_at = state.now
         tenure.seen(state, report)
 

@@ -18,9 +18,9 @@ class LeaseSettings:
     """Timings and limits of a broker whose log is kept on a medium that several reach."""
 
     lease_seconds: Annotated[float, Allowed(0, 600)] = 0.0
-    """A holder that gave no sign of life for so long may be replaced, and serves nobody any more;
-    the same on all brokers. 0 stands for what suits the medium: 5 s in a database, 15 s on Galera,
-    10 s in a shared directory, 30 s on NFS."""
+    """A holder that gave no sign of life for so long may be replaced, and serves nobody any more.
+    Each holder writes its own length down, and those that wait go by that. 0 stands for what suits
+    the medium: 5 s in a database, 15 s on Galera, 10 s in a shared directory, 30 s on NFS."""
 
     margin_fraction: Annotated[float, Allowed(0.1, 0.5)] = 0.1
     """The share of the lease by which the holder ends before it and those that wait begin after it:

@@ -145,8 +145,21 @@ class LeasedState:
 
     @property
     def needed_silence(self) -> float:
-        """After so long without a sign of life the lease may be taken."""
-        return self.lease_seconds + self.margin_seconds
+        """
+        After so long without a sign of life the lease may be taken.
+
+        By the holder's own length of a lease, which may be set to another one than ours.
+        """
+        return self.holders_lease_seconds * (1 + self.settings.margin_fraction)
+
+    @property
+    def holders_lease_seconds(self) -> float:
+        """How long who holds the lease believes in it after a sign of life; ours if unknown."""
+        holding = self.holding
+        claimant = None if holding is None else holding.claimant
+        return (
+            self.lease_seconds if claimant is None else claimant.lease_seconds or self.lease_seconds
+        )
 
     def call_seconds(self) -> float:
         """

@@ -10,7 +10,7 @@ import logging
 
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AppendRefusedError
-from holdfast.leases.contract import Holding, Outcome
+from holdfast.leases.contract import Claimant, Holding, Outcome
 from holdfast.leases.orders import Report, Take
 from holdfast.leases.state import NEVER, LeasedState, Phase
 
@@ -127,6 +127,18 @@ def _tell_news(state: LeasedState, holding: Holding) -> None:
     if is_news and holding.claimant is not None:
         what = "was given back by" if holding.is_released else "is held by"
         logger.info("the lease %s %s, epoch %d", what, _name(holding), holding.epoch)
+        _compare_lengths(state, holding.claimant)
+
+
+def _compare_lengths(state: LeasedState, claimant: Claimant) -> None:
+    if claimant.lease_seconds and claimant.lease_seconds != state.lease_seconds:
+        logger.warning(
+            "%s holds its lease for %g s, and this broker would for %g s: it is waited for as long"
+            " as it says; better set 'lease_seconds' alike on all brokers",
+            claimant.name,
+            claimant.lease_seconds,
+            state.lease_seconds,
+        )
 
 
 def _name(holding: Holding) -> str:

@@ -95,7 +95,8 @@ class LeasedView:
     @property
     def lease_seconds(self) -> float:
         """After so long without a sign of life, and a margin, the lease is taken."""
-        return self._state.lease_seconds
+        state = self._state
+        return state.lease_seconds if state.is_holder else state.holders_lease_seconds
 
     @property
     def trouble(self) -> str:

@@ -35,6 +35,7 @@ def claimant_fields(claimant: Claimant) -> Fields:
         "name": claimant.name,
         "admin": claimant.admin,
         "stomp": claimant.stomp,
+        "lease_seconds": claimant.lease_seconds,
     }
 
 
@@ -45,6 +46,7 @@ def claimant_of(fields: Fields) -> Claimant:
         name=fields["name"],
         admin=fields["admin"],
         stomp=fields["stomp"],
+        lease_seconds=float(fields.get("lease_seconds", 0.0)),
     )
 
 

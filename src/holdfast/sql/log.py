@@ -13,6 +13,7 @@ locking" (2016).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -107,6 +108,7 @@ class SqlLog:
             "name": claimant.name,
             "address": claimant.admin,
             "stomp": claimant.stomp,
+            "lease_ms": math.ceil(claimant.lease_seconds * 1000),
             "at": self._at(),
             "epoch": seen.epoch,
             "beat": seen.beat,
@@ -117,8 +119,8 @@ class SqlLog:
                 self._read(session)  # Whether the row is there at all.
                 return None
             holding = self._read(session)
-            is_ours = holding.epoch == seen.epoch + 1 and holding.claimant == claimant
-            return holding if is_ours else None
+            held_by = (holding.epoch, _holder(holding))
+            return holding if held_by == (seen.epoch + 1, claimant.holder) else None
 
         holding = self._link.run(seconds_max, take)
         if holding is not None:
@@ -321,28 +323,33 @@ def _held_by(tenure: _Tenure) -> dict[str, Any]:
 
 
 def _is_held_by(holding: Holding, tenure: _Tenure) -> bool:
-    claimant = holding.claimant
-    holder = "" if claimant is None else claimant.holder
-    return (holding.epoch, holder, holding.is_released) == (tenure.epoch, tenure.holder, False)
+    held_by = (holding.epoch, _holder(holding), holding.is_released)
+    return held_by == (tenure.epoch, tenure.holder, False)
+
+
+def _holder(holding: Holding) -> str:
+    return "" if holding.claimant is None else holding.claimant.holder
 
 
 def _holding(row: tuple[Any, ...], place: str) -> Holding:
-    epoch, beat, holder, name, address, stomp, released, last, chain, first = row
+    epoch, beat, holder, name, address, stomp, lease_ms, released, last, chain, first = row
     try:
         end = Place(last, bytes.fromhex(chain))
     except ValueError:
         end = Place(-1, b"")
-    if len(end.chain) != 16 or not 0 <= first - 1 <= end.index or min(epoch, beat) < 0:
+    if len(end.chain) != 16 or not 0 <= first - 1 <= end.index or min(epoch, beat, lease_ms) < 0:
         raise StoreError(
             f"the row of holdfast_lease in {place} makes no sense (last_index {last}, last_chain"
             f" {chain!r}, first_index {first}, epoch {epoch}): it was changed by hand; bring back a"
             f" copy of the database"
         )
-    claimant = Claimant(holder=holder, name=name, admin=address, stomp=stomp) if epoch else None
+    claimant = Claimant(
+        holder=holder, name=name, admin=address, stomp=stomp, lease_seconds=lease_ms / 1000
+    )
     return Holding(
         epoch=epoch,
         beat=beat,
-        claimant=claimant,
+        claimant=claimant if epoch else None,
         is_released=bool(released),
         first_index=first,
         end=end,

@@ -81,6 +81,7 @@ TABLES: Final = (
         _text("name"),
         _text("address"),
         _text("stomp"),
+        _number("lease_ms"),
         Column("released", SmallInteger, nullable=False),
         _number("last_index"),
         _hexadecimal("last_chain"),

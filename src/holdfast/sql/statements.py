@@ -17,17 +17,18 @@ INSERT_META: Final = (
     " VALUES (1, :format, :store_id, :member_id)"
 )
 INSERT_LEASE: Final = (
-    "INSERT INTO holdfast_lease (id, epoch, beat, holder, name, address, stomp, released,"
-    " last_index, last_chain, first_index, renewed_at, event, members)"
-    " VALUES (1, 0, 0, :nobody, '', '', '', 0, 0, :no_chain, 1, 0, 0, '')"
+    "INSERT INTO holdfast_lease (id, epoch, beat, holder, name, address, stomp,"
+    " lease_ms, released, last_index, last_chain, first_index, renewed_at, event, members)"
+    " VALUES (1, 0, 0, :nobody, '', '', '', 0, 0, 0, :no_chain, 1, 0, 0, '')"
 )
 READ_LEASE: Final = (
-    "SELECT epoch, beat, holder, name, address, stomp, released, last_index, last_chain,"
-    " first_index FROM holdfast_lease WHERE id = 1"
+    "SELECT epoch, beat, holder, name, address, stomp, lease_ms, released, last_index,"
+    " last_chain, first_index FROM holdfast_lease WHERE id = 1"
 )
 TAKE: Final = (
     "UPDATE holdfast_lease SET epoch = epoch + 1, beat = beat + 1, holder = :holder, name = :name,"
-    " address = :address, stomp = :stomp, released = 0, renewed_at = :at"
+    " address = :address, stomp = :stomp, lease_ms = :lease_ms, released = 0,"
+    " renewed_at = :at"
     " WHERE id = 1 AND epoch = :epoch AND beat = :beat"
 )
 HELD: Final = "id = 1 AND epoch = :epoch AND holder = :holder AND released = 0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.leases.contract import Claimant
+from holdfast.leases.contract import Claimant, Holding, Place
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.state import LeasedState, Phase
 
@@ -23,6 +23,22 @@ def state() -> LeasedState:
 def test_whoever_waits_waits_longer_than_the_holder_holds(state: LeasedState) -> None:
     """The margin is added here and taken off there."""
     assert 5.5 == state.needed_silence
+
+
+def test_a_holder_is_waited_for_as_long_as_it_says(state: LeasedState) -> None:
+    """Settings may differ between brokers while they are changed; who says nothing is as we are."""
+    for says, waited in ((0.0, 5.5), (1.0, 1.1), (30.0, 33.0)):
+        other = Claimant(holder="b" * 32, name="b", admin="", stomp="", lease_seconds=says)
+        state.holding = Holding(
+            epoch=1,
+            beat=1,
+            claimant=other,
+            is_released=False,
+            first_index=1,
+            end=Place(0, bytes(16)),
+            sure=Place(0, bytes(16)),
+        )
+        assert pytest.approx(waited) == state.needed_silence
 
 
 def test_only_who_has_taken_it_is_a_holder(state: LeasedState) -> None:

@@ -183,3 +183,20 @@ def test_without_a_fence_a_renewal_that_ended_too_late_renews_nothing(holder: Le
     holder.is_fence = True
     tenure.renewed(holder, late)
     assert 108.5 == holder.valid_until
+
+
+def test_a_holder_with_another_length_of_the_lease_is_told(
+    state: LeasedState, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once for each holder: its own length counts, and somebody should set them alike."""
+    other = replace(OTHER, lease_seconds=30.0)
+    for holding in (replace(HELD, claimant=other), replace(HELD, claimant=other, beat=10)):
+        tenure.seen(state, read(holding, 101.0))
+
+    told = [it for it in caplog.messages if "lease_seconds" in it]
+    assert 1 == len(told)
+    assert "b holds its lease for 30 s, and this broker would for 5 s" in told[0]
+    tenure.seen(state, read(replace(HELD, claimant=other, beat=10), 101.0 + 32.9))
+    assert tenure.claim(state) is None
+    tenure.seen(state, read(replace(HELD, claimant=other, beat=10), 101.0 + 33.1))
+    assert tenure.claim(state) is not None

@@ -33,7 +33,15 @@ def test_roles_and_names(pair: tuple[Any, Any]) -> None:
     assert ("a", 1) == (standby.driver.leader, standby.driver.term)
     assert holder.medium.identity == standby.driver.identity()
     assert "model" == standby.driver.facts().kind
-    assert 5.0 == standby.driver.lease_seconds
+    assert 5.0 == standby.driver.lease_seconds == standby.driver.holder.lease_seconds
+
+
+def test_the_length_of_the_lease_is_the_holders(pair: tuple[Any, Any]) -> None:
+    """What is shown is what is waited for; each one's own counts once it holds it."""
+    holder, standby = pair
+    standby.state.lease_seconds = 7.0
+
+    assert (5.0, 5.0) == (holder.driver.lease_seconds, standby.driver.lease_seconds)
 
 
 def test_nothing_is_known_before_the_medium_was_reached(broker: Callable[..., Any]) -> None:

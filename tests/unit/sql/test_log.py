@@ -330,7 +330,8 @@ def test_two_of_one_name_that_tell_first_at_once(
     monkeypatch.setattr(SqliteSession, "write", late)
     log.tell(waiter, SECONDS)
 
-    assert log.waiters(SECONDS) == [waiter]
+    found = [(it.claimant.holder, it.beat) for it in log.waiters(SECONDS)]
+    assert found == [(waiter.claimant.holder, 2)]
 
 
 def test_an_empty_log_ends_nowhere(database: Database) -> None:
