@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import demo_mirrors
 import demo_stores
 import uvloop
 from rich.console import Console
@@ -309,11 +310,25 @@ def shared_log(topology: str, seconds: float, rate: int) -> int:
     return 0 if show(account, chains, index, returned) else 1
 
 
+def mirrored(seconds: float, rate: int) -> int:
+    """Show one broker with two directories; gives the exit code."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
+        account, returned, chains, index = demo_mirrors.run(
+            Path(folder),
+            console,
+            seconds,
+            lambda node, disaster: traffic(node, seconds, rate, disaster),
+        )
+    return 0 if show(account, chains, index, returned) else 1
+
+
 def main() -> int:
     """Run the demonstration; gives the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1] if __doc__ else "")
     parser.add_argument(
-        "--topology", choices=("three", "witness", *demo_stores.TOPOLOGIES), default="three"
+        "--topology",
+        choices=("three", "witness", demo_mirrors.TOPOLOGY, *demo_stores.TOPOLOGIES),
+        default="three",
     )
     parser.add_argument("--seconds", type=float, default=15.0, help="how long to send")
     parser.add_argument("--rate", type=int, default=3000, help="messages per second")
@@ -321,6 +336,8 @@ def main() -> int:
     logging.getLogger("holdfast").setLevel(logging.ERROR)  # The story below tells the same.
     if arguments.topology in demo_stores.TOPOLOGIES:
         return shared_log(arguments.topology, arguments.seconds, arguments.rate)
+    if arguments.topology == demo_mirrors.TOPOLOGY:
+        return mirrored(arguments.seconds, arguments.rate)
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
         with LocalCluster(Path(folder), arguments.topology) as cluster:
             console.rule("[bold]Holdfast: kill the leader, lose nothing")
