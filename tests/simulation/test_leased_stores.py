@@ -19,10 +19,10 @@ from trials.safeguards.leased_stores import ABLATIONS
 SEEDS = range(1, 31)
 BY_NAME = {it.name: it for it in ABLATIONS}
 QUICKLY_CAUGHT = [
-    ("an append is stored only behind its own end", "T6"),
+    ("an append is stored only behind its own end", "T2"),
     ("a beat starts the waiting anew", "T4"),
     ("what is not known is sent again", "T6"),
-    ("a cache of another past begins anew", "T7"),
+    ("a cache of another past begins anew", "T8"),
     ("nothing is dispatched while giving back", "T4"),
     ("the lease clock goes on in a suspend", "T4"),
     ("a log that went back is refused", "T9"),
