@@ -6,18 +6,21 @@ Brokers over one log that several reach: a short run of leased worlds, and safeg
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
 
+from trials.leased import model_elector as electors
 from trials.leased import plan as plans
 from trials.leased.plan import Plan, plan
 from trials.leased.simulator import LeasedResult, simulate
 from trials.safeguards.ablation import Ablation, catch
+from trials.safeguards.elected_leases import ABLATIONS as OF_ELECTORS
 from trials.safeguards.leased_stores import ABLATIONS
 
 SEEDS = range(1, 31)
-BY_NAME = {it.name: it for it in ABLATIONS}
+BY_NAME = {it.name: it for it in (*ABLATIONS, *OF_ELECTORS)}
 QUICKLY_CAUGHT = [
     ("an append is stored only behind its own end", "T2"),
     ("a beat starts the waiting anew", "T4"),
@@ -26,6 +29,9 @@ QUICKLY_CAUGHT = [
     ("nothing is dispatched while giving back", "T4"),
     ("the lease clock goes on in a suspend", "T4"),
     ("a log that went back is refused", "T9"),
+    ("a session's end is read after the shorter time", "T4"),
+    ("an elector that elects nobody is not waited for", "T7"),
+    ("whoever is elected, the fence is a write", "T6"),
 ]
 """And the promise that is broken first; the others take more seeds: `make ablations`."""
 
@@ -81,6 +87,31 @@ def test_a_medium_that_was_harmed_is_refused(ending: str) -> None:
 
     assert happened[ending]
     assert happened["ended"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("manner", electors.ELECTORS)
+def test_whatever_an_elector_says_nothing_is_lost_and_somebody_serves(manner: str) -> None:
+    """It says yes to two, elects nobody, or lies of sessions: the store's fence holds."""
+    made = [plan(seed) for seed in range(1, 7)]
+    for seed, each in enumerate(made, start=1):
+        plans.let_elect(each, manner, random.Random(seed))
+    happened = all_kept([simulate(seed, it) for seed, it in enumerate(made, start=1)])
+
+    assert not [it for it in plans.ELECTOR_KINDS if not happened[it]]
+    assert happened["elector asked"] > 1_000
+    assert happened["confirmed"] > 1_000
+
+
+@pytest.mark.slow
+def test_a_session_that_ended_lets_the_lease_be_taken_sooner() -> None:
+    """An honest elector is believed: it happens, and no two ever dispatch at once."""
+    made = [lived(seed, is_fence=True, kinds=(plans.PAUSE, plans.KILL)) for seed in range(1, 9)]
+    for seed, each in enumerate(made, start=1):
+        plans.let_elect(each, electors.HONEST, random.Random(seed))
+    happened = all_kept([simulate(seed, it) for seed, it in enumerate(made, start=1)])
+
+    assert happened["taken of a session that ended"]
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from trials.leased.model_elector import ELECTORS, HONEST
+
 KILL = "kill"
 POWER = "power cut"
 PAUSE = "pause"
@@ -39,6 +41,11 @@ KINDS = (
     ROT,
 )
 
+ELECTOR_AWAY = "elector away"
+ELECTOR_CUT = "one cut off from the elector"
+ELECTOR_BACK = "elector started anew"
+ELECTOR_KINDS = (ELECTOR_AWAY, ELECTOR_CUT, ELECTOR_BACK)
+
 HEALED = "healed"
 RESTORED = "medium restored from a backup"
 ROW_GONE = "lease row gone"
@@ -59,6 +66,9 @@ class Plan:
 
     kinds: dict[str, int] = field(default_factory=dict)
     """Weights."""
+
+    lengths: tuple[float, ...] = (0.1, 0.5, 1.0, 1.5, 3.0)
+    """How long a trouble lasts, in leases."""
 
     latency_seconds: float = 0.005
     lost_request: float = 0.01
@@ -90,11 +100,18 @@ class Plan:
     """Two of the brokers have one name."""
 
     ending: str = HEALED
+    elector: str = ""
+    """How it elects, see `model_elector`; empty where there is none."""
+
+    session_seconds: float = 2.0
+    slow_elector: float = 0.03
+    """That its answer takes a good part of a session."""
 
     def __str__(self) -> str:
         medium = "database" if self.is_fence else "directory"
         kinds = ", ".join(sorted(self.kinds))
-        return f"{self.brokers} brokers over a {medium}, {self.ending}: {kinds}"
+        elector = f", an elector that is {self.elector}" if self.elector else ""
+        return f"{self.brokers} brokers over a {medium}{elector}, {self.ending}: {kinds}"
 
 
 def plan(seed: int) -> Plan:
@@ -120,4 +137,20 @@ def plan(seed: int) -> Plan:
         made.ending = chance.choice(ENDINGS[1:])
     if chance.random() < 0.2:
         made.lease_ratios = (0.4, 1.0, 2.0)
+    chance = random.Random(f"elector {seed}")  # noqa: S311 - to be repeated
+    if chance.random() < 0.3:
+        let_elect(made, chance.choice((HONEST, HONEST, *ELECTORS)), chance)
     return made
+
+
+def without_elector(made: Plan) -> None:
+    """Let a world be as it is without one."""
+    made.elector = ""
+    made.kinds = {kind: weight for kind, weight in made.kinds.items() if kind not in ELECTOR_KINDS}
+
+
+def let_elect(made: Plan, manner: str, chance: random.Random) -> None:
+    """Give a world an elector of this manner, and its troubles."""
+    made.elector = manner
+    made.session_seconds = made.lease_seconds * chance.choice((0.4, 0.8, 1.5))
+    made.kinds |= {kind: chance.randint(1, 2) for kind in ELECTOR_KINDS}

@@ -17,12 +17,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trials.leased.plan import ENDINGS, HEALED, KINDS
+from trials.leased.plan import ELECTOR_KINDS, ENDINGS, HEALED, KINDS
 from trials.leased.simulator import LeasedResult, simulate
 
 _STORY_LINES = 40
 HAPPENINGS = (
     *KINDS,
+    *ELECTOR_KINDS,
+    "elector asked",
+    "elector silent",
+    "taken of a session that ended",
     *(it for it in ENDINGS if it != HEALED),
     "lost request",
     "lost reply",

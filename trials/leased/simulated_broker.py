@@ -26,7 +26,8 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.leases.contract import Claimant
 from holdfast.leases.driver import LeasedDriver
-from holdfast.leases.orders import Order, Report, Store
+from holdfast.leases.elector import Line, Reading
+from holdfast.leases.orders import Order, Report, Store, Take
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
 from trials.leased.model_directory import ModelDirectoryLog
@@ -65,6 +66,7 @@ class SimulatedBroker:
         self.disk = SimulatedDisk(self.chance.getrandbits(30))
         self.life = 0
         self.is_alive = self.is_paused = self.is_cut_off = self.is_stopping = False
+        self.is_cut_off_from_elector = False
         self.ended_by: Exception | None = None
         self._slept = self._slept_from = 0.0
         self._pause_next = 0.0
@@ -137,7 +139,7 @@ class SimulatedBroker:
 
     @property
     def _of_the_worker(self) -> tuple[Callable[..., object], ...]:
-        return (self._go_on, self._begin)
+        return (self._go_on, self._begin, self._ask_elector, self._elector_answers)
 
     def pause_in_a_call(self, seconds: float, *, is_writing: bool) -> None:
         """Stop it for so long as soon as its worker asks for anything, or stores something."""
@@ -195,6 +197,8 @@ class SimulatedBroker:
         self._turn()
         self.post(self.chance.random() * _TICK_SECONDS, self._tick)
         self.post(self.chance.random(), self._propose)
+        if self.world.elector is not None:
+            self._begin_asking()
 
     def _open_cache(self) -> None:
         settings = self.world.journal_settings
@@ -230,6 +234,7 @@ class SimulatedBroker:
             clock=self.lease_clock,
             randomness=SeededRandomness(self.chance),
             known_level=1,
+            has_elector=world.elector is not None,
         )
 
     def _stale_seconds(self) -> float:
@@ -267,6 +272,8 @@ class SimulatedBroker:
             self.post(0.01, self._close_when_idle)
             return
         self.world.note(self, "ends")
+        if self.world.elector is not None and not self.is_cut_off_from_elector:
+            self.world.elector.leave(self.holder)
         self.strand.run(self._close)
 
     def _close(self) -> None:
@@ -283,6 +290,8 @@ class SimulatedBroker:
 
     def submit(self, order: Order) -> None:
         """Take an order for the worker."""
+        if isinstance(order, Take):
+            self._count_early(order)
         self.post(0.0001, self._begin, order)
 
     def _begin(self, order: Order) -> None:
@@ -326,6 +335,74 @@ class SimulatedBroker:
 
     def _go_on(self) -> None:
         self.strand.go_on()
+
+    def _count_early(self, take: Take) -> None:
+        """Whether the elector's word is what lets the lease be taken so soon."""
+        driver, claimant = self.driver, take.seen.claimant
+        if driver.elections is None or claimant is None or take.seen.is_released:
+            return
+        is_early = driver.silent_seconds < driver.lease_seconds
+        if is_early and driver.elections.has_lost_session(claimant.holder, 0.0, 0.0):
+            self.world.count("taken of a session that ended")
+
+    # The elector's thread -------------------------------------------------------------------------
+
+    def _begin_asking(self) -> None:
+        self._asking = 0
+        self._elector_chance = random.Random(f"asks {self.holder}")  # noqa: S311 - to be repeated
+        self._ask_elector()
+
+    def _ask_elector(self) -> None:
+        """One step of the thread that asks: sent some time after it looked at the clock."""
+        elections, chance, world = self.driver.elections, self._elector_chance, self.world
+        assert elections is not None, "there is an elector"
+        self._asking += 1
+        number, began, is_willing = self._asking, self.lease_clock(), elections.is_willing
+        bound = world.plan.session_seconds / 3
+        latency = world.plan.latency_seconds * chance.uniform(0.2, 3.0)
+        if chance.random() < world.plan.slow_elector and not world.is_calm:
+            latency = chance.uniform(0.0, 0.5) * world.plan.session_seconds
+        is_lost = self.is_cut_off_from_elector or world.is_elector_away
+        is_lost = is_lost or (chance.random() < 0.02 and not world.is_calm)
+        world.count("elector asked")
+        if not is_lost:
+            self.post(latency / 2, self._send_to_elector, number, began, is_willing, latency)
+        self.post(bound, self._elector_answers, number, began, is_willing, None)
+
+    def _send_to_elector(self, number: int, began: float, is_willing: bool, latency: float) -> None:
+        """What is under way takes effect whatever becomes of who sent it."""
+        life, holder, elector = self.life, self.holder, self.world.elector
+
+        def take_effect() -> None:
+            assert elector is not None, "there is one"
+            line = elector.stand(holder, is_willing=is_willing, number=number)
+            if life == self.life:
+                self.post(latency, self._elector_answers, number, began, is_willing, line)
+
+        self.world.timeline.after(latency / 2, take_effect)
+
+    def _elector_answers(
+        self, number: int, began: float, is_willing: bool, line: Line | None
+    ) -> None:
+        if number != self._asking:
+            return  # It was answered, or given up, before.
+        self._asking += 1
+        if line is None:
+            self.world.count("elector silent")
+        reading = Reading(
+            began=began,
+            ended=self.lease_clock(),
+            is_willing=is_willing,
+            line=line,
+            trouble="" if line else "the model does not answer",
+        )
+        self.post(0.0001, self._hear_elector, reading)
+        pause = self.world.plan.session_seconds / 10
+        self.post(pause * self._elector_chance.uniform(0.8, 1.2), self._ask_elector)
+
+    def _hear_elector(self, reading: Reading) -> None:
+        self.driver.elector_said(reading)
+        self._turn()
 
     # The cache's writer ---------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from holdfast.leases.settings import LeaseSettings
 from trials.leased import plan as plans
 from trials.leased.judge import BrokenError, Judge
 from trials.leased.model_directory import ModelDirectory
+from trials.leased.model_elector import ModelElector
 from trials.leased.model_medium import ModelMedium
 from trials.leased.passage import LOST, Fate
 from trials.leased.plan import Plan, plan
@@ -58,6 +59,15 @@ class LeasedWorld:
         self.faults: Counter[str] = Counter()
         self.transcript: list[str] = []
         self.medium: ModelMedium = ModelMedium() if made.is_fence else self._directory()
+        self.elector: ModelElector | None = None
+        if made.elector:
+            self.elector = ModelElector(
+                made.elector,
+                made.session_seconds,
+                lambda: self.timeline.now,
+                random.Random(f"elector's {seed}"),  # noqa: S311 - to be repeated
+            )
+        self.is_elector_away = False
         self.judge = Judge(self)
         self.is_publishing = True
         self.is_away = self.is_full = False
@@ -69,6 +79,8 @@ class LeasedWorld:
             lease_seconds=made.lease_seconds,
             tell_seconds=1.0,
             append_bytes_max=self.chance.choice((2_000, 20_000)),
+            elector_session_seconds=made.session_seconds,
+            elector_patience_seconds=made.lease_seconds,
         )
         self.journal_settings = JournalSettings(
             segment_bytes=16 * KiB,
@@ -166,7 +178,7 @@ class LeasedWorld:
 
     def _harm(self, kind: str, victim: SimulatedBroker) -> bool:
         chance, after, lease = self.chance, self.timeline.after, self.plan.lease_seconds
-        length = lease * chance.choice((0.1, 0.5, 1.0, 1.5, 3.0))
+        length = lease * chance.choice(self.plan.lengths)
         self.note(victim, f"{kind}, {length:.1f} s")
         match kind:
             case plans.KILL | plans.POWER | plans.WIPE:
@@ -194,6 +206,14 @@ class LeasedWorld:
                 after(length, self._start, victim)
             case plans.ROT:
                 return self._rot(victim)
+            case plans.ELECTOR_AWAY:
+                self.is_elector_away = True
+                after(length, setattr, self, "is_elector_away", False)
+            case plans.ELECTOR_CUT:
+                victim.is_cut_off_from_elector = True
+                after(length, setattr, victim, "is_cut_off_from_elector", False)
+            case plans.ELECTOR_BACK if self.elector is not None:
+                self.elector.restart()
         return True
 
     def _kill(self, kind: str, victim: SimulatedBroker, length: float) -> None:
@@ -236,10 +256,10 @@ class LeasedWorld:
 
     def _mend_all(self) -> None:
         self.is_calm = True
-        self.is_away = self.is_full = False
+        self.is_away = self.is_full = self.is_elector_away = False
         self.slowness = 1.0
         for broker in self.brokers:
-            broker.is_cut_off = False
+            broker.is_cut_off = broker.is_cut_off_from_elector = False
             broker.resume()
         for broker in self.brokers:
             if not broker.is_alive and broker.ended_by is None:

@@ -38,6 +38,8 @@ from holdfast.journal.entry_body import EntryBody, seal_body
 from holdfast.journal.journal import Journal
 from holdfast.leases import catching_up, ordering, tenure
 from holdfast.leases.contract import Claimant, LeasedLog, Outcome
+from holdfast.leases.elections import Elections
+from holdfast.leases.elector import Reading
 from holdfast.leases.mending import Mending
 from holdfast.leases.orders import (
     Drop,
@@ -78,6 +80,7 @@ class LeasedDriver(LeasedView):
         randomness: Randomness,
         known_level: int,
         applied_index: int = 0,
+        has_elector: bool = False,
     ) -> None:
         """
         Begin to join; nothing is ordered before the first turn.
@@ -88,6 +91,7 @@ class LeasedDriver(LeasedView):
             clock: The lease clock in seconds, which goes on while the machine is suspended.
             known_level: The newest level of the log's format that this broker knows.
             applied_index: What a checkpoint covers: not given out again.
+            has_elector: Whether an elector is asked, whose answers come through `elector_said`.
         """
         self._state = LeasedState(
             claimant=claimant,
@@ -104,7 +108,11 @@ class LeasedDriver(LeasedView):
         self._clock = clock
         self._randomness = randomness
         self._known_level = known_level
+        if has_elector:
+            patience = settings.elector_patience_seconds
+            self._state.elections = Elections(claimant.holder, patience)
         self._reports: deque[Report] = deque()
+        self._readings: deque[Reading] = deque()
         self._mending = Mending(self._state, journal, writer)
         journal.on_damage = self.report_damage
         for damage in journal.damage:
@@ -124,6 +132,10 @@ class LeasedDriver(LeasedView):
         if state.silence.is_gone(holder):
             logger.info("the holder's process is gone: its lease is not waited for")
             state.look_at = state.now
+
+    def elector_said(self, reading: Reading) -> None:
+        """The elector was asked; called on the loop thread."""
+        self._readings.append(reading)
 
     def report_damage(self, index: int) -> None:
         """This entry of the cache is damaged: it is read again from the medium."""
@@ -236,10 +248,14 @@ class LeasedDriver(LeasedView):
             raise self._final(error) from None
         if state.is_holder and state.now >= state.valid_until:
             tenure.step_down(state, "the lease ran out: the store did not answer in time")
+        # After it: what the elector says now does not revive what had ended.
+        while self._readings:
+            tenure.heard(state, self._readings.popleft())
         if state.damaged or state.is_mending:
             self._mending.go_on()
         if not state.is_busy:
             self._order()
+        tenure.stand(state)
         if self._journal.tail.memory.bytes > self._journal.settings.tail_cache_bytes:
             self._journal.need_from(state.taken_index + 1)
 

@@ -23,9 +23,6 @@ from holdfast.leases.orders import (
 )
 from holdfast.leases.state import ALWAYS, LeasedState, Phase
 
-RENEWALS = 5
-"""Signs of life in the time of one lease."""
-
 STORES_IN_ROW_MAX = 16
 """After so many appends without a pause what else is due comes first, once."""
 
@@ -80,7 +77,7 @@ def _most_urgent(
 
 
 def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
-    is_renewal_due = state.now >= state.renewed_at + state.lease_seconds / RENEWALS
+    is_renewal_due = state.now >= state.renewed_at + state.beat_seconds
     if state.refusal and is_renewal_due and (not state.trouble or state.now >= state.retry_at):
         return Renew(seconds)  # Nothing of what was refused is stored: the beat comes first.
     if state.in_flight:
@@ -140,7 +137,7 @@ def due(state: LeasedState) -> float:
 
 def _beat_at(state: LeasedState) -> float:
     """When the next sign of life is due that is no append."""
-    due_at = state.renewed_at + state.lease_seconds / RENEWALS
+    due_at = state.renewed_at + state.beat_seconds
     if state.refusal and not state.trouble:
         return due_at
     return max(due_at, state.retry_at)

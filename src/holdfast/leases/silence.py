@@ -28,6 +28,11 @@ class Silence:
         self._doubted = ""
         """A holder that lived when it was said to be gone: that is not believed again."""
 
+    @property
+    def since(self) -> float:
+        """When the beat that was read last was first seen."""
+        return self._since
+
     def is_gone(self, holder: str) -> bool:
         """
         The process of this holder is gone, as far as is known; whether that is news.

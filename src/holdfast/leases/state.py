@@ -14,8 +14,12 @@ from enum import Enum
 from holdfast.errors import StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, Waiter
+from holdfast.leases.elections import SHORT_FRACTION, Elections
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.silence import Silence
+
+RENEWALS = 5
+"""Signs of life in the time of one lease."""
 
 NEVER = float("-inf")
 ALWAYS = float("inf")
@@ -64,6 +68,9 @@ class LeasedState:
 
     silence: Silence = field(default_factory=Silence)
     silent_seconds: float = 0.0
+    elections: Elections | None = None
+    """What is known of the elector, where there is one."""
+
     end_index: int = 0
     """What must be read before this broker serves, of the epoch that it took."""
 
@@ -153,6 +160,11 @@ class LeasedState:
         return self.holders_lease_seconds * (1 + self.settings.margin_fraction)
 
     @property
+    def short_silence(self) -> float:
+        """After so long it may be taken, if the holder's session has ended as well."""
+        return self.holders_lease_seconds * (SHORT_FRACTION + self.settings.margin_fraction)
+
+    @property
     def holders_lease_seconds(self) -> float:
         """How long who holds the lease believes in it after a sign of life; ours if unknown."""
         holding = self.holding
@@ -161,14 +173,46 @@ class LeasedState:
             self.lease_seconds if claimant is None else claimant.lease_seconds or self.lease_seconds
         )
 
+    @property
+    def short_seconds(self) -> float:
+        """For so long a beat counts by itself where the holder's session may be over."""
+        return self.lease_seconds if self.elections is None else SHORT_FRACTION * self.lease_seconds
+
+    @property
+    def beat_seconds(self) -> float:
+        """A holder gives a sign of life so often; twice as often if its session may be over."""
+        usual, elections = self.lease_seconds / RENEWALS, self.elections
+        is_sure = elections is None or elections.sure_until > self.now + usual
+        return usual if is_sure else usual / 2
+
+    def validity(self) -> float:
+        """
+        Until when nobody else can hold the lease, after the last sign of life that was stored.
+
+        With an elector the whole lease counts only while our session is alive for sure: whoever
+        waits takes it sooner if it has ended.
+        """
+        until = self.renewed_at + self.lease_seconds - self.margin_seconds
+        if self.elections is None:
+            return until
+        short = self.renewed_at + self.short_seconds - self.margin_seconds
+        return max(short, min(until, self.elections.sure_until))
+
     def call_seconds(self) -> float:
         """
         How long a call may take now.
 
         A holder's ends while half of what is left of the lease is left: a reply that is lost must
-        not cost the lease, since the same again may be answered at once.
+        not cost the lease, since the same again may be answered at once. With an elector it is the
+        whole lease while our session lives.
         """
         bound = self.settings.call_seconds_max
         if self.is_holder:
-            bound = min(bound, (self.valid_until - self.now) / 2)
+            bound = min(bound, (self._call_until() - self.now) / 2)
         return max(bound, 0.05)
+
+    def _call_until(self) -> float:
+        elections = self.elections
+        if elections is None or elections.sure_until <= self.now + self.lease_seconds / RENEWALS:
+            return self.valid_until
+        return self.renewed_at + self.lease_seconds - self.margin_seconds

@@ -11,6 +11,7 @@ import logging
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AppendRefusedError
 from holdfast.leases.contract import Claimant, Holding, Outcome
+from holdfast.leases.elector import Reading
 from holdfast.leases.orders import Report, Take
 from holdfast.leases.state import NEVER, LeasedState, Phase
 
@@ -41,10 +42,61 @@ def claim(state: LeasedState) -> Take | None:
         return None
     if state.now < max(state.rests_until, state.retry_at) or holding.epoch != state.epoch:
         return None
-    needed, own = state.needed_silence, state.claimant.holder
-    if not state.silence.may_take(holding, state.silent_seconds, needed, own):
+    if not _may_take(state, holding):
         return None
     return Take(holding, state.claimant, state.call_seconds())
+
+
+def _may_take(state: LeasedState, holding: Holding) -> bool:
+    """Whether its holder's time is over, and it is for us to take it."""
+    silence, silent, own = state.silence, state.silent_seconds, state.claimant.holder
+    is_over = silence.may_take(holding, silent, state.needed_silence, own)
+    elections = state.elections
+    if elections is None:
+        return is_over
+    is_own = holding.claimant is not None and holding.claimant.holder == own
+    patience = elections.patience_seconds(state.lease_seconds)
+    if silent >= state.needed_silence + patience or (is_own and not holding.is_released):
+        return True
+    return elections.may_take(
+        holding,
+        state.now,
+        is_over=is_over,
+        silent_since=silence.since,
+        short_seconds=state.short_silence,
+    )
+
+
+def heard(state: LeasedState, reading: Reading) -> None:
+    """The elector was asked: what it said may be what is waited for, or let our lease last."""
+    elections = state.elections
+    assert elections is not None, "there is one that was asked"
+    before = (elections.trouble, elections.elected())
+    elections.note(reading, state.settings.margin_fraction)
+    if state.is_holder:
+        state.valid_until = state.validity()
+    elif elections.is_elected(state.now) and _holder(state) not in elections.line:
+        state.look_at = min(state.look_at, state.now)
+    if elections.trouble and not before[0]:
+        logger.warning("the elector does not answer: %s", elections.trouble)
+    elif before[0] and not elections.trouble:
+        logger.info("the elector answers")
+    is_news = elections.elected() != before[1] and elections.elected() == elections.own
+    if is_news and not state.is_holder:
+        logger.info("this broker is elected to take the lease next")
+
+
+def stand(state: LeasedState) -> None:
+    """Whether we are to be elected: not while the store is away from us, or after a release."""
+    if state.elections is not None:
+        is_able = state.phase is Phase.WAITING and not state.trouble
+        is_willing = state.is_holder or (is_able and state.now >= state.rests_until)
+        state.elections.want(is_willing=is_willing, now=state.now)
+
+
+def _holder(state: LeasedState) -> str:
+    holding = state.holding
+    return "" if holding is None or holding.claimant is None else holding.claimant.holder
 
 
 def taken(state: LeasedState, report: Report) -> None:
@@ -79,7 +131,7 @@ def renewed(state: LeasedState, report: Report) -> None:
 def _sign_of_life(state: LeasedState, report: Report) -> None:
     """One was stored: it counts from before it was sent."""
     state.renewed_at = report.began
-    state.valid_until = report.began + state.lease_seconds - state.margin_seconds
+    state.valid_until = state.validity()
 
 
 def refused(state: LeasedState, error: AppendRefusedError) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from holdfast.journal.journal import Journal
 from holdfast.leases import ordering
 from holdfast.leases.contract import Claimant, LeasedLog, MediumFacts, Waiter
+from holdfast.leases.elections import Elections
 from holdfast.leases.state import ALWAYS, LeasedState, Phase
 from holdfast.model.numbering import Numbering
 
@@ -102,6 +103,11 @@ class LeasedView:
     def trouble(self) -> str:
         """Why the medium is not reached; empty while it is."""
         return self._state.trouble
+
+    @property
+    def elections(self) -> Elections | None:
+        """What is known of the elector; None if there is none."""
+        return self._state.elections
 
     @property
     def claimant(self) -> Claimant:
@@ -227,7 +233,7 @@ class LeasedView:
 
     def holds_lease(self, now: float) -> bool:
         """Whether nobody else can hold the lease for a while yet."""
-        return self._is_sure_for(_LEASE_SPARE * self._state.lease_seconds)
+        return self._is_sure_for(_LEASE_SPARE * self._state.short_seconds)
 
     def _is_sure_for(self, seconds: float) -> bool:
         """Whether the lease is ours for so long; what is being given back may be another's now."""

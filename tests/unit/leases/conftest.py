@@ -17,6 +17,7 @@ from holdfast.journal.jobs import WriteJob
 from holdfast.journal.settings import JournalSettings
 from holdfast.leases.contract import Claimant
 from holdfast.leases.driver import LeasedDriver
+from holdfast.leases.elector import Line, Reading
 from holdfast.leases.orders import Order, Report
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.settings import LeaseSettings
@@ -42,6 +43,7 @@ class Broker:
         disk: SimulatedDisk | None = None,
         settings: LeaseSettings | None = None,
         journal_settings: JournalSettings | None = None,
+        has_elector: bool = False,
     ) -> None:
         self.medium = medium
         self.passage = DirectPassage()
@@ -68,6 +70,7 @@ class Broker:
             clock=self.passage.clock,
             randomness=EvenChance(),
             known_level=7,
+            has_elector=has_elector,
         )
         self.state: Any = self.driver._state
 
@@ -90,6 +93,19 @@ class Broker:
         self.driver.stored(report)
         self.turn()
         return report
+
+    def hear(self, *holders: str, sure: float = 3.0, trouble: str = "") -> None:
+        """Let its elector say who stands in the line, or nothing but its trouble."""
+        now = self.passage.now
+        line = None if trouble else Line(holders=holders, sure_seconds=sure)
+        elections = self.driver.elections
+        assert elections is not None
+        self.driver.elector_said(
+            Reading(
+                began=now, ended=now, is_willing=elections.is_willing, line=line, trouble=trouble
+            )
+        )
+        self.turn()
 
     def step(self) -> None:
         """Perform an order, or else let time pass until something is due."""

@@ -437,3 +437,144 @@ def test_while_the_medium_is_away_it_is_asked_ever_more_rarely(broker: Callable[
     assert min(pauses) >= 0.025
     assert max(pauses) <= 1.01
     assert pauses[8] > 0.5
+
+
+A, B, C = ("a" * 32, "b" * 32, "c" * 32)
+
+
+def elected(broker: Callable[..., Any], *names: str) -> list[Any]:
+    """Brokers with an elector, which the first of them holds the lease of."""
+    made = [broker(name, has_elector=True) for name in names]
+    holder = made[0]
+    holder.until(lambda: holder.driver.elections.is_willing)
+    holder.hear(A, B, C)
+    holder.until(lambda: holder.driver.is_serving)
+    for other in made[1:]:
+        other.passage.now = holder.passage.now
+        other.until(lambda other=other: other.driver.elections.is_willing)
+        other.until(lambda other=other: other.driver.leader == "a")
+    return made
+
+
+def test_nobody_takes_what_nobody_holds_before_it_is_elected(broker: Callable[..., Any]) -> None:
+    """It joins and looks, and stands for election; only then it takes."""
+    first = broker("a", has_elector=True)
+    first.until(lambda: first.driver.elections.is_willing)
+    for _ in range(20):
+        first.step()
+    assert [] == first.medium.takes
+    first.hear(B, A)
+    first.step()
+    assert [] == first.medium.takes
+    first.hear(A, B)
+    first.until(lambda: first.medium.takes == [(1, A)])
+
+
+def test_of_two_that_wait_the_elected_one_takes_over(broker: Callable[..., Any]) -> None:
+    """The holder is gone, and its machine says so: the second of the line leaves it alone."""
+    _, elect, other = elected(broker, "a", "b", "c")
+    for each in (elect, other):
+        each.hear(A, B, C)
+        each.driver.holder_is_gone(A)
+        for _ in range(6):
+            each.step()
+
+    assert [(1, A), (2, B)] == elect.medium.takes
+
+
+def test_a_session_that_ended_hands_over_before_the_lease_does(broker: Callable[..., Any]) -> None:
+    """A machine that is gone says nothing: 2.5 s of silence and no session are enough of 5.5."""
+    holder, elect = elected(broker, "a", "b")
+    elect.hear(A, B)
+    began = heard = elect.passage.now
+
+    def is_taken() -> bool:
+        nonlocal heard
+        if elect.passage.now >= heard + 0.3:
+            heard = elect.passage.now
+            elect.hear(B)
+        return bool(elect.driver.is_leader)
+
+    elect.until(is_taken)
+    assert 2.5 <= elect.passage.now - began < 3.5
+    assert [(1, A), (2, B)] == holder.medium.takes
+
+
+def test_a_holder_without_its_elector_goes_on_and_gives_more_signs_of_life(
+    broker: Callable[..., Any],
+) -> None:
+    """The store's lease is what counts: ten beats in the time of a lease instead of five."""
+    (holder,) = elected(broker, "a")
+    beats = holder.medium.beat
+    until = holder.passage.now + 50.0
+    while holder.passage.now < until:
+        holder.hear(trouble="it is away")
+        holder.step()
+        assert holder.driver.may_dispatch(0.0)
+    assert holder.medium.beat - beats >= 90
+    assert [(1, A)] == holder.medium.takes
+
+
+@pytest.mark.parametrize(("lives", "kept"), [(True, 4.5), (False, 1.5)])
+def test_a_beat_counts_for_the_whole_lease_only_while_the_session_lives(
+    broker: Callable[..., Any], *, lives: bool, kept: float
+) -> None:
+    """The store does not answer: with a session it is 4.5 s, without one no more than 1.5."""
+    (holder,) = elected(broker, "a")
+    if not lives:
+        holder.until(lambda: holder.passage.now > holder.state.elections.sure_until)
+        holder.until(lambda: holder.state.renewed_at > holder.state.elections.sure_until)
+    began = holder.state.renewed_at
+    for part in range(1, 8):
+        holder.passage.now = began + part * kept / 8
+        if lives:
+            holder.hear(A)
+    assert holder.driver.may_dispatch(0.0)
+    holder.passage.now = began + kept + 0.01
+    assert not holder.driver.may_dispatch(0.0)
+
+
+def test_an_elector_revives_no_lease_that_had_ended(broker: Callable[..., Any]) -> None:
+    """It was stopped, and finds a new session before it finds out about its lease."""
+    (holder,) = elected(broker, "a")
+    holder.passage.now = holder.state.valid_until + 0.1
+    assert holder.passage.now < holder.state.renewed_at + 4.5
+    holder.hear(A)
+
+    assert not holder.driver.is_leader
+
+
+def test_an_elector_that_is_away_costs_patience_and_no_more(broker: Callable[..., Any]) -> None:
+    """The holder dies while nobody reaches it: the lease, the margin and two leases more."""
+    _, waiting = elected(broker, "a", "b")
+    began = waiting.passage.now
+    waiting.hear(trouble="it is away")
+    waiting.until(lambda: waiting.driver.is_leader)
+
+    assert 15.5 <= waiting.passage.now - began < 16.1
+
+
+def test_who_does_not_reach_the_store_does_not_stand_for_election(
+    broker: Callable[..., Any],
+) -> None:
+    """It could not take the lease: another one is to be elected."""
+    _, waiting = elected(broker, "a", "b")
+    waiting.passage.fates.append(AWAY)
+    waiting.until(lambda: waiting.driver.trouble)
+    assert not waiting.driver.elections.is_willing
+    waiting.until(lambda: not waiting.driver.trouble)
+    assert waiting.driver.elections.is_willing
+
+
+def test_who_gives_the_lease_back_leaves_the_line(broker: Callable[..., Any]) -> None:
+    """Else it would be elected again before anybody else is."""
+    holder, elect = elected(broker, "a", "b")
+    holder.state.is_giving_up = True
+    assert holder.driver.elections.is_willing
+    holder.until(lambda: not holder.driver.is_leader)
+    assert not holder.driver.elections.is_willing
+    elect.hear(B)
+    elect.until(lambda: elect.driver.is_leader)
+    holder.passage.now = holder.state.rests_until
+    holder.turn()
+    assert holder.driver.elections.is_willing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typing
 
-from holdfast.leases.ordering import RENEWALS
 from holdfast.leases.settings import LeaseSettings
+from holdfast.leases.state import RENEWALS
 from holdfast.model.allowed import Allowed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from holdfast.journal.entry import KIND_RECORDS, Entry, seal_entry
 from holdfast.leases.contract import Claimant, Outcome, Place
 from trials.leased.judge import BrokenError, Judge
 from trials.leased.model_directory import ModelDirectory
+from trials.leased.model_elector import FICKLE, HONEST, NOBODY, YES, ModelElector
 from trials.leased.model_medium import NOTHING, ModelMedium
 from trials.leased.passage import LOST, DirectPassage, Fate, ask
 from trials.leased.plan import ENDINGS, plan
@@ -212,7 +214,7 @@ def test_the_judge_sees_what_is_broken(name: str, act: Callable[..., Any]) -> No
     """Each promise has its name."""
     both = [broker("a"), broker("b")]
     world: Any = SimpleNamespace(
-        brokers=both, medium=ModelMedium(), plan=SimpleNamespace(is_fence=True)
+        brokers=both, medium=ModelMedium(), plan=SimpleNamespace(is_fence=True, elector="")
     )
     with pytest.raises(BrokenError, match=f"{name}: "):
         act(Judge(world), *both)
@@ -236,3 +238,38 @@ def test_plans_differ_and_say_what_they_are() -> None:
     assert set(ENDINGS) == {it.ending for it in made}
     assert plan(3) == plan(3)
     assert "over a" in str(plan(3))
+
+
+def elector(manner: str = HONEST) -> tuple[ModelElector, list[float]]:
+    now = [0.0]
+    return ModelElector(manner, 2.0, lambda: now[0], Random(1)), now
+
+
+def test_a_session_lasts_its_time_and_a_line_has_the_order_of_coming() -> None:
+    """Who is not heard of goes, sometimes later and never sooner; who leaves is gone at once."""
+    made, now = elector()
+    for name in "ab":
+        made.stand(name, is_willing=True, number=1)
+    now[0] = 1.99
+    assert ("a", "b") == made.stand("a", is_willing=True, number=2).holders
+    now[0] = 3.01
+    assert ("a",) == made.stand("a", is_willing=True, number=3).holders
+    assert () == made.stand("a", is_willing=False, number=4).holders
+
+
+def test_what_comes_behind_a_later_request_changes_nothing() -> None:
+    """It is of a standing that was left: nobody is in the line by it."""
+    made, _ = elector()
+    made.stand("a", is_willing=False, number=2)
+    line = made.stand("a", is_willing=True, number=1)
+
+    assert ((), 0.0) == (line.holders, line.sure_seconds)
+
+
+def test_an_elector_may_be_wrong_in_each_manner() -> None:
+    """It says yes to two, puts somebody first who is nobody, and forgets who lives."""
+    for manner in (YES, NOBODY, FICKLE):
+        made, _ = elector(manner)
+        made.stand("a", is_willing=True, number=1)
+        said = [made.stand("b", is_willing=True, number=2).holders for _ in range(20)]
+        assert ("a", "b") not in said if manner != FICKLE else len(set(said)) > 1
