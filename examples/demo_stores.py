@@ -3,7 +3,8 @@ The same demonstration where several brokers share one log: in a directory or a 
 
 Three brokers wait on one log; the one that serves gets SIGKILL, the next one takes the lease and
 goes on, the dead one comes back as a standby. Then the holder is paused for longer than its lease
-and wakes up while another one serves: what it does then counts for nothing. At the end every
+and wakes up while another one serves: what it does then counts for nothing. A server of a database
+is killed as well; of a cluster of them the node through which the holder writes. At the end every
 message is accounted for, and what each broker has read of the log is compared by hash chain.
 """
 
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import uvloop
 from rich.console import Console
@@ -26,26 +27,78 @@ from holdfast.testing.shared_brokers import SharedBrokers
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # What runs the servers is not installed.
 
+from trials.databases.galera import GaleraCluster, missing_galera
 from trials.databases.mariadb import MariadbServer, missing_mariadb
 from trials.databases.postgresql import PostgresqlServer, missing_postgresql
-from trials.databases.server import DatabaseServer
 from trials.leased.pausing import pause
 
 LEASE_SECONDS = 2.0
+LEASE_SECONDS_GALERA = 8.0
+"""Longer than the cluster stands still over a node that is gone."""
 TITLES = {
     "shared": "three brokers on one shared directory",
     "sqlite": "three brokers on one SQLite database",
     "postgres": "three brokers on PostgreSQL",
     "mariadb": "three brokers on MariaDB",
+    "galera": "three brokers on three nodes of Galera",
 }
 TOPOLOGIES = tuple(TITLES)
-SERVERS: dict[str, tuple[type[DatabaseServer], Callable[[], str]]] = {
+
+
+class Server(Protocol):
+    """What is killed of a database, and comes back."""
+
+    name: str
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def create(self, database: str) -> str:
+        """Make a database; give its URL."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it."""
+        ...
+
+    def launch(self) -> None:
+        """Start it again; it ends with the thread that does so."""
+        ...
+
+    def await_ready(self) -> None:
+        """Wait until it is of use."""
+        ...
+
+
+class FirstNode(GaleraCluster):
+    """A cluster of which the node is killed that all brokers try first."""
+
+    name = "first node of the cluster"
+
+    def create(self, database: str | None = None) -> str:
+        return self.url(super().create())
+
+    def kill(self) -> None:
+        self.nodes[0].kill()
+
+    def launch(self) -> None:
+        """Start it again."""
+        self.nodes[0].launch()
+
+    def await_ready(self) -> None:
+        """Wait until it has all that it missed."""
+        self.await_whole()
+
+
+SERVERS: dict[str, tuple[type[Server], Callable[[], str]]] = {
     "postgres": (PostgresqlServer, missing_postgresql),
     "mariadb": (MariadbServer, missing_mariadb),
+    "galera": (FirstNode, missing_galera),
 }
 
 
-def medium_flags(topology: str, folder: Path, server: DatabaseServer | None) -> list[str]:
+def medium_flags(topology: str, folder: Path, server: Server | None) -> list[str]:
     """Say where the log is, as each broker is told."""
     if server is not None:
         return ["--store", server.create("holdfast")]
@@ -55,7 +108,7 @@ def medium_flags(topology: str, folder: Path, server: DatabaseServer | None) -> 
 
 
 @contextmanager
-def database(topology: str, console: Console) -> Iterator[DatabaseServer | None]:
+def database(topology: str, console: Console) -> Iterator[Server | None]:
     """Run a server of its own for the databases that have one, in a temporary folder."""
     if topology not in SERVERS:
         yield None
@@ -73,10 +126,13 @@ async def killed(
     console: Console,
     seconds: float,
     flags: list[str],
-    server: DatabaseServer | None,
+    server: Server | None,
 ) -> float:
     """Kill the one that serves, then pause the next one past its lease; the time of the return."""
-    await asyncio.sleep(seconds / 4)
+    await asyncio.sleep(seconds / 8)
+    if server is not None:
+        await server_killed(server, console)
+    await asyncio.sleep(seconds / 8)
     holder = await asyncio.to_thread(brokers.leader)
     console.print(f"[bold red]kill -9[/] of [bold]{holder.name}[/], which holds the lease")
     holder.kill()
@@ -89,11 +145,16 @@ async def killed(
     returned = time.monotonic() - began
     console.print(f"[bold green]{holder.name}[/] is back, as a standby")
     await paused(brokers, console, flags)
-    if server is not None:
-        console.print("[bold red]kill -9[/] of the database server, which is started again")
-        server.kill()
-        server.start()
     return returned
+
+
+async def server_killed(server: Server, console: Console) -> None:
+    """Kill a server of the database, and start it again at once."""
+    console.print(f"[bold red]kill -9[/] of the {server.name}, which is started again")
+    server.kill()
+    server.launch()
+    await asyncio.to_thread(server.await_ready)
+    console.print(f"[bold green]the {server.name}[/] is back")
 
 
 async def paused(brokers: SharedBrokers, console: Console, flags: list[str]) -> LocalNode:
@@ -133,9 +194,10 @@ def _play(
     seconds: float,
     traffic: Callable[[SharedBrokers, Callable[[], Any]], Any],
     flags: list[str],
-    server: DatabaseServer | None,
+    server: Server | None,
 ) -> tuple[SharedBrokers, Any, float]:
-    with SharedBrokers(folder, [*flags, "--lease-seconds", str(LEASE_SECONDS)]) as brokers:
+    lease = LEASE_SECONDS_GALERA if topology == "galera" else LEASE_SECONDS
+    with SharedBrokers(folder, [*flags, "--lease-seconds", str(lease)]) as brokers:
         console.rule(f"[bold]Holdfast: {TITLES[topology]}")
         holder = brokers.start()
         console.print(f"[bold green]{holder.name}[/] holds the lease and serves")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from trials.databases.galera import GaleraCluster, missing_galera
 from trials.databases.mariadb import MariadbServer, missing_mariadb
 from trials.databases.postgresql import PostgresqlServer, missing_postgresql
 from trials.databases.server import DatabaseServer
@@ -34,6 +35,15 @@ def mariadb_of_session() -> Iterator[MariadbServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def galera_of_session() -> Iterator[GaleraCluster]:
+    """One cluster for all tests of this process; it takes ten seconds."""
+    if missing := missing_galera():
+        pytest.skip(missing)
+    with GaleraCluster() as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def postgresql(postgresql_of_session: PostgresqlServer) -> Iterator[PostgresqlServer]:
     """The server, running again after a test that ended or paused it."""
@@ -46,6 +56,13 @@ def mariadb(mariadb_of_session: MariadbServer) -> Iterator[MariadbServer]:
     """The server, running again after a test that ended or paused it."""
     yield mariadb_of_session
     go_on(mariadb_of_session)
+
+
+@pytest.fixture
+def galera(galera_of_session: GaleraCluster) -> Iterator[GaleraCluster]:
+    """The cluster, whole again after a test that killed, paused or cut off its nodes."""
+    yield galera_of_session
+    galera_of_session.go_on()
 
 
 def go_on(server: DatabaseServer) -> None:

@@ -11,6 +11,7 @@ waited for: a lease is taken from what was just observed, as the driver does aft
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,6 +26,7 @@ from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry,
 from holdfast.leases.contract import Claimant, Holding, LeasedLog, Outcome, Place, Waiter
 
 SECONDS = 20.0
+KNOWN_SECONDS_MAX = 60.0
 PLENTY = 1 << 30
 _holders = count(1)
 
@@ -52,10 +54,10 @@ class Writer:
         self.next_record = 1
         self.stored: list[Entry] = []
 
-    def take(self, seen: Holding | None = None) -> Holding:
+    def take(self, seen: Holding | None = None, seconds: float = SECONDS) -> Holding:
         """Take the lease as it is now, or as it was seen, which succeeds."""
-        seen = self.log.observe(SECONDS) if seen is None else seen
-        holding = self.log.take(seen, self.claimant, SECONDS)
+        seen = self.log.observe(seconds) if seen is None else seen
+        holding = self.log.take(seen, self.claimant, seconds)
         assert holding is not None, "nobody was in between"
         self.epoch, self.end = holding.epoch, holding.end
         if holding.end.index >= holding.first_index:
@@ -82,14 +84,23 @@ class Writer:
             end, record = Place(entry.index, entry.chain), record + 1
         return entries
 
-    def send(self, entries: list[Entry]) -> Outcome:
+    def send(self, entries: list[Entry], seconds: float = SECONDS) -> Outcome:
         """Append these; what is stored is the end from now on."""
-        outcome = self.log.append(entries, SECONDS)
+        outcome = self.log.append(entries, seconds)
         if outcome is Outcome.STORED:
             self.end = Place(entries[-1].index, entries[-1].chain)
             self.next_record = entries[-1].next_record
             self.stored += [it for it in entries if it not in self.stored]
         return outcome
+
+    def send_until_known(self, entries: list[Entry], seconds: float = SECONDS) -> Outcome:
+        """Send the same until it is known what became of it, as the driver does."""
+        until = time.monotonic() + KNOWN_SECONDS_MAX
+        while True:
+            try:
+                return self.send(entries, seconds)
+            except UnreachableError:
+                assert time.monotonic() < until, "it is never known"
 
     def append(self, *bodies: bytes) -> list[Entry]:
         """Store an entry for each body, in one append."""

@@ -158,7 +158,7 @@ class SqlServerSuite(LeasedLogSuite, ABC):
             assert time.monotonic() - began < 10 * SHORT_SECONDS
         self.server.resume()
 
-        assert writer.send(entries) is Outcome.STORED
+        assert writer.send_until_known(entries) is Outcome.STORED
         assert read_all(self.opened()) == writer.stored
 
     def test_a_lease_row_that_others_hold_is_waited_for_and_no_longer(self) -> None:

@@ -52,6 +52,11 @@ _SETTINGS: Final = (
     "SET SESSION innodb_lock_wait_timeout = 1",
     "SET SESSION wait_timeout = 86400",
 )
+_SETTINGS_GALERA: Final = (
+    "SET SESSION wsrep_sync_wait = 7",
+    # A node that has lost the others tells nothing, whatever its own settings allow.
+    "SET SESSION wsrep_dirty_reads = OFF",
+)
 _WISHES: Final = (
     # MySQL has no such thing, and the others want a privilege: they save time, and no message.
     "SET SESSION idle_write_transaction_timeout = 1",
@@ -174,7 +179,8 @@ class MariadbSession(Session):
             raise pymysql.err.OperationalError(
                 ER.UNKNOWN_COM_ERROR, f"the node is not ready, its part of the cluster is {cluster}"
             )
-        self.write("SET SESSION wsrep_sync_wait = 7")
+        for statement in _SETTINGS_GALERA:
+            self.write(statement)
 
     def _variables(self, pattern: str) -> dict[str, str]:
         return dict(self.rows(f"SHOW VARIABLES LIKE '{pattern}'"))
