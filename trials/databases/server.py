@@ -27,6 +27,8 @@ START_SECONDS_MAX: Final = 60.0
 STOP_SECONDS_MAX: Final = 30.0
 _LOCK: Final = Path(tempfile.gettempdir()) / "holdfast-databases.lock"
 _POLICY: Final = Path("/usr/sbin/policy-rc.d")
+_ENDED: Final = frozenset({"Z", "X"})
+"""States of a process that has ended; whoever started it may not have asked yet."""
 
 
 class ServerFailedError(Exception):
@@ -146,8 +148,18 @@ class DatabaseServer(ABC):
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Stop all of its processes, as a machine does that hangs."""
-        self._signal(signal.SIGSTOP)
+        """
+        Stop all of its processes, as a machine does that hangs; returns when none of them runs.
+
+        Until one of its threads has taken the signal up, the others work on: for as long as a
+        machine with much to do lets that one wait.
+        """
+        until = time.monotonic() + STOP_SECONDS_MAX
+        for pid in self._signal(signal.SIGSTOP):
+            while not _is_stopped(pid):
+                if time.monotonic() > until:
+                    raise ServerFailedError(f"{self.name} does not stop")
+                time.sleep(0.002)
 
     def resume(self) -> None:
         """Let them go on."""
@@ -174,11 +186,14 @@ class DatabaseServer(ABC):
                 raise ServerFailedError(f"{self.name} did not end")
             time.sleep(0.01)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals) -> list[int]:
+        """Send this to all of its processes; gives which they are."""
         assert self._process is not None, "it was started"
         assert self.is_running, "its number is its own"
-        for pid in _family(self._process.pid):
+        pids = _family(self._process.pid)
+        for pid in pids:
             _send(pid, number)
+        return pids
 
 
 def install(*packages: str) -> bool:
@@ -225,11 +240,21 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 def _is_alive(pid: int) -> bool:
     """Whether it runs; what has ended and was not asked about by its parent yet does not."""
+    return _state(Path(f"/proc/{pid}")) not in _ENDED
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether none of its threads runs."""
+    return {_state(it) for it in Path(f"/proc/{pid}/task").glob("*")} <= {"T", "t", *_ENDED}
+
+
+def _state(folder: Path) -> str:
+    """What a process or thread is at, in a letter, as the system tells it; X if it is gone."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = (folder / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+        return "X"
+    return stat.rpartition(")")[2].split()[0]
 
 
 def _family(parent: int) -> list[int]:

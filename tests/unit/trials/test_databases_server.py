@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import pwd
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,3 +54,44 @@ def test_one_that_ended_by_itself_is_sent_no_signal(monkeypatch: pytest.MonkeyPa
 
     assert sent == []
     assert not server.folder.exists()
+
+
+class _Counts(_EndsAtOnce):
+    """A server of two threads that writes to a file for as long as it runs."""
+
+    name = "counts"
+    user = pwd.getpwuid(os.getuid()).pw_name
+
+    def command(self) -> list[str]:
+        program = (
+            "import sys, threading, time\n"
+            "def count():\n"
+            "    while True:\n"
+            "        print(file=sys.stdout, flush=True)\n"
+            "for _ in range(4): threading.Thread(target=count).start()\n"
+        )
+        return [sys.executable, "-c", program]
+
+    def is_ready(self) -> bool:
+        return (self.folder / "log").stat().st_size > 0
+
+    def states(self) -> set[str]:
+        """What its threads are at."""
+        assert self._process is not None, "it was started"
+        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/status")
+        lines = [line for it in tasks for line in it.read_text().splitlines()]
+        return {it.partition("\t")[2] for it in lines if it.startswith("State:")}
+
+
+@pytest.mark.slow
+def test_one_that_is_paused_does_nothing_more() -> None:
+    """When `pause` returns all of its threads stand still; until then one may yet have worked."""
+    server = _Counts()
+    try:
+        server.start()
+        for _ in range(20):
+            server.pause()
+            assert {"T (stopped)"} == server.states()
+            server.resume()
+    finally:
+        server.remove()
