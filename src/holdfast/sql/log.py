@@ -80,7 +80,8 @@ class SqlLog:
         self._identity = ""
         self._kind = url.kind
         self._unsafe: tuple[str, ...] = ()
-        self._view = ""
+        self._view: str | None = None
+        """Why there is no view on the lease, or nothing; None: it was not looked at yet."""
         self._tenure: _Tenure | None = None
         self._is_given_back = False
 
@@ -219,6 +220,7 @@ class SqlLog:
         }
 
         def tell(session: Session) -> None:
+            self._make_view(session)
             if session.write(statements.TELL_AGAIN, values):
                 return
             try:
@@ -229,6 +231,16 @@ class SqlLog:
                 session.write(statements.TELL_AGAIN, values)
 
         self._link.run(seconds_max, tell)
+
+    def _make_view(self, session: Session) -> None:
+        """
+        Make the view on the lease if nobody did, and the lease is ours: by one broker at a time.
+
+        Two that do so at two nodes of Galera wait for each other, and no change of any table is
+        made in that cluster any more (MariaDB 10.11, galera 26.4).
+        """
+        if self._view is None and self._held() is not None:
+            self._view = layout.make_view(session)
 
     def waiters(self, seconds_max: float) -> list[Waiter]:
         """Give all brokers that told of themselves, by name."""
@@ -281,7 +293,6 @@ class SqlLog:
         self._identity = layout.lay_out(
             session, str(self._url), lambda: self._randomness.bytes(16).hex()
         )
-        self._view = layout.make_view(session)
         return self._read(session)
 
     def _read(self, session: Session) -> Holding:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.errors import StoreError, UnreachableError
-from holdfast.leases.contract import Outcome, Place
+from holdfast.leases.contract import Outcome, Place, Waiter
 from holdfast.sql import log as log_module
 from holdfast.sql.log import SqlLog
 from holdfast.sql.opening import open_sql_log
 from holdfast.sql.session import UncertainError, Values
 from holdfast.sql.sqlite import SqliteSession
-from tests.stores.leased_log_suite import SECONDS, Writer, read_all
+from tests.stores.leased_log_suite import SECONDS, Writer, claimant, read_all
 
 
 class Database:
@@ -337,3 +338,31 @@ def test_two_of_one_name_that_tell_first_at_once(
 def test_an_empty_log_ends_nowhere(database: Database) -> None:
     """Index 0 and zeros."""
     assert database.log().observe(SECONDS).end == Place(0, bytes(16))
+
+
+def test_the_view_on_the_lease_is_made_by_its_holder(database: Database) -> None:
+    """By one broker at a time: two that made it at two nodes of Galera would hang the cluster."""
+    writer, other = Writer(database.log()), database.log()
+
+    def is_there() -> bool:
+        with closing(sqlite3.connect(database.path)) as connection:
+            return bool(
+                connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'view'").fetchall()
+            )
+
+    for log in (writer.log, other):
+        log.tell(waiter("a"), SECONDS)
+        assert not is_there()
+    writer.take()
+    other.tell(waiter("b"), SECONDS)
+    assert not is_there()
+    writer.log.tell(waiter("a"), SECONDS)
+    assert is_there()
+    database.execute("DROP VIEW ACTIVEMQ_LOCK")
+    writer.log.tell(waiter("a"), SECONDS)
+    assert not is_there(), "once in a process"
+
+
+def waiter(name: str) -> Waiter:
+    """A broker as it tells of itself."""
+    return Waiter(claimant=claimant(name), known_level=1, beat=1, applied_index=0)
