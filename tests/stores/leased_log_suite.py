@@ -103,9 +103,9 @@ class Writer:
                 assert time.monotonic() < until, "it is never known"
 
     def append(self, *bodies: bytes) -> list[Entry]:
-        """Store an entry for each body, in one append."""
+        """Store an entry for each body, in one append, sent until it is known."""
         entries = self.sealed(*bodies)
-        assert self.send(entries) is Outcome.STORED
+        assert self.send_until_known(entries) is Outcome.STORED
         return entries
 
 
