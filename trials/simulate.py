@@ -5,6 +5,7 @@ Run simulated worlds from the command line: one seed with its story, or many wit
     python -m trials.simulate --count 2000 --start 1 --jobs 2
     python -m trials.simulate --count 200 --topology three
     python -m trials.simulate --count 200 --leased
+    python -m trials.simulate --count 200 --several
 
 With `--leased` the worlds are those of brokers over one log that several reach. A seed that breaks
 a promise prints the one line that repeats it; its transcript is kept in `var/simulation`. The exit
@@ -97,13 +98,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--topology", default="", choices=["", *TOPOLOGIES], help="only this one")
     parser.add_argument("--leased", action="store_true", help="brokers over a shared log")
+    parser.add_argument("--several", action="store_true", help="over a log in several databases")
     chosen = parser.parse_args(arguments)
     console = Console(highlight=False, soft_wrap=True)
-    if chosen.leased:
+    if chosen.leased or chosen.several:
+        kind = leased.SEVERAL if chosen.several else leased.LEASED
         if chosen.seed is not None:
-            return leased.tell(console, chosen.seed, STORIES)
+            return leased.tell(console, chosen.seed, STORIES, kind)
         seeds = range(chosen.start, chosen.start + chosen.count)
-        return leased.run_many(console, seeds, chosen.jobs, STORIES)
+        return leased.run_many(console, seeds, chosen.jobs, STORIES, kind)
     if chosen.seed is not None:
         return tell(console, chosen.seed, chosen.topology)
     seeds = range(chosen.start, chosen.start + chosen.count)

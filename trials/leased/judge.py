@@ -11,6 +11,7 @@ Invariants (each violation is raised with its name):
     T6: no broker ends by itself, unless the medium was harmed.
     T7: once all is healed somebody serves within a few leases, and commits.
     T8: then every cache is the log.
+    T10: where a log is kept in several databases, all that answer are filled again.
     T9: a log that went back in time, or lost its lease, is refused.
 """
 
@@ -67,7 +68,8 @@ class Judge:
             "T3",
             f"{broker.name} applies entry {entry.index} where {expected} comes next",
         )
-        if self._world.plan.is_fence and not self.is_log_lost:
+        plan = self._world.plan
+        if plan.is_fence and not plan.databases and not self.is_log_lost:
             self.require(
                 self._world.medium.history.get(entry.index) == entry.chain,
                 "T2",
@@ -114,6 +116,25 @@ class Judge:
                     f"{broker.name} has applied an entry {index} that is not in the log",
                 )
             self._compare_cache(broker, history)
+        if self._world.plan.databases:
+            self._compare_databases()
+
+    def _compare_databases(self) -> None:
+        """All are back, and alike."""
+        databases = self._world.medium.databases
+        self.require(
+            len(self._world.medium.active) == len(databases),
+            "T10",
+            f"of {len(databases)} databases {len(self._world.medium.active)} are active",
+        )
+        for it in databases[1:]:
+            self.require(it.end == databases[0].end, "T10", f"{it.member} has another end")
+            shared = it.rows.keys() & databases[0].rows.keys()
+            same = all(it.rows[index] == databases[0].rows[index] for index in shared)
+            self.require(same, "T10", f"{it.member} has other entries")
+            first = max(it.first_index, databases[0].first_index)
+            whole = all(index in it.rows for index in range(first, it.end.index + 1))
+            self.require(whole, "T10", f"{it.member} lacks entries")
 
     def _compare_cache(self, broker: SimulatedBroker, history: dict[int, bytes]) -> None:
         journal = broker.journal

@@ -25,7 +25,7 @@ TRANSFER = "hand-over"
 CLEAN_STOP = "clean stop"
 WIPE = "cache lost"
 ROT = "cache rots"
-KINDS = (
+KINDS: tuple[str, ...] = (
     KILL,
     POWER,
     PAUSE,
@@ -45,6 +45,13 @@ ELECTOR_AWAY = "elector away"
 ELECTOR_CUT = "one cut off from the elector"
 ELECTOR_BACK = "elector started anew"
 ELECTOR_KINDS = (ELECTOR_AWAY, ELECTOR_CUT, ELECTOR_BACK)
+
+DATABASE_AWAY = "one database away"
+DATABASE_CUT = "one cut off from a database"
+DATABASE_FULL = "one database full"
+DATABASE_DISABLED = "one database disabled"
+OF_SEVERAL = (DATABASE_AWAY, DATABASE_CUT, DATABASE_FULL, DATABASE_DISABLED)
+"""What happens only where a log is kept in several databases."""
 
 HEALED = "healed"
 RESTORED = "medium restored from a backup"
@@ -96,6 +103,9 @@ class Plan:
     lease_ratios: tuple[float, ...] = (1.0,)
     """Each broker's own length of a lease is one of these times `lease_seconds`."""
 
+    databases: int = 0
+    """In so many that know nothing of each other; 0: in one that is a model of its own."""
+
     is_name_doubled: bool = False
     """Two of the brokers have one name."""
 
@@ -109,6 +119,8 @@ class Plan:
 
     def __str__(self) -> str:
         medium = "database" if self.is_fence else "directory"
+        if self.databases:
+            medium = f"{self.databases} databases"
         kinds = ", ".join(sorted(self.kinds))
         elector = f", an elector that is {self.elector}" if self.elector else ""
         return f"{self.brokers} brokers over a {medium}{elector}, {self.ending}: {kinds}"
@@ -154,3 +166,17 @@ def let_elect(made: Plan, manner: str, chance: random.Random) -> None:
     made.elector = manner
     made.session_seconds = made.lease_seconds * chance.choice((0.4, 0.8, 1.5))
     made.kinds |= {kind: chance.randint(1, 2) for kind in ELECTOR_KINDS}
+
+
+def plan_of_several(seed: int) -> Plan:
+    """Draw a world whose log is kept in several databases."""
+    made = plan(seed)
+    without_elector(made)
+    chance = random.Random(f"several {seed}")  # noqa: S311 - to be repeated
+    made.is_fence, made.ending = True, HEALED
+    made.databases = chance.choice((2, 3, 3, 3, 4, 5))
+    made.latency_seconds = min(made.latency_seconds, 0.005)
+    made.kinds.pop(FULL, None)
+    chosen = chance.sample(OF_SEVERAL, chance.randint(1, len(OF_SEVERAL)))
+    made.kinds |= {kind: chance.randint(1, 5) for kind in chosen}
+    return made

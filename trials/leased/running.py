@@ -12,12 +12,24 @@ import logging
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from trials.leased.plan import ELECTOR_KINDS, ENDINGS, HEALED, KINDS
+from trials.leased.plan import (
+    ELECTOR_KINDS,
+    ENDINGS,
+    FULL,
+    HEALED,
+    KINDS,
+    OF_SEVERAL,
+    Plan,
+    plan,
+    plan_of_several,
+)
 from trials.leased.simulator import LeasedResult, simulate
 
 _STORY_LINES = 40
@@ -44,9 +56,29 @@ HAPPENINGS = (
 """All that can happen in such a world."""
 
 
-def tell(console: Console, seed: int, stories: Path) -> int:
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of worlds."""
+
+    flag: str
+    """How it is asked for."""
+
+    plan: Callable[[int], Plan]
+    happenings: tuple[str, ...]
+    """All that can happen in it."""
+
+
+LEASED = Kind("--leased", plan, HAPPENINGS)
+SEVERAL = Kind(
+    "--several",
+    plan_of_several,
+    (*(it for it in KINDS if it != FULL), *OF_SEVERAL, "lost request", "lost reply", "late"),
+)
+
+
+def tell(console: Console, seed: int, stories: Path, kind: Kind = LEASED) -> int:
     """Run one seed, write its transcript, and print its end."""
-    result = _quietly(seed)
+    result = _quietly(kind, seed)
     path = _keep(result, stories)
     for line in result.transcript[-_STORY_LINES:]:
         console.print(line, markup=False)
@@ -55,43 +87,43 @@ def tell(console: Console, seed: int, stories: Path) -> int:
     return 1 if result.violation else 0
 
 
-def run_many(console: Console, seeds: range, jobs: int, stories: Path) -> int:
+def run_many(console: Console, seeds: range, jobs: int, stories: Path, kind: Kind = LEASED) -> int:
     """Run seeds one after the other, or several at once, and print what came of them."""
     began = time.perf_counter()
     faults: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     broken = 0
-    for result in _results(seeds, jobs):
+    for result in _results(kind, seeds, jobs):
         faults += result.faults
         counts += result.counts + Counter(epochs=result.takes, virtual_seconds=int(result.seconds))
         if result.violation:
             broken += 1
             _keep(result, stories)
             console.print(f"seed {result.seed} BROKEN {result.violation}", markup=False)
-            console.print(f"    repeat it: make simulate SEED={result.seed} ARGS=--leased")
+            console.print(f"    repeat it: make simulate SEED={result.seed} ARGS={kind.flag}")
     elapsed = time.perf_counter() - began
     console.print(f"brokers: {_counted(counts)}", markup=False)
     console.print(f"faults: {_counted(faults)}", markup=False)
-    missing = [it for it in HAPPENINGS if not faults[it]]
+    missing = [it for it in kind.happenings if not faults[it]]
     console.print(f"did not happen: {', '.join(missing) or 'nothing'}", markup=False)
     console.print(f"{len(seeds)} seeds in {elapsed:.1f} s; {broken} broken", markup=False)
     return 1 if broken else 0
 
 
-def _results(seeds: range, jobs: int) -> Iterator[LeasedResult]:
+def _results(kind: Kind, seeds: range, jobs: int) -> Iterator[LeasedResult]:
     if jobs == 1:
-        yield from map(_quietly, seeds)
+        yield from map(partial(_quietly, kind), seeds)
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(_quietly, seeds, chunksize=8)
+        yield from pool.imap(partial(_quietly, kind), seeds, chunksize=8)
 
 
-def _quietly(seed: int) -> LeasedResult:
+def _quietly(kind: Kind, seed: int) -> LeasedResult:
     """What the brokers log is of no use here: it has no time of this world."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        return simulate(seed)
+        return simulate(seed, kind.plan(seed))
     finally:
         logging.disable(before)
 

@@ -24,12 +24,16 @@ from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
-from holdfast.leases.contract import Claimant
+from holdfast.leases.contract import Claimant, LeasedLog
 from holdfast.leases.driver import LeasedDriver
 from holdfast.leases.elector import Line, Reading
 from holdfast.leases.orders import Order, Report, Store, Take
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
+from holdfast.raidb.lanes import InTurn
+from holdfast.raidb.raidb_log import RaidbLog
+from holdfast.raidb.settings import RaidbSettings
+from trials.leased.model_databases import MemberWay, ModelMember
 from trials.leased.model_directory import ModelDirectoryLog
 from trials.leased.model_log import ModelLog
 from trials.leased.passage import Fate, Sent
@@ -85,6 +89,12 @@ class SimulatedBroker:
         self._woken_at = float("inf")
         self._drop: tuple[int, int] | None = None
         self.strand: Strand
+        self.care: Strand | None = None
+        """The thread that looks after several databases."""
+        self.current: Strand
+        """Which of both runs now."""
+        self.ways: list[MemberWay] = []
+        self.raidb: RaidbLog | None = None
         self.journal: Journal
         self.writer: JournalWriter
         self.seen: SeenFile
@@ -215,14 +225,12 @@ class SimulatedBroker:
             self.writer.turn([BallotJob(Ballot(node_id=bytes(16)))])
 
     def _build(self) -> None:
-        world = self.world
-        log_type = ModelLog if world.plan.is_fence else ModelDirectoryLog
-        log = log_type(world.medium, self)
+        self.strand = self.current = Strand()
+        log = self._make_log()
         if isinstance(log, ModelDirectoryLog):
             log.stale_seconds = self._stale_seconds
         self.seen = SeenFile(DIRECTORY, self.disk)
         self.worker = LogWorker(log, self.seen, self.lease_clock, name=self.name)
-        self.strand = Strand()
         self.holder = self.chance.randbytes(16).hex()
         self.driver = LeasedDriver(
             settings=self.settings,
@@ -234,8 +242,48 @@ class SimulatedBroker:
             clock=self.lease_clock,
             randomness=SeededRandomness(self.chance),
             known_level=1,
-            has_elector=world.elector is not None,
+            has_elector=self.world.elector is not None,
         )
+
+    def _make_log(self) -> LeasedLog:
+        plan = self.world.plan
+        if not plan.databases:
+            log_type = ModelLog if plan.is_fence else ModelDirectoryLog
+            return log_type(self.world.medium, self)
+        self.care = Strand()
+        self.ways = [MemberWay(self, it) for it in self.world.medium.databases]
+        members = [
+            ModelMember(it, way)
+            for it, way in zip(self.world.medium.databases, self.ways, strict=True)
+        ]
+        self.raidb = RaidbLog(
+            members,
+            RaidbSettings(member_timeout_seconds=0.3 * plan.lease_seconds, copy_bytes=64 * 1024),
+            lanes=InTurn(self.chance.shuffle),
+            clock=self.lease_clock,
+        )
+        self.raidb.open_seconds = plan.lease_seconds
+        self.post(self.chance.random(), self._care)
+        return self.raidb
+
+    def _care(self) -> None:
+        care = self.care
+        if care is not None and not care.is_busy:
+            self.current = care
+            care.run(self._take_care)
+        self.post(self.chance.uniform(0.05, 0.4), self._care)
+
+    def _take_care(self) -> None:
+        assert self.raidb is not None, "there are several databases"
+        self.raidb.caretaker.step()
+
+    def want_disabled(self, member: str, seconds: float) -> bool:
+        """An operator disables a database, and enables it later on."""
+        if self.raidb is None or not self.driver.is_leader:
+            return False
+        self.raidb.caretaker.want_soon({member: "disabled"})
+        self.world.timeline.after(seconds, self.world.enable, member)
+        return True
 
     def _stale_seconds(self) -> float:
         plan = self.world.plan
@@ -253,6 +301,8 @@ class SimulatedBroker:
             return
         self.is_alive = self.is_paused = False
         self.strand.cut()
+        if self.care is not None:
+            self.care.cut()
         if power:
             self.disk.power_cut()
         else:
@@ -274,6 +324,7 @@ class SimulatedBroker:
         self.world.note(self, "ends")
         if self.world.elector is not None and not self.is_cut_off_from_elector:
             self.world.elector.leave(self.holder)
+        self.current = self.strand
         self.strand.run(self._close)
 
     def _close(self) -> None:
@@ -297,6 +348,7 @@ class SimulatedBroker:
     def _begin(self, order: Order) -> None:
         if self.strand.is_busy:  # It is closing.
             return
+        self.current = self.strand
         self.strand.run(lambda: self._perform(order))
 
     def _perform(self, order: Order) -> None:
@@ -330,11 +382,13 @@ class SimulatedBroker:
 
     def wait(self, seconds: float) -> None:
         """The strand waits."""
-        self.post(seconds, self._go_on)
-        self.strand.wait()
+        strand = self.current
+        self.post(seconds, self._go_on, strand)
+        strand.wait()
 
-    def _go_on(self) -> None:
-        self.strand.go_on()
+    def _go_on(self, strand: Strand) -> None:
+        self.current = strand
+        strand.go_on()
 
     def _count_early(self, take: Take) -> None:
         """Whether the elector's word is what lets the lease be taken so soon."""

@@ -14,12 +14,14 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 from holdfast.errors import CorruptEntryError, NotLeaderError, StoreError
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.leases.settings import LeaseSettings
 from trials.leased import plan as plans
 from trials.leased.judge import BrokenError, Judge
+from trials.leased.model_databases import ModelDatabase, ModelSet
 from trials.leased.model_directory import ModelDirectory
 from trials.leased.model_elector import ModelElector
 from trials.leased.model_medium import ModelMedium
@@ -58,7 +60,9 @@ class LeasedWorld:
         self.timeline = Timeline()
         self.faults: Counter[str] = Counter()
         self.transcript: list[str] = []
-        self.medium: ModelMedium = ModelMedium() if made.is_fence else self._directory()
+        self.medium: Any = ModelMedium() if made.is_fence else self._directory()
+        if made.databases:
+            self.medium = ModelSet(made.databases)
         self.elector: ModelElector | None = None
         if made.elector:
             self.elector = ModelElector(
@@ -214,6 +218,17 @@ class LeasedWorld:
                 after(length, setattr, victim, "is_cut_off_from_elector", False)
             case plans.ELECTOR_BACK if self.elector is not None:
                 self.elector.restart()
+            case plans.DATABASE_CUT:
+                way = chance.choice(victim.ways)
+                way.is_cut = True
+                after(length, setattr, way, "is_cut", False)
+            case plans.DATABASE_AWAY | plans.DATABASE_FULL:
+                database: ModelDatabase = chance.choice(self.medium.databases)
+                name = "is_away" if kind == plans.DATABASE_AWAY else "is_full"
+                setattr(database, name, True)
+                after(length * chance.choice((0.3, 1, 4)), setattr, database, name, False)
+            case plans.DATABASE_DISABLED:
+                return victim.want_disabled(chance.choice(self.medium.databases).member, length)
         return True
 
     def _kill(self, kind: str, victim: SimulatedBroker, length: float) -> None:
@@ -239,6 +254,21 @@ class LeasedWorld:
             return False
         return True
 
+    def enable(self, member: str) -> None:
+        """The operator enables a database, in whoever holds the lease by then."""
+        holders = [it for it in self.brokers if it.is_running and it.driver.is_leader]
+        raidb = holders[0].raidb if holders else None
+        if raidb is None or not raidb.caretaker.is_holding:
+            self.timeline.after(1.0, self.enable, member)
+        else:
+            raidb.caretaker.want_soon({member: "joining"})
+            self.timeline.after(2.0, self._see_enabled, member)
+
+    def _see_enabled(self, member: str) -> None:
+        newest = self.medium.newest
+        if newest is not None and newest.state_of(member) == "disabled":
+            self.enable(member)
+
     def _rot(self, victim: SimulatedBroker) -> bool:
         disk = victim.disk
         paths = [it for it in disk.durable_paths() if it.name.endswith(".segment")]
@@ -258,8 +288,12 @@ class LeasedWorld:
         self.is_calm = True
         self.is_away = self.is_full = self.is_elector_away = False
         self.slowness = 1.0
+        for database in self.medium.databases if self.plan.databases else ():
+            database.is_away = database.is_full = False
         for broker in self.brokers:
             broker.is_cut_off = broker.is_cut_off_from_elector = False
+            for way in broker.ways:
+                way.is_cut = False
             broker.resume()
         for broker in self.brokers:
             if not broker.is_alive and broker.ended_by is None:
@@ -351,7 +385,7 @@ class LeasedWorld:
         if not broker.is_alive or broker.seen.last is None:
             return False
         seen, medium = broker.seen.last, self.medium
-        return seen.place.index > medium.end.index or seen.epoch > medium.epoch
+        return bool(seen.place.index > medium.end.index or seen.epoch > medium.epoch)
 
 
 def simulate(seed: int, made: Plan | None = None) -> LeasedResult:

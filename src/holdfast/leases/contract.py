@@ -43,7 +43,8 @@ class Outcome(Enum):
     """It is kept as the medium keeps things; it may be confirmed."""
 
     DEPOSED = "deposed"
-    """Another epoch has begun: nothing of this one will be stored any more."""
+    """Another epoch has begun: nothing of this one will be stored any more, but that whoever took
+    it may have found this very append where a log is kept in several databases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,10 @@ class Holding:
 
     sure: Place
     """The last entry of which is known here that nothing can undo it; `end` where the fence is."""
+
+    is_begun: bool = True
+    """Whether the epoch is known to have begun for all: a take that was broken off may be forgotten
+    again, where a log is kept in several databases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,7 +207,8 @@ class LogWorker:
         holding = log.observe(order.seconds_max)
         self._seen.judge(log.identity(), holding, None)
         found: dict[str, Any] = {"holding": holding}
-        last, end = order.last_index, holding.end.index
+        # With a fence nothing is followed that might be undone.
+        last, end = order.last_index, (holding.sure if log.is_fence else holding.end).index
         # An end that was seen before a take may have been cut off by it.
         if last >= end or last + 1 < holding.first_index:
             if self._chain_at(holding, last, order.seconds_max) != order.chain:
@@ -230,6 +231,8 @@ class LogWorker:
     def _note(self, holding: Holding) -> None:
         # An epoch without a beat was won and not begun: whoever won it may be gone without a trace.
         epoch = holding.epoch if holding.beat else max(holding.epoch - 1, 0)
+        if not holding.is_begun:
+            epoch = 0 if self._seen.last is None else self._seen.last.epoch
         self._seen.note(self._log.identity(), epoch, holding.sure, self._clock())
 
 

@@ -104,19 +104,11 @@ class SqlLog:
 
     def take(self, seen: Holding, claimant: Claimant, seconds_max: float) -> Holding | None:
         """Begin the epoch after the one `seen`."""
-        values = {
-            "holder": claimant.holder,
-            "name": claimant.name,
-            "address": claimant.admin,
-            "stomp": claimant.stomp,
-            "lease_ms": math.ceil(claimant.lease_seconds * 1000),
-            "at": self._at(),
-            "epoch": seen.epoch,
-            "beat": seen.beat,
-        }
+        values = {**self._take_values(claimant), "epoch": seen.epoch, "beat": seen.beat}
 
         def take(session: Session) -> Holding | None:
-            if session.write(statements.TAKE, values) != 1:
+            if session.write(statements.TAKE_ALONE, values) != 1:
+                self._refuse_one_of_several(session)
                 self._read(session)  # Whether the row is there at all.
                 return None
             holding = self._read(session)
@@ -128,6 +120,17 @@ class SqlLog:
             self._tenure = _Tenure(holding.epoch, claimant.holder)
             self._is_given_back = False
         return holding
+
+    def _take_values(self, claimant: Claimant) -> dict[str, Any]:
+        """What a take writes of who takes it."""
+        return {
+            "holder": claimant.holder,
+            "name": claimant.name,
+            "address": claimant.admin,
+            "stomp": claimant.stomp,
+            "lease_ms": math.ceil(claimant.lease_seconds * 1000),
+            "at": self._at(),
+        }
 
     def renew(self, seconds_max: float) -> Outcome:
         """Give a sign of life."""
@@ -191,6 +194,10 @@ class SqlLog:
         tenure = self._held()
         if tenure is None:
             return False
+        return self._drop(tenure.epoch, tenure.holder, index, seconds_max)
+
+    def _drop(self, epoch: int, holder: str, index: int, seconds_max: float) -> bool:
+        held = {"epoch": epoch, "holder": holder}
 
         def drop(session: Session) -> bool:
             (lowest,) = session.rows(statements.READ_FIRST)[0]
@@ -201,7 +208,7 @@ class SqlLog:
             last = parts.last_within(sizes, lowest - 1, DROP_BYTES_MAX)
             # Rows with a gap between them are dropped past it.
             first = min(max(last, lowest) + 1, index)
-            is_held = session.clean({"first": first, "at": self._at(), **_held_by(tenure)})
+            is_held = session.clean({"first": first, "at": self._at(), **held})
             return is_held and first < index
 
         return self._link.run(seconds_max, drop)
@@ -293,7 +300,16 @@ class SqlLog:
         self._identity = layout.lay_out(
             session, str(self._url), lambda: self._randomness.bytes(16).hex()
         )
+        self._refuse_one_of_several(session)
         return self._read(session)
+
+    def _refuse_one_of_several(self, session: Session) -> None:
+        rows = session.rows(statements.READ_MEMBERS)
+        if rows and rows[0][0]:
+            raise StoreError(
+                f"{self._url} is one of several databases that hold the same log: name all of them,"
+                f" each with a --store"
+            )
 
     def _read(self, session: Session) -> Holding:
         rows = session.rows(statements.READ_LEASE)
@@ -302,7 +318,7 @@ class SqlLog:
                 f"the row of holdfast_lease in {self._url} is gone, so nothing tells where the log"
                 f" ends and who writes it: stop all brokers and bring back a copy of the database"
             )
-        return _holding(rows[0], str(self._url))
+        return holding_of(rows[0], str(self._url))
 
     def _renew(self, session: Session, tenure: _Tenure) -> Outcome:
         if session.write(statements.RENEW, {"at": self._at(), **_held_by(tenure)}) == 1:
@@ -342,7 +358,13 @@ def _holder(holding: Holding) -> str:
     return "" if holding.claimant is None else holding.claimant.holder
 
 
-def _holding(row: tuple[Any, ...], place: str) -> Holding:
+def holding_of(row: tuple[Any, ...], place: str) -> Holding:
+    """
+    Give the lease that a row of `statements.READ_LEASE` is.
+
+    Raises:
+        StoreError: It makes no sense.
+    """
     epoch, beat, holder, name, address, stomp, lease_ms, released, last, chain, first = row
     try:
         end = Place(last, bytes.fromhex(chain))

@@ -7,8 +7,9 @@ extra packages can say which ones it wants.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.errors import ConfigError
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.sql.log import SqlLog
     from holdfast.sql.session import Session
     from holdfast.sql.url import StoreUrl
+
+Log = TypeVar("Log", bound="SqlLog")
 
 MISSING = "store: {} is not installed, which a database needs: pip install 'holdfast[sql]'"
 
@@ -34,23 +37,45 @@ def open_sql_log(
     Raises:
         ConfigError: The URL cannot be used, or the packages of its kind are not installed.
     """
+    return make_sql_log(
+        url_text,
+        _log_type,
+        allow_unsafe_database=allow_unsafe_database,
+        own_directory=own_directory,
+    )
+
+
+def make_sql_log(
+    url_text: str,
+    import_type: Callable[[], type[Log]],
+    *,
+    allow_unsafe_database: bool,
+    own_directory: Path,
+) -> Log:
+    """
+    The same, as a log of a type that is imported now.
+
+    Raises:
+        ConfigError: The URL cannot be used, or the packages of its kind are not installed.
+    """
     try:
         from holdfast.sql.url import parse_store_url
 
-        return _make(parse_store_url(url_text, own_directory=own_directory), allow_unsafe_database)
+        url = parse_store_url(url_text, own_directory=own_directory)
+        session_type = _session_type(url)
+        return import_type()(
+            url, session_type, session_type.connect, allow_unsafe_database=allow_unsafe_database
+        )
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("holdfast"):
             raise
         raise ConfigError([MISSING.format(error.name)]) from None
 
 
-def _make(url: StoreUrl, allow_unsafe_database: bool) -> SqlLog:
+def _log_type() -> type[SqlLog]:
     from holdfast.sql.log import SqlLog
 
-    session_type = _session_type(url)
-    return SqlLog(
-        url, session_type, session_type.connect, allow_unsafe_database=allow_unsafe_database
-    )
+    return SqlLog
 
 
 def _session_type(url: StoreUrl) -> type[Session]:

@@ -31,6 +31,10 @@ TAKE: Final = (
     " renewed_at = :at"
     " WHERE id = 1 AND epoch = :epoch AND beat = :beat"
 )
+TAKE_ALONE: Final = f"{TAKE} AND members = ''"
+"""Of a database that is the only one."""
+
+READ_MEMBERS: Final = "SELECT members FROM holdfast_lease WHERE id = 1"
 HELD: Final = "id = 1 AND epoch = :epoch AND holder = :holder AND released = 0"
 """Whether the lease is ours still."""
 

@@ -139,7 +139,7 @@ def test_a_take_of_unknown_outcome_is_nobodys_to_assume(
 
     def cut(self: SqliteSession, statement: str, values: Values | None = None) -> int:
         found = write(self, statement, values)
-        if statement == log_module.statements.TAKE:
+        if statement == log_module.statements.TAKE_ALONE:
             monkeypatch.setattr(SqliteSession, "write", write)
             raise UncertainError("the connection was cut")
         return found

@@ -214,7 +214,9 @@ def test_the_judge_sees_what_is_broken(name: str, act: Callable[..., Any]) -> No
     """Each promise has its name."""
     both = [broker("a"), broker("b")]
     world: Any = SimpleNamespace(
-        brokers=both, medium=ModelMedium(), plan=SimpleNamespace(is_fence=True, elector="")
+        brokers=both,
+        medium=ModelMedium(),
+        plan=SimpleNamespace(is_fence=True, elector="", databases=0),
     )
     with pytest.raises(BrokenError, match=f"{name}: "):
         act(Judge(world), *both)
@@ -222,7 +224,9 @@ def test_the_judge_sees_what_is_broken(name: str, act: Callable[..., Any]) -> No
 
 def test_the_judge_compares_at_the_end() -> None:
     """What was confirmed and is not there is found, however good everything else looks."""
-    world: Any = SimpleNamespace(brokers=[], medium=ModelMedium(), plan=SimpleNamespace())
+    world: Any = SimpleNamespace(
+        brokers=[], medium=ModelMedium(), plan=SimpleNamespace(databases=0)
+    )
     judge = Judge(world)
     judge.at_the_end()
     judge.on_confirmed(broker("a"), follow())

@@ -1,0 +1,110 @@
+"""
+Comparing two logs by their chain values, and copying entries from one member into another.
+
+The chain value of an entry stands for all that came before it: where two logs have the same one at
+an index, they are the same up to there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import CorruptEntryError, MissingEntriesError, UnreachableError
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Outcome, Place
+from holdfast.model.limits import MiB
+from holdfast.raidb.databases import Databases
+from holdfast.raidb.member import NOTHING, Row, Token
+
+BYTES_AT_ONCE: Final = 4 * MiB
+
+
+class Copier:
+    """Reads and writes members within one deadline."""
+
+    def __init__(self, databases: Databases, seconds_max: float) -> None:
+        """Each call takes so long at most."""
+        self._databases = databases
+        self.seconds = seconds_max
+
+    def chain_at(self, row: Row, index: int) -> bytes | None:
+        """The chain value of a member's log there; None where it does not say."""
+        if index == row.lease.end.index:
+            return row.lease.end.chain
+        if index == 0:
+            return NOTHING.chain if row.lease.first_index <= 1 else None
+        if not row.lease.first_index <= index < row.lease.end.index:
+            return None
+        try:
+            return self.read(row.member, index - 1, index, 1)[0].chain
+        except (MissingEntriesError, CorruptEntryError):
+            return None
+
+    def read(self, member: str, after: int, through: int, bytes_max: int) -> list[Entry]:
+        """
+        Read entries of a member, at least one.
+
+        Raises:
+            MissingEntriesError: It has them not.
+        """
+        found: list[Entry] = self._databases.ask(
+            member, lambda it, seconds: it.entries(after, through, bytes_max, seconds), self.seconds
+        )
+        if not found:
+            raise MissingEntriesError(after + 1, through, self._databases.name(member))
+        return found
+
+    def common_end(self, row: Row, source: Row) -> Place | None:
+        """Through where a log is the source's own; None if they have nothing in common."""
+        low = max(row.lease.first_index, source.lease.first_index) - 1
+        high = min(row.lease.end.index, source.lease.end.index)
+        found = self._place_if_same(row, source, high)
+        if found is not None or high <= low:
+            return found
+        found = self._place_if_same(row, source, low)
+        while high - low > 1:
+            middle = (low + high) // 2
+            same = self._place_if_same(row, source, middle)
+            if same is None:
+                high = middle
+            else:
+                low, found = middle, same
+        return found
+
+    def _place_if_same(self, row: Row, source: Row, index: int) -> Place | None:
+        chain = self.chain_at(row, index)
+        if chain is None or chain != self.chain_at(source, index):
+            return None
+        return Place(index, chain)
+
+    def copy(self, source: str, target: str, token: Token, after: int, through: int) -> Outcome:
+        """
+        Copy entries until the target ends there.
+
+        Raises:
+            UnreachableError: It is not known how far it came.
+        """
+        while after < through:
+            entries = self.read(source, after, through, BYTES_AT_ONCE)
+            outcome = self.append(target, token, entries)
+            if outcome is not Outcome.STORED:
+                return outcome
+            after = entries[-1].index
+        return Outcome.STORED
+
+    def append(self, target: str, token: Token, entries: list[Entry]) -> Outcome:
+        """Store entries, of whichever epoch, in one member."""
+        outcome: Outcome = self._databases.ask(
+            target, lambda it, seconds: it.store(token, entries, seconds), self.seconds
+        )
+        return outcome
+
+    def require(self, outcome: Outcome) -> None:
+        """
+        Go on only with what was done.
+
+        Raises:
+            UnreachableError: Somebody else took the member meanwhile.
+        """
+        if outcome is not Outcome.STORED:
+            raise UnreachableError("another broker has taken it")

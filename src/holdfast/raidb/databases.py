@@ -1,0 +1,133 @@
+"""
+The databases of one log, each known by its own id once it was read.
+
+An id is found out by reading: an address may lead to another database tomorrow. Two addresses that
+lead to the same one are refused, since what is stored twice there is stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.raidb.lanes import Lanes
+from holdfast.raidb.member import Member, Row
+
+STRAGGLER_SECONDS: Final = 0.5
+"""Once one has answered a question, others are waited for so long."""
+
+ActOf = Callable[[Member, float], Any]
+
+
+class Databases:
+    """All members, and what was read of them last."""
+
+    def __init__(self, members: Sequence[Member], lanes: Lanes) -> None:
+        self.members = list(members)
+        self.known: dict[str, Row] = {}
+        """The last row of each member that was ever read."""
+        self.troubles: dict[str, StoreError] = {}
+        """Why a place could not be read, the last time."""
+        self.places: dict[str, str] = {}
+        """Where each member is, or was said to be by others."""
+        self._by_id: dict[str, Member] = {}
+        self._lanes = lanes
+
+    @property
+    def ids(self) -> list[str]:
+        """The members that were reached so far."""
+        return sorted(self._by_id)
+
+    def name(self, member: str) -> str:
+        """What people call it."""
+        return self.places.get(member, member)
+
+    def named(self, members: Iterable[str]) -> str:
+        """The same of several."""
+        return ", ".join(sorted(map(self.name, members)))
+
+    def read(self, seconds_max: float, patience: float | None = None) -> dict[str, Row]:
+        """
+        Read the rows of all that answer.
+
+        Raises:
+            StoreError: Two addresses lead to one database; or nothing but that was found.
+        """
+        by_place = dict(enumerate(self.members))
+        found = self._lanes.run(
+            {self._key(it): it.read for it in by_place.values()}, seconds_max, patience
+        )
+        rows: dict[str, Row] = {}
+        reached: dict[str, Member] = {}
+        for member in by_place.values():
+            outcome = found[self._key(member)]
+            if isinstance(outcome, StoreError):
+                self.troubles[member.place] = outcome
+                continue
+            self.troubles.pop(member.place, None)
+            if outcome.member in rows:
+                raise StoreError(
+                    f"{reached[outcome.member].place} and {member.place} are one database: what is"
+                    f" kept in both would be kept once; give each --store a database of its own"
+                )
+            rows[outcome.member], reached[outcome.member] = outcome, member
+        self._by_id = {k: v for k, v in self._by_id.items() if v not in reached.values()} | reached
+        self.known = self.known | rows
+        for row in rows.values():
+            if row.written is not None:
+                self.places |= dict(row.written.places)
+        self.places |= {member: it.place for member, it in self._by_id.items()}
+        return rows
+
+    def trouble(self) -> StoreError:
+        """What is to be told where none could be read."""
+        told = "; ".join(map(str, self.troubles.values())) or "no database is laid out"
+        if self.troubles and not any(
+            isinstance(it, UnreachableError) for it in self.troubles.values()
+        ):
+            return StoreError(told)
+        return UnreachableError(told)
+
+    def run(
+        self,
+        acts: Mapping[str, ActOf],
+        seconds_max: float,
+        patience: float | None = None,
+    ) -> dict[str, Any]:
+        """Do something in several members at once; what came of each, or its error."""
+        found: dict[str, Any] = {}
+        bound = {}
+        for it, act in acts.items():
+            member = self._by_id.get(it)
+            if member is None:
+                found[it] = UnreachableError(f"{self.name(it)} is no address of this broker")
+            else:
+                bound[it] = (self._key(member), _bound(act, member))
+        outcomes = self._lanes.run(dict(bound.values()), max(seconds_max, 0.05), patience)
+        return found | {it: outcomes[key] for it, (key, _) in bound.items()}
+
+    def ask(self, member: str, act: ActOf, seconds_max: float) -> Any:
+        """
+        Do something in one member.
+
+        Raises:
+            StoreError: What it raised.
+        """
+        outcome = self.run({member: act}, seconds_max)[member]
+        if isinstance(outcome, StoreError):
+            raise outcome
+        return outcome
+
+    def close(self, seconds_max: float) -> None:
+        """Let all go."""
+        acts = {self._key(it): lambda _seconds, it=it: it.close() for it in self.members}
+        self._lanes.run(acts, seconds_max)
+        self._lanes.close()
+
+    def _key(self, member: Member) -> str:
+        return f"{self.members.index(member)}"
+
+
+def _bound(act: ActOf, member: Member) -> Callable[[float], Any]:
+    return lambda seconds: act(member, seconds)

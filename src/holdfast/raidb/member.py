@@ -1,0 +1,165 @@
+"""
+What a log that is kept in several databases asks of each of them.
+
+A member is one database with the tables of a log. Its lease row also holds a copy of the *set*:
+what it knows of all members. Whatever changes a member is done under a token, an epoch and a holder
+that stand in its lease row, and does nothing once another one took it: that is the fence, and each
+member has its own. What is not an append is bound to the row as it was read as well, so that what
+arrives late changes nothing.
+
+Blocking: every call may wait for the database, at most about `seconds_max`; on one thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Place, Waiter
+from holdfast.mirrors.mirror_set import MirrorSet
+
+NOTHING = Place(0, bytes(16))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Under what a member is written; its epoch is never below that of the log."""
+
+    epoch: int
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSet:
+    """What stands of the set in a member."""
+
+    known: MirrorSet
+    places: tuple[tuple[str, str], ...] = ()
+    """Where each member stood when it was written, for people; nothing is decided by it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A member's lease row, as it was read at one instant."""
+
+    member: str
+    """The member's own id, 32 hexadecimal digits, chosen when it was laid out."""
+
+    log_id: str
+    """The id of the log that it is of, or would be of alone."""
+
+    lease: Holding
+    written: KnownSet | None
+    """None where it is of no set yet."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever written here."""
+        return self.written is None and self.lease.epoch == 0
+
+    @property
+    def copy(self) -> MirrorSet | None:
+        """The set, with what this member has promised: no start below its epoch."""
+        if self.written is None:
+            return None
+        known = self.written.known
+        return replace(known, promised=max(known.promised, self.lease.epoch))
+
+    def is_held_by(self, token: Token) -> bool:
+        """Whether this token still counts here."""
+        lease = self.lease
+        holder = "" if lease.claimant is None else lease.claimant.holder
+        return (lease.epoch, holder, lease.is_released) == (token.epoch, token.holder, False)
+
+
+class Member(Protocol):
+    """One database. Made with its address; nothing is reached before the first call."""
+
+    lease_seconds: float
+    """How long a holder that is not heard of is waited for, if the settings do not say."""
+
+    @property
+    def place(self) -> str:
+        """Its address, without a password."""
+        ...
+
+    def facts(self) -> MediumFacts:
+        """Tell what this is; waits for nothing."""
+        ...
+
+    def read(self, seconds_max: float) -> Row:
+        """
+        Read the lease row as it is now; reach and lay out the database first, if need be.
+
+        Raises:
+            UnreachableError: It could not be read in time.
+            StoreError: It is foreign, damaged or unsafe, or the row is gone.
+        """
+        ...
+
+    def found(self, row: Row, written: KnownSet, seconds_max: float) -> None:
+        """
+        Write the first set, unless another one was written or anything else was done since.
+
+        Raises:
+            UnreachableError: It is not known whether it was done.
+        """
+        ...
+
+    def seize(self, row: Row, token: Token, claimant: Claimant, seconds_max: float) -> bool:
+        """
+        Let the token count here from now on, unless anything was done since the row was read.
+
+        Raises:
+            UnreachableError: It is not known whether it was done.
+        """
+        ...
+
+    def write_set(self, token: Token, written: KnownSet, seconds_max: float) -> Outcome:
+        """Replace the set. Raises UnreachableError where it is not known whether it was done."""
+        ...
+
+    def beat(self, token: Token, seconds_max: float) -> Outcome:
+        """Give a sign of life."""
+        ...
+
+    def give_back(self, token: Token, seconds_max: float) -> None:
+        """Give it back, if the token still counts."""
+        ...
+
+    def store(self, token: Token, entries: list[Entry], seconds_max: float) -> Outcome:
+        """Store entries of any epoch behind the last one; as `LeasedLog.append` otherwise."""
+        ...
+
+    def cut(self, token: Token, end: Place, seconds_max: float) -> Outcome:
+        """Drop what comes behind this entry. Raises UnreachableError where that is not known."""
+        ...
+
+    def clear(self, token: Token, first_index: int, seconds_max: float) -> Outcome:
+        """Empty it, for a log whose first entry is this one; UnreachableError until it is done."""
+        ...
+
+    def entries(self, after: int, through: int, bytes_max: int, seconds_max: float) -> list[Entry]:
+        """As `LeasedLog.entries`."""
+        ...
+
+    def drop(self, token: Token, index: int, seconds_max: float) -> bool:
+        """As `LeasedLog.drop_before`."""
+        ...
+
+    def tell(self, waiter: Waiter, seconds_max: float) -> None:
+        """As `LeasedLog.tell`."""
+        ...
+
+    def waiters(self, seconds_max: float) -> list[Waiter]:
+        """As `LeasedLog.waiters`."""
+        ...
+
+    def forget(self, name: str, seconds_max: float) -> None:
+        """As `LeasedLog.forget`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...

@@ -1,0 +1,52 @@
+"""
+Which databases keep a log, by their URLs: the one door of the package.
+
+Nothing of SQL is imported before it is asked for, so that a broker without the extra packages can
+say which ones it wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.environment.clock import boottime
+from holdfast.raidb.lanes import ThreadLanes
+from holdfast.raidb.raidb_log import RaidbLog
+from holdfast.raidb.settings import RaidbSettings
+from holdfast.sql.opening import make_sql_log
+
+if TYPE_CHECKING:
+    from holdfast.raidb.sql_member import SqlMember
+
+
+def open_raidb_log(
+    url_texts: Sequence[str],
+    settings: RaidbSettings,
+    *,
+    allow_unsafe_database: bool = False,
+    own_directory: Path,
+) -> RaidbLog:
+    """
+    Give the log in the databases at these URLs; nothing is reached before its own `open`.
+
+    Raises:
+        ConfigError: A URL cannot be used, or the packages of its kind are not installed.
+    """
+    members = [
+        make_sql_log(
+            it,
+            _member_type,
+            allow_unsafe_database=allow_unsafe_database,
+            own_directory=own_directory,
+        )
+        for it in url_texts
+    ]
+    return RaidbLog(members, settings, lanes=ThreadLanes(), clock=boottime)
+
+
+def _member_type() -> type[SqlMember]:
+    from holdfast.raidb.sql_member import SqlMember
+
+    return SqlMember

@@ -1,0 +1,346 @@
+"""
+A leased log in several databases that know nothing of each other: one broker's way to them.
+
+Whoever holds the lease is the only one who writes, so nothing has to be ordered between databases:
+each append goes to all of them at once, and is stored when all that are enabled have it. Which ones
+are is written in each of them, by the rules that mirrored directories have. What one database is
+with its fence, all of them together are by each of theirs.
+
+Source: Cecchet, Marguerite, Zwaenepoel, "C-JDBC: Flexible Database Clustering Middleware" (2004),
+RAIDb-1; decision record 0050.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from holdfast.errors import (
+    CorruptEntryError,
+    MirrorsMissingError,
+    MissingEntriesError,
+    StoreError,
+    UnreachableError,
+)
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Waiter
+from holdfast.raidb import founding
+from holdfast.raidb.caretaker import Caretaker
+from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases
+from holdfast.raidb.lanes import Lanes
+from holdfast.raidb.member import Member, Row, Token
+from holdfast.raidb.settings import RaidbSettings
+from holdfast.raidb.sight import Sight, look
+from holdfast.raidb.taking import Taking
+from holdfast.raidb.tenure import Tenure
+
+logger = logging.getLogger("holdfast.raidb")
+
+OPEN_SECONDS_MAX: Final = 60.0
+"""Also for looking over the pages of large files."""
+OPEN_PATIENCE_SECONDS: Final = 5.0
+"""Once one database is open, others are waited for so long."""
+_CLOSE_SECONDS: Final = 2.0
+
+
+class RaidbLog:
+    """A `LeasedLog` in several databases."""
+
+    is_fence = True
+    """Each database judges what it is given, and what is stored is in all that count."""
+
+    open_seconds = OPEN_SECONDS_MAX
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        settings: RaidbSettings,
+        *,
+        lanes: Lanes,
+        clock: Callable[[], float],
+    ) -> None:
+        """Take the databases; nothing is reached before `open`."""
+        self.lease_seconds = max(it.lease_seconds for it in members)
+        self.databases = Databases(members, lanes)
+        self.caretaker = Caretaker(self.databases, settings)
+        self._settings = settings
+        self._clock = clock
+        self._tenure: Tenure | None = None
+        self._given_back: Tenure | None = None
+        """What was held and is to be given back, where that is not known to be done."""
+        self._sight: Sight | None = None
+        self._epoch = 0
+        """The highest that was ever seen from here."""
+        self._identity = ""
+
+    def open(self) -> Holding:
+        """Reach the databases, refuse those that are not safe, found the set if there is none."""
+        rows = self.databases.read(self.open_seconds, OPEN_PATIENCE_SECONDS)
+        founding.complete(self.databases, rows, self.open_seconds, self._clock)
+        return self.observe(self.open_seconds)
+
+    def identity(self) -> str:
+        """Give the log's own id, that of the set."""
+        return self._identity
+
+    def facts(self) -> MediumFacts:
+        """Tell what this is; waits for nothing."""
+        members = self.databases.members
+        return MediumFacts(
+            kind=f"{len(members)} databases",
+            place=", ".join(it.place for it in members),
+            warnings=tuple(warning for it in members for warning in it.facts().warnings),
+            members=self._states(),
+        )
+
+    def _states(self) -> tuple[tuple[str, str, str], ...]:
+        tenure, sight = self._tenure, self._sight
+        if tenure is None and sight is None:
+            return ()
+        known = sight.start.newest if sight is not None else None
+        if tenure is not None:
+            known = tenure.holding.current
+        assert known is not None, "one of both is there"
+        told = dict(known.states)
+        new = {it: "new" for it in self.databases.ids if it not in told}
+        return tuple(
+            (it, self.databases.name(it), self.caretaker.state(it) or state)
+            for it, state in sorted((told | new).items())
+        )
+
+    def observe(self, seconds_max: float) -> Holding:
+        """Read the lease as it is now."""
+        _, sight = self._look(seconds_max)
+        return self._holding(sight)
+
+    def _look(self, seconds_max: float) -> tuple[dict[str, Row], Sight]:
+        """
+        Read and judge all that answer, as they were after the set that counts was first seen.
+
+        A row that was read before it may be of a member that was left out then, and has come back.
+        """
+        deadline = self._clock() + seconds_max
+        rows, sight = self._look_once(seconds_max)
+        while not sight.is_of_one_set(rows):
+            before = sight.start.newest.number
+            if self._clock() >= deadline:
+                raise UnreachableError("which databases count changes as fast as it can be read")
+            rows, sight = self._look_once(max(deadline - self._clock(), 0.05))
+            if sight.start.newest.number == before:
+                break
+        return rows, sight
+
+    def _look_once(self, seconds_max: float) -> tuple[dict[str, Row], Sight]:
+        known = dict(self.databases.known)
+        rows = self.databases.read(seconds_max, STRAGGLER_SECONDS)
+        try:
+            if not any(it.written is not None for it in rows.values()):
+                raise self.databases.trouble()
+            sight = look(rows, known)
+        except MirrorsMissingError as error:
+            raise self._missing(error) from None
+        set_id = sight.start.newest.set_id
+        if self._identity and set_id != self._identity:
+            raise StoreError(
+                f"the databases {self.databases.named(rows)} have another log now ({set_id}) than"
+                f" the one that was opened ({self._identity})"
+            )
+        self._identity = set_id
+        self.lease_seconds = max(it.lease_seconds for it in self.databases.members)
+        self._sight = sight
+        self._epoch = max(self._epoch, sight.holding.epoch)
+        if self._tenure is not None and self._tenure.epoch < self._epoch:
+            self._let_go()
+        return rows, sight
+
+    def _missing(self, error: MirrorsMissingError) -> UnreachableError:
+        named = self.databases.named
+        reasons = "; ".join(map(str, self.databases.troubles.values()))
+        return UnreachableError(
+            f"of the databases that must have all that was confirmed {named(error.missing)} cannot"
+            f" be used, and {named(error.found) or 'none'} alone may lack messages: they are waited"
+            f" for; if they are gone for good, 'holdfast mirror accept' goes on without them"
+            f"{reasons and ' ('}{reasons}{reasons and ')'}"
+        )
+
+    def _holding(self, sight: Sight) -> Holding:
+        """What was found, with an epoch that never goes back here."""
+        is_begun = sight.start.stands and sight.holding.epoch == self._epoch
+        holding = replace(sight.holding, epoch=self._epoch, is_begun=is_begun)
+        tenure = self._tenure
+        if tenure is not None:
+            holding = replace(holding, end=tenure.end, sure=tenure.end)
+        return holding
+
+    def take(self, seen: Holding, claimant: Claimant, seconds_max: float) -> Holding | None:
+        """Begin an epoch after the one `seen`, in all members that are needed for it."""
+        deadline = self._clock() + seconds_max
+        rows, sight = self._look(seconds_max)
+        now = self._holding(sight)
+        if (now.epoch, now.beat) != (seen.epoch, seen.beat):
+            return None
+        self._let_go()
+        tenure = Taking(
+            databases=self.databases,
+            settings=self._settings,
+            clock=self._clock,
+            start=sight.start,
+            rows=rows,
+            claimant=claimant,
+            epoch=max(sight.start.number, self._epoch + 1),
+            deadline=deadline,
+        ).run()
+        if tenure is None:
+            return None
+        self._tenure, self._epoch = tenure, tenure.epoch
+        self._given_back = None
+        self.caretaker.begin(tenure)
+        return replace(
+            now,
+            epoch=tenure.epoch,
+            beat=now.beat + 1,
+            claimant=claimant,
+            is_released=False,
+            is_begun=True,
+            end=tenure.end,
+            sure=tenure.end,
+        )
+
+    def _let_go(self) -> None:
+        self._tenure = None
+        self.caretaker.begin(None)
+
+    def renew(self, seconds_max: float) -> Outcome:
+        """Give a sign of life."""
+        tenure = self._tenure
+        if tenure is None:
+            return Outcome.DEPOSED
+        return self._judged(tenure.renew(self._after_admitting(tenure, seconds_max)))
+
+    def release(self, seconds_max: float) -> None:
+        """Give the lease back where it is ours still."""
+        tenure = self._tenure or self._given_back
+        if tenure is None:
+            return
+        self._let_go()
+        self._given_back = tenure
+        if not tenure.release(tenure.active, seconds_max):
+            raise UnreachableError("no database is known to have taken the lease back")
+        self._given_back = None
+
+    def append(self, entries: list[Entry], seconds_max: float) -> Outcome:
+        """Store these entries, all or none, in all databases that are enabled."""
+        tenure = self._tenure
+        if tenure is None:
+            return Outcome.DEPOSED
+        assert all(it.term == tenure.epoch for it in entries), "an entry is of its lease's epoch"
+        return self._judged(tenure.append(entries, self._after_admitting(tenure, seconds_max)))
+
+    def _after_admitting(self, tenure: Tenure, seconds_max: float) -> float:
+        """Let a member that was filled count from now on; what is left of the time."""
+        began = self._clock()
+        self.caretaker.admit(tenure, seconds_max / 2)
+        return seconds_max - (self._clock() - began)
+
+    def _judged(self, outcome: Outcome) -> Outcome:
+        if outcome is Outcome.DEPOSED:
+            self._let_go()
+        return outcome
+
+    def entries(self, after: int, through: int, bytes_max: int, seconds_max: float) -> list[Entry]:
+        """Read entries in order, of whichever active member has them whole."""
+        if through <= after:
+            return []
+        deadline = self._clock() + seconds_max
+        wrong: StoreError | None = None
+        away = UnreachableError("no database answered in time")
+        is_one_away = False
+        for member in self._readable():
+            left = deadline - self._clock()
+            if left <= 0:
+                raise away
+            try:
+                found = self._entries_of(member, after, through, bytes_max, left)
+            except (MissingEntriesError, CorruptEntryError) as error:
+                logger.warning("%s: %s", self.databases.name(member), error)
+                wrong = wrong or error
+            except UnreachableError as error:
+                is_one_away, away = True, error
+            else:
+                return found
+        # One that is away may have what others lack.
+        raise away if is_one_away or wrong is None else wrong
+
+    def _entries_of(
+        self, member: str, after: int, through: int, bytes_max: int, seconds_max: float
+    ) -> list[Entry]:
+        found: list[Entry] = self.databases.ask(
+            member, lambda it, seconds: it.entries(after, through, bytes_max, seconds), seconds_max
+        )
+        if not found:
+            raise MissingEntriesError(after + 1, through, self.databases.name(member))
+        return found
+
+    def _readable(self) -> list[str]:
+        if self._tenure is not None:
+            return self._tenure.active
+        return list(self._sight.by_length) if self._sight is not None else []
+
+    def drop_before(self, index: int, seconds_max: float) -> bool:
+        """Forget entries before this one; a database that fails keeps them until the next time."""
+        tenure = self._tenure
+        if tenure is None:
+            return False
+        acts = {it: _drop(tenure.tokens[it], index) for it in tenure.active}
+        return any(self._of_any(acts, seconds_max))
+
+    def tell(self, waiter: Waiter, seconds_max: float) -> None:
+        """Let the others know of this broker, in each database."""
+        self._of_any(dict.fromkeys(self._readable(), _tell(waiter)), seconds_max)
+
+    def waiters(self, seconds_max: float) -> list[Waiter]:
+        """Give all brokers that told of themselves, by name."""
+        acts: dict[str, ActOf] = dict.fromkeys(
+            self._readable(), lambda member, seconds: member.waiters(seconds)
+        )
+        told: dict[str, Waiter] = {}
+        for lines in self._of_any(acts, seconds_max):
+            told = {it.claimant.name: it for it in lines} | told
+        return [told[name] for name in sorted(told)]
+
+    def forget(self, name: str, seconds_max: float) -> None:
+        """Drop what the broker of this name told."""
+        self._of_any(
+            dict.fromkeys(self._readable(), lambda member, seconds: member.forget(name, seconds)),
+            seconds_max,
+        )
+
+    def _of_any(self, acts: dict[str, ActOf], seconds_max: float) -> list[Any]:
+        """
+        What came of it in those that did it, in the order of their ids.
+
+        Raises:
+            StoreError: None did.
+        """
+        found = self.databases.run(acts, seconds_max, STRAGGLER_SECONDS)
+        done = [found[it] for it in sorted(found) if not isinstance(found[it], StoreError)]
+        if not done:
+            raise UnreachableError(
+                "; ".join(map(str, found.values())) or "no database is known yet"
+            )
+        return done
+
+    def close(self) -> None:
+        """Let go of the databases; does not give the lease back."""
+        self.caretaker.close()
+        self.databases.close(_CLOSE_SECONDS)
+
+
+def _drop(token: Token, index: int) -> ActOf:
+    return lambda member, seconds: member.drop(token, index, seconds)
+
+
+def _tell(waiter: Waiter) -> ActOf:
+    return lambda member, seconds: member.tell(waiter, seconds)

@@ -1,0 +1,213 @@
+"""
+Filling a database that was left out, or is new, while the others are written.
+
+It is taken first, as any member is, so that nothing late of an earlier holder is stored there any
+more. What it has beyond what it shares with the log was never confirmed, and is cut off; if it
+shares nothing, it is emptied. Then entries are copied from a member that has all. The last step is
+the holder's own, between two batches: the rest is copied, and the next set names it.
+
+Invariants:
+    A member that a later epoch may have taken is taken only if our own lease was good after it was
+    read: then nobody had begun a set in which it counts.
+    What changed hands or was begun under another tenure is left alone.
+    Nothing of it is read by anybody before the set names it.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+
+from holdfast.errors import (
+    MirrorError,
+    MissingEntriesError,
+    StoreError,
+    UnreachableError,
+)
+from holdfast.leases.contract import Outcome, Place
+from holdfast.mirrors.mirror_set import newest_of
+from holdfast.raidb.copying import Copier
+from holdfast.raidb.databases import Databases
+from holdfast.raidb.member import NOTHING, Member, Row, Token
+from holdfast.raidb.settings import RaidbSettings
+from holdfast.raidb.tenure import Tenure
+
+logger = logging.getLogger("holdfast.raidb")
+
+
+class Step(Enum):
+    """What one step came to."""
+
+    MORE = "more"
+    """There is more to do at once."""
+
+    LATER = "later"
+    """It is to be tried again a little later."""
+
+    READY = "ready"
+    """The rest is for the holder, between two batches."""
+
+
+class Returning:
+    """One member on its way back."""
+
+    def __init__(
+        self, databases: Databases, settings: RaidbSettings, tenure: Tenure, member: str
+    ) -> None:
+        """Nothing is done before the first step."""
+        self.member = member
+        self.tenure = tenure
+        self.token: Token | None = None
+        self.trouble = ""
+        """Why it does not go on just now."""
+        self.copied = self.to_copy = 0
+        """Entries."""
+        self.is_ready = False
+        self._is_compared = False
+        self._read_at = 0
+        self._read: Row | None = None
+        self._databases = databases
+        self._settings = settings
+
+    def step(self, seconds_max: float) -> Step:
+        """Do one small piece; never raises what another database does."""
+        try:
+            found = self._step(seconds_max)
+        except StoreError as error:
+            if str(error) != self.trouble:
+                logger.info("%s is not filled: %s", self._databases.name(self.member), error)
+            self.trouble = str(error)
+            return Step.LATER
+        self.is_ready = found is Step.READY
+        if found is not Step.LATER:
+            self.trouble = ""
+        return found
+
+    def _step(self, seconds_max: float) -> Step:
+        row = self._row(self.member, seconds_max)
+        if self.token is None or not row.is_held_by(self.token):
+            self._is_compared = False
+            return self._take(row, seconds_max)
+        source = self._row(self.tenure.active[0], seconds_max)
+        copier = Copier(self._databases, seconds_max)
+        if not self._is_compared:
+            copier.require(self._compare(copier, row, source))
+            return Step.MORE
+        return self._copy(copier, row, source)
+
+    def _row(self, member: str, seconds_max: float) -> Row:
+        row: Row = self._databases.ask(member, lambda it, left: it.read(left), seconds_max)
+        if row.member != member:
+            raise UnreachableError("there is another database at its address now")
+        return row
+
+    def _take(self, row: Row, seconds_max: float) -> Step:
+        self._refuse_others(row)
+        if row.is_new:
+            return self._name(row, seconds_max)
+        own, lease = self.tenure, row.lease
+        before = self._read
+        is_same = before is not None and (before.lease.epoch, before.lease.beat) == (
+            lease.epoch,
+            lease.beat,
+        )
+        if not is_same:
+            self._read, self._read_at = row, own.begun_count
+            return Step.LATER
+        if own.proved_count <= self._read_at:
+            return Step.LATER  # No write that began after the reading has succeeded yet.
+        token = Token(max(own.epoch, lease.epoch + 1), own.claimant.holder)
+
+        def take(member: Member, seconds: float) -> bool:
+            return member.seize(row, token, own.claimant, seconds)
+
+        self._read = None
+        if not self._databases.ask(self.member, take, seconds_max):
+            return Step.LATER
+        self.token = token
+        return Step.MORE
+
+    def _name(self, row: Row, seconds_max: float) -> Step:
+        """Let one where nothing was ever written say of which log it is, before it is taken."""
+        written = self.tenure.written_set()
+        self._databases.ask(self.member, lambda it, left: it.found(row, written, left), seconds_max)
+        return Step.MORE
+
+    def _refuse_others(self, row: Row) -> None:
+        """
+        See that it may be written over.
+
+        Raises:
+            MirrorError: It is of another log, or went on apart from this one.
+        """
+        copy, known = row.copy, self.tenure.holding.current
+        if copy is not None:
+            newest_of({"": known, row.member: copy})
+        elif not row.is_new:
+            raise MirrorError(
+                f"{self._databases.name(row.member)} has another log: empty it to have it filled"
+            )
+
+    def _compare(self, copier: Copier, row: Row, source: Row) -> Outcome:
+        """Bring it to what it has in common with the log."""
+        end = copier.common_end(row, source)
+        assert self.token is not None, "it was taken"
+        token, first = self.token, source.lease.first_index
+        if end is not None and end != row.lease.end:
+            return self._cut(token, end, copier)
+        if end is None and (row.lease.end.index, row.lease.first_index) != (first - 1, first):
+            return self._clear(token, first, copier)
+        self._is_compared = True
+        self.to_copy = max(source.lease.end.index - row.lease.end.index, 0)
+        self.copied = 0
+        return Outcome.STORED
+
+    def _cut(self, token: Token, end: Place, copier: Copier) -> Outcome:
+        outcome: Outcome = self._databases.ask(
+            self.member, lambda it, left: it.cut(token, end, left), copier.seconds
+        )
+        return outcome
+
+    def _clear(self, token: Token, first: int, copier: Copier) -> Outcome:
+        outcome: Outcome = self._databases.ask(
+            self.member, lambda it, left: it.clear(token, first, left), copier.seconds
+        )
+        return outcome
+
+    def _copy(self, copier: Copier, row: Row, source: Row) -> Step:
+        """Copy one piece of what all active members have."""
+        after, through = row.lease.end.index, self.tenure.end.index
+        if after >= through:
+            return Step.READY
+        try:
+            entries = copier.read(source.member, after, through, self._settings.copy_bytes)
+        except MissingEntriesError:
+            self._is_compared = False  # Cleaned away meanwhile.
+            return Step.MORE
+        assert self.token is not None, "it was taken"
+        copier.require(copier.append(self.member, self.token, entries))
+        self.copied += len(entries)
+        self.to_copy = max(self.to_copy, self.copied + through - entries[-1].index)
+        return Step.READY if entries[-1].index >= through else Step.MORE
+
+    def finish(self, deadline_seconds: float) -> bool:
+        """
+        Copy the rest, between two batches; whether the member has everything now.
+
+        Raises:
+            StoreError: It cannot be done now.
+        """
+        assert self.token is not None, "it was taken"
+        row = self._row(self.member, deadline_seconds)
+        if not row.is_held_by(self.token):
+            return False
+        end = self.tenure.end
+        copier = Copier(self._databases, deadline_seconds)
+        source = self.tenure.active[0]
+        if row.lease.end.index < end.index:
+            entries = copier.read(source, row.lease.end.index, end.index, self._settings.copy_bytes)
+            copier.require(copier.append(self.member, self.token, entries))
+            last = Place(entries[-1].index, entries[-1].chain)
+        else:
+            last = row.lease.end
+        return end in {last, NOTHING}

@@ -1,0 +1,251 @@
+"""
+A database of SQL as one of several that hold the same log.
+
+Its tables are those of a database alone; the set stands in the lease row. It is written under a
+token that the caller gives: a database that was left out and is filled again has another one than
+those that were not. What is no append names the beat of the row that it was worked out from, so
+that one that arrives late changes nothing.
+
+Source: "Stores and fenced leases", section 6.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Claimant, Outcome, Place
+from holdfast.raidb import set_text
+from holdfast.raidb.member import NOTHING, KnownSet, Row, Token
+from holdfast.sql import layout, parts, statements
+from holdfast.sql.log import SqlLog, holding_of
+from holdfast.sql.session import Session
+
+_SEEN: Final = "id = 1 AND epoch = :epoch AND beat = :beat"
+_HELD: Final = f"{statements.HELD} AND beat = :beat"
+READ: Final = "SELECT members, " + statements.READ_LEASE.removeprefix("SELECT ")
+FOUND: Final = (
+    "UPDATE holdfast_lease SET members = :members, event = :event, beat = beat + 1"
+    f" WHERE {_SEEN} AND members = ''"
+)
+SEIZE: Final = statements.TAKE.replace("epoch = epoch + 1", "epoch = :next")
+WRITE_SET: Final = (
+    f"UPDATE holdfast_lease SET members = :members, event = :event, beat = beat + 1 WHERE {_HELD}"
+)
+ADOPT: Final = "UPDATE holdfast_meta SET store_id = :store_id WHERE id = 1"
+CUT: Final = (
+    "UPDATE holdfast_lease SET last_index = :last, last_chain = :chain, first_index = :first,"
+    f" beat = beat + 1 WHERE {_HELD}"
+)
+DELETE_BEHIND: Final = "DELETE FROM holdfast_entries WHERE idx > :last"
+DELETE_THROUGH: Final = "DELETE FROM holdfast_entries WHERE idx <= :through"
+_CLEARED_AT_ONCE: Final = 64
+"""Entries."""
+
+
+class SqlMember(SqlLog):
+    """One of several databases."""
+
+    _is_laid_out = False
+    _is_taken = False
+
+    @property
+    def place(self) -> str:
+        """Its address, without a password."""
+        return str(self._url)
+
+    def read(self, seconds_max: float) -> Row:
+        """Read the lease row as it is now; lay out the database first, if need be."""
+        return self._link.run(seconds_max, self._row)
+
+    def _greet(self, session: Session) -> None:
+        """See that its settings keep what is stored; which database it is, its row says."""
+        super()._greet(session)
+        self._is_laid_out = False
+
+    def _row(self, session: Session) -> Row:
+        if not self._is_laid_out:
+            session.check()
+            layout.lay_out(session, self.place, lambda: self._randomness.bytes(16).hex())
+            self._is_laid_out = True
+        rows = session.rows(READ)
+        if not rows:
+            self._read(session)  # It says what is gone.
+        ((_, log_id, member),) = session.rows(statements.READ_META)
+        return Row(
+            member=str(member),
+            log_id=str(log_id),
+            lease=holding_of(rows[0][1:], self.place),
+            written=set_text.decode(rows[0][0], self.place),
+        )
+
+    def found(self, row: Row, written: KnownSet, seconds_max: float) -> None:
+        """Write the first set, unless anything was done since the row was read."""
+        values = {"epoch": row.lease.epoch, "beat": row.lease.beat, **_set_values(written)}
+
+        def found(session: Session) -> None:
+            with session.transaction():
+                if session.write(FOUND, values) == 1:
+                    session.write(ADOPT, {"store_id": written.known.set_id})
+
+        self._link.run(seconds_max, found)
+
+    def seize(self, row: Row, token: Token, claimant: Claimant, seconds_max: float) -> bool:
+        """Let the token count here, unless anything was done since the row was read."""
+        values = {
+            **self._take_values(claimant),
+            "epoch": row.lease.epoch,
+            "beat": row.lease.beat,
+            "next": token.epoch,
+        }
+
+        def seize(session: Session) -> bool:
+            if session.write(SEIZE, values) != 1:
+                return False
+            self._is_taken = self._row(session).is_held_by(token)
+            return self._is_taken
+
+        return self._link.run(seconds_max, seize)
+
+    def _make_view(self, session: Session) -> None:
+        """Make the view on the lease, as who took it."""
+        if self._view is None and self._is_taken:
+            self._view = layout.make_view(session)
+
+    def write_set(self, token: Token, written: KnownSet, seconds_max: float) -> Outcome:
+        """Replace the set."""
+        wanted = _set_values(written)
+
+        def write(session: Session) -> Outcome:
+            row = self._row(session)
+            if not self._is_ours(row, token):
+                return Outcome.DEPOSED
+            with session.transaction():
+                if session.write(WRITE_SET, {**wanted, **_at(row, token)}) == 1:
+                    session.write(ADOPT, {"store_id": written.known.set_id})
+            found = self._row(session)
+            if found.written == written:
+                return Outcome.STORED
+            raise UnreachableError(f"{self.place} was written by somebody else meanwhile")
+
+        return self._link.run(seconds_max, write)
+
+    def beat(self, token: Token, seconds_max: float) -> Outcome:
+        """Give a sign of life."""
+
+        def beat(session: Session) -> Outcome:
+            values = {"at": self._at(), "epoch": token.epoch, "holder": token.holder}
+            if session.write(statements.RENEW, values) == 1:
+                return Outcome.STORED
+            if self._is_ours(self._row(session), token):
+                raise StoreError(f"{self.place} says that it is ours and lets nothing be written")
+            return Outcome.DEPOSED
+
+        return self._link.run(seconds_max, beat)
+
+    def give_back(self, token: Token, seconds_max: float) -> None:
+        """Give it back, if the token still counts."""
+        values = {"epoch": token.epoch, "holder": token.holder}
+        self._is_taken = False
+        self._link.run(seconds_max, lambda it: it.write(statements.RELEASE, values))
+
+    def store(self, token: Token, entries: list[Entry], seconds_max: float) -> Outcome:
+        """Store entries of any epoch behind the last one."""
+        first, last = entries[0], entries[-1]
+        at = self._at()
+        rows = parts.split(entries, at)
+        fence = {
+            "last": last.index,
+            "chain": last.chain.hex(),
+            "before": first.index - 1,
+            "at": at,
+            "epoch": token.epoch,
+            "holder": token.holder,
+        }
+
+        def store(session: Session) -> Outcome:
+            if session.append(fence, rows):
+                return Outcome.STORED
+            row = self._row(session)
+            if not self._is_ours(row, token):
+                return Outcome.DEPOSED
+            if row.lease.end == Place(last.index, last.chain):
+                # What can be read may yet be undone, and what is written behind it not.
+                values = {"at": at, "epoch": token.epoch, "holder": token.holder}
+                is_held = session.write(statements.RENEW, values) == 1
+                return Outcome.STORED if is_held else Outcome.DEPOSED
+            raise StoreError(
+                f"{self.place} ends with entry {row.lease.end.index:,}, and not before entry"
+                f" {first.index:,}: it was changed by somebody else"
+            )
+
+        return self._link.run(seconds_max, store)
+
+    def cut(self, token: Token, end: Place, seconds_max: float) -> Outcome:
+        """Drop what comes behind this entry."""
+
+        def cut(session: Session) -> Outcome:
+            row = self._row(session)
+            if not self._is_ours(row, token):
+                return Outcome.DEPOSED
+            first = min(row.lease.first_index, end.index + 1)
+            return self._end_at(session, row, token, end, first)
+
+        return self._link.run(seconds_max, cut)
+
+    def clear(self, token: Token, first_index: int, seconds_max: float) -> Outcome:
+        """Empty it, some entries at a time; the row says so once all are gone."""
+
+        def clear(session: Session) -> Outcome:
+            while True:
+                row = self._row(session)
+                if not self._is_ours(row, token):
+                    return Outcome.DEPOSED
+                (lowest,) = session.rows(statements.READ_FIRST)[0]
+                if lowest is None:
+                    end = Place(first_index - 1, NOTHING.chain)
+                    return self._end_at(session, row, token, end, first_index)
+                with session.transaction():
+                    values = {"at": self._at(), "epoch": token.epoch, "holder": token.holder}
+                    if session.write(statements.RENEW, values) == 1:
+                        through = lowest + _CLEARED_AT_ONCE - 1
+                        session.write(DELETE_THROUGH, {"through": through})
+
+        return self._link.run(seconds_max, clear)
+
+    def _end_at(self, session: Session, row: Row, token: Token, end: Place, first: int) -> Outcome:
+        values = {"last": end.index, "chain": end.chain.hex(), "first": first}
+        with session.transaction():
+            if session.write(CUT, {**values, **_at(row, token)}) == 1:
+                session.write(DELETE_BEHIND, {"last": end.index})
+        found = self._row(session)
+        if found.lease.end != end or not found.is_held_by(token):
+            raise UnreachableError(f"{self.place} was written by somebody else meanwhile")
+        return Outcome.STORED
+
+    def drop(self, token: Token, index: int, seconds_max: float) -> bool:
+        """Forget entries before this one, so many at a time."""
+        return self._drop(token.epoch, token.holder, index, seconds_max)
+
+    def _is_ours(self, row: Row, token: Token) -> bool:
+        """
+        Whether the token still counts.
+
+        Raises:
+            StoreError: It is another database than the one that was taken, or an older state of it.
+        """
+        if row.lease.epoch < token.epoch:
+            raise StoreError(
+                f"{self.place} is at epoch {row.lease.epoch:,} and was at {token.epoch:,}: it went"
+                f" back in time, or is another database now"
+            )
+        return row.is_held_by(token)
+
+
+def _set_values(written: KnownSet) -> dict[str, Any]:
+    return {"members": set_text.encode(written), "event": written.known.number.event}
+
+
+def _at(row: Row, token: Token) -> dict[str, Any]:
+    return {"epoch": token.epoch, "holder": token.holder, "beat": row.lease.beat}

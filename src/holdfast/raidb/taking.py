@@ -1,0 +1,139 @@
+"""
+Taking the lease in several databases, one after the other, and making them alike before anything.
+
+A take is a promise first: the epoch in a member's lease row says that no start below it is served
+any more. Members are taken in the order of their ids, so that of two that take the same the first
+one meets no rival further on. Then the longest log is copied to the others: what was in flight when
+the last holder ended is in some of them. Only then the set is written, of that start, and the lease
+is held once it stands.
+
+Invariants:
+    The rows that were judged are those that are taken: each take is bound to what was read.
+    The set that a start writes names only members that have all that any of them has.
+    What is not won is given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from holdfast.errors import MirrorHistoriesError, StoreError, UnreachableError
+from holdfast.leases.contract import Claimant, Outcome
+from holdfast.mirrors.mirror_set import Holding, Number, Start
+from holdfast.raidb.copying import Copier
+from holdfast.raidb.databases import ActOf, Databases
+from holdfast.raidb.member import Member, Row, Token
+from holdfast.raidb.settings import RaidbSettings
+from holdfast.raidb.tenure import Tenure
+
+GIVE_BACK_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Taking:
+    """One attempt; `run` makes it."""
+
+    databases: Databases
+    settings: RaidbSettings
+    clock: Callable[[], float]
+    start: Start
+    rows: Mapping[str, Row]
+    claimant: Claimant
+    epoch: int
+    """Above all that were promised or seen."""
+
+    deadline: float
+
+    def run(self) -> Tenure | None:
+        """
+        Take the lease; None if somebody else was first.
+
+        Raises:
+            UnreachableError: It is not known whether it was taken everywhere; it is given back
+                where it can be.
+            MirrorHistoriesError: Two active members have different logs.
+        """
+        token = Token(self.epoch, self.claimant.holder)
+        tenure = self._tenure(token)
+        taken: list[str] = []
+        try:
+            for member in sorted(self.start.witnesses):
+                taken.append(member)
+                act = _take(self.rows[member], token, self.claimant)
+                if not self.databases.ask(member, act, self._left()):
+                    taken.pop()
+                    tenure.release(taken, GIVE_BACK_SECONDS)
+                    return None
+            self._make_alike(tenure)
+            if tenure.stand(self.deadline) is Outcome.DEPOSED:
+                tenure.release(taken, GIVE_BACK_SECONDS)
+                return None
+        except MirrorHistoriesError:
+            tenure.release(taken, GIVE_BACK_SECONDS)
+            raise
+        except StoreError as error:
+            tenure.release(taken, GIVE_BACK_SECONDS)
+            raise UnreachableError(f"the lease was not taken everywhere: {error}") from error
+        tenure.timeout_seconds = self.settings.member_timeout_seconds
+        return tenure
+
+    def _tenure(self, token: Token) -> Tenure:
+        begun = replace(self.start.begin(), number=Number(self.epoch, 1), promised=self.epoch)
+        return Tenure(
+            self.databases,
+            self.settings,
+            self.clock,
+            claimant=self.claimant,
+            epoch=self.epoch,
+            tokens=dict.fromkeys(self.start.witnesses, token),
+            holding=Holding(begun),
+        )
+
+    def _make_alike(self, tenure: Tenure) -> None:
+        """Copy the longest log to the others; those that fail are left out."""
+        rows = {it: self.rows[it] for it in sorted(self.start.holds)}
+        longest = max(rows.values(), key=lambda it: it.lease.end.index)
+        tenure.end = longest.lease.end
+        failed: dict[str, StoreError] = {}
+        for member, row in rows.items():
+            try:
+                self._lengthen(row, longest, tenure.tokens[member])
+            except MirrorHistoriesError:
+                raise
+            except StoreError as error:
+                failed[member] = error
+        if failed:
+            tenure.leave_out(failed, self.clock())
+
+    def _lengthen(self, row: Row, longest: Row, token: Token) -> None:
+        end, chain = row.lease.end.index, row.lease.end.chain
+        copier = Copier(self.databases, self._left())
+        there = copier.chain_at(longest, end)
+        if there is None:
+            raise UnreachableError(f"entry {end:,} was cleaned away elsewhere")
+        if there != chain:
+            name = self.databases.name
+            raise MirrorHistoriesError(
+                name(longest.member), name(row.member), f"entry {end:,} is another one"
+            )
+        copier.require(copier.copy(longest.member, row.member, token, end, longest.lease.end.index))
+
+    def _left(self) -> float:
+        """
+        How long the next call may take.
+
+        Raises:
+            UnreachableError: No time is left.
+        """
+        left = self.deadline - self.clock()
+        if left <= 0:
+            raise UnreachableError("there was no time for all of it")
+        return left
+
+
+def _take(row: Row, token: Token, claimant: Claimant) -> ActOf:
+    def take(member: Member, seconds: float) -> bool:
+        return member.seize(row, token, claimant, seconds)
+
+    return take

@@ -1,0 +1,292 @@
+"""
+Holding the lease in several databases: everything is written in all that are enabled, or in none.
+
+One that fails is left out: first the next set is written in all the rest, and only once that stands
+is anything more called stored. So what was stored is in every active member, and whoever starts
+with more than half of them has it.
+
+Invariants:
+    Nothing is called stored while the set does not stand.
+    The members that are kept are those that have all that was ever sent: what may be only in those
+    that are left out is nobody's.
+    A member that was taken by somebody else ends it: nobody else would have, unless to start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from holdfast.errors import (
+    AppendRefusedError,
+    MirrorsLostError,
+    StoreError,
+    UnreachableError,
+)
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Claimant, Outcome, Place
+from holdfast.mirrors.mirror_set import Holding as SetHolding
+from holdfast.mirrors.mirror_set import MirrorState
+from holdfast.raidb.databases import ActOf, Databases
+from holdfast.raidb.member import KnownSet, Member, Token
+from holdfast.raidb.settings import RaidbSettings
+
+logger = logging.getLogger("holdfast.raidb")
+
+
+class Tenure:
+    """One epoch of one holder, in all members that it has."""
+
+    def __init__(
+        self,
+        databases: Databases,
+        settings: RaidbSettings,
+        clock: Callable[[], float],
+        *,
+        claimant: Claimant,
+        epoch: int,
+        tokens: Mapping[str, Token],
+        holding: SetHolding,
+    ) -> None:
+        """`tokens` are those under which members were taken, `holding` the set to go on with."""
+        self.claimant = claimant
+        self.epoch = epoch
+        self.tokens = dict(tokens)
+        self.holding = holding
+        self.end = Place(0, bytes(16))
+        """Where the log ends that is in all active members."""
+        self.is_in_flight = False
+        """Whether an append was sent of which it is not known in which members it is."""
+        self.timeout_seconds = 0.0
+        """How long a member may fail before it is left out."""
+        self.begun_count = self.proved_count = 0
+        """Writes in all members that were begun, and which of them was the last one to succeed."""
+        self._databases = databases
+        self._settings = settings
+        self._clock = clock
+        self._failing: dict[str, float] = {}
+
+    @property
+    def active(self) -> list[str]:
+        """The members that have everything."""
+        return sorted(self.holding.current.active)
+
+    def append(self, entries: list[Entry], seconds_max: float) -> Outcome:
+        """
+        Store these entries in all active members.
+
+        Raises:
+            AppendRefusedError: All refuse them.
+            UnreachableError: Not all are known to have them: the very same again.
+        """
+        token_of = self.tokens
+        self.is_in_flight = True
+        try:
+            outcome = self._everywhere(
+                {it: _append(token_of[it], entries) for it in self.active}, seconds_max
+            )
+        except AppendRefusedError:
+            self.is_in_flight = False
+            raise
+        self.is_in_flight = False
+        if outcome is Outcome.STORED:
+            self.end = Place(entries[-1].index, entries[-1].chain)
+        return outcome
+
+    def renew(self, seconds_max: float) -> Outcome:
+        """Give a sign of life in all active members."""
+        acts = {it: _renew(self.tokens[it]) for it in self.active}
+        # Whoever lacks what is in flight must not be kept instead of one that may have it.
+        return self._everywhere(acts, seconds_max, may_leave_out=not self.is_in_flight)
+
+    def release(self, members: Iterable[str], seconds_max: float) -> int:
+        """Give these back; in how many that is known to be done."""
+        tokens = {it: self.tokens[it] for it in members if it in self.tokens}
+        found = self._databases.run(
+            {it: _release(token) for it, token in tokens.items()}, seconds_max
+        )
+        return sum(not isinstance(it, StoreError) for it in found.values())
+
+    def _everywhere(
+        self, acts: Mapping[str, ActOf], seconds_max: float, *, may_leave_out: bool = True
+    ) -> Outcome:
+        """Do this in all active members, and leave out those that fail for too long."""
+        deadline = self._clock() + seconds_max
+        self.begun_count += 1
+        count = self.begun_count
+        if self.stand(deadline) is Outcome.DEPOSED:
+            return Outcome.DEPOSED
+        acts = {it: act for it, act in acts.items() if it in self.holding.current.active}
+        began = self._clock()
+        found = self._databases.run(acts, self._bound(deadline))
+        failed = {it: each for it, each in found.items() if isinstance(each, StoreError)}
+        done = found.keys() - failed.keys()
+        if any(found[it] is Outcome.DEPOSED for it in done):
+            return Outcome.DEPOSED
+        self._have_answered(done)
+        if failed:
+            self._judge(failed, is_any_done=bool(done))
+            if not may_leave_out:
+                raise self._unreachable(failed)
+            self.leave_out(failed, began)
+            if self.stand(deadline) is Outcome.DEPOSED:
+                return Outcome.DEPOSED
+            if not self.holding.current.active <= done:
+                raise self._unreachable(failed)
+        self.proved_count = count
+        return self._settle(deadline)
+
+    def _judge(self, failed: Mapping[str, StoreError], *, is_any_done: bool) -> None:
+        """Raise what is to be told where nobody did it."""
+        errors = list(failed.values())
+        if not is_any_done and all(isinstance(it, AppendRefusedError) for it in errors):
+            raise AppendRefusedError("; ".join(map(str, errors)))
+        if not is_any_done and not any(map(_may_pass, errors)):
+            raise StoreError("; ".join(map(str, errors)))
+        if not is_any_done:
+            raise self._unreachable(failed)
+
+    def leave_out(self, failed: Mapping[str, StoreError], began: float) -> None:
+        """
+        Go on without these, once they have failed for long enough; the set is yet to be written.
+
+        Raises:
+            UnreachableError: It is too early, or too few would be left.
+        """
+        now = self._clock()
+        since = {it: self._failing.setdefault(it, began) for it in failed}
+        waited = {
+            it
+            for it, error in failed.items()
+            if _may_pass(error) and now - since[it] < self.timeout_seconds
+        }
+        if waited:
+            raise self._unreachable(failed)
+        self.change(dict.fromkeys(failed, "failed"))
+        for it, error in failed.items():
+            self.tokens.pop(it, None)
+            self._failing.pop(it, None)
+            logger.error("%s is left out from now on: %s", self._databases.name(it), error)
+
+    def change(self, changes: Mapping[str, MirrorState | None]) -> None:
+        """
+        Make the next set; nothing is stored until `stand` has written it.
+
+        Raises:
+            UnreachableError: Too few would be left.
+        """
+        try:
+            self.holding.change(changes)
+        except MirrorsLostError as error:
+            raise UnreachableError(
+                f"without {self._databases.named(error.lost)} too few databases are left to be sure"
+                f" that nobody goes on with the others: they are waited for"
+            ) from None
+
+    def admit(self, member: str, token: Token, seconds_max: float) -> None:
+        """
+        Let a member that has everything count from now on.
+
+        Raises:
+            UnreachableError: The set that says so does not stand yet.
+        """
+        self.change({member: "active"})
+        self.tokens[member] = token
+        logger.info("%s has everything, and counts from now on", self._databases.name(member))
+        self.stand_within(seconds_max)
+
+    def stand_within(self, seconds_max: float) -> None:
+        """As `stand`; that somebody else took a member is found by the next write as well."""
+        self.stand(self._clock() + seconds_max)
+
+    def stand(self, deadline: float) -> Outcome:
+        """
+        Write the set in all that need it, until it stands.
+
+        Raises:
+            UnreachableError: It does not stand yet.
+        """
+        holding = self.holding
+        while not holding.is_standing:
+            if self._clock() >= deadline:
+                raise UnreachableError("who has what is not written in all databases yet")
+            began = self._clock()
+            found = self._write_set(self.tokens, deadline)
+            active = holding.current.active
+            if any(found.get(it) is Outcome.DEPOSED for it in active):
+                return Outcome.DEPOSED
+            untaken = UnreachableError("it was not taken")
+            failed = {
+                it: each for it in active if isinstance(each := found.get(it, untaken), StoreError)
+            }
+            written = {it for it, each in found.items() if each is Outcome.STORED}
+            self._have_answered(written)
+            holding.written(written)
+            if holding.is_standing:
+                break
+            if not failed:
+                raise UnreachableError(
+                    "too few of the databases that were left are known to know it"
+                )
+            self.leave_out(failed, began)
+        return Outcome.STORED
+
+    def _settle(self, deadline: float) -> Outcome:
+        """Once a set stands, let it say so: then who looks need not ask whom it came from."""
+        if not self.holding.current.before or self._clock() >= deadline:
+            return Outcome.STORED
+        self.holding.settled()
+        found = self._write_set({it: self.tokens[it] for it in self.active}, deadline)
+        is_deposed = any(each is Outcome.DEPOSED for each in found.values())
+        return Outcome.DEPOSED if is_deposed else Outcome.STORED
+
+    def _write_set(
+        self, tokens: Mapping[str, Token], deadline: float
+    ) -> dict[str, Outcome | StoreError]:
+        written = self.written_set()
+        return self._databases.run(
+            {it: _write_set(token, written) for it, token in tokens.items()},
+            self._bound(deadline),
+        )
+
+    def written_set(self) -> KnownSet:
+        """The present set as it stands in a member."""
+        current = self.holding.current
+        places = {it: self._databases.name(it) for it, _ in current.states}
+        return KnownSet(current, tuple(sorted(places.items())))
+
+    def _have_answered(self, members: Iterable[str]) -> None:
+        for it in members:
+            self._failing.pop(it, None)
+
+    def _bound(self, deadline: float) -> float:
+        """How long a member may take; a part of the time is left for what comes of it."""
+        return min(deadline - self._clock(), self._settings.member_timeout_seconds)
+
+    def _unreachable(self, failed: Mapping[str, StoreError]) -> UnreachableError:
+        told = [f"{self._databases.name(it)}: {failed[it]}" for it in sorted(failed)]
+        return UnreachableError("; ".join(told))
+
+
+def _may_pass(error: StoreError) -> bool:
+    """Whether it may be otherwise in a moment."""
+    return isinstance(error, UnreachableError | AppendRefusedError)
+
+
+def _append(token: Token, entries: list[Entry]) -> ActOf:
+    return lambda member, seconds: member.store(token, entries, seconds)
+
+
+def _renew(token: Token) -> ActOf:
+    return lambda member, seconds: member.beat(token, seconds)
+
+
+def _release(token: Token) -> ActOf:
+    return lambda member, seconds: member.give_back(token, seconds)
+
+
+def _write_set(token: Token, written: KnownSet) -> ActOf:
+    def write(member: Member, seconds: float) -> Outcome:
+        return member.write_set(token, written, seconds)
+
+    return write

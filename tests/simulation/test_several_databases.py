@@ -1,0 +1,57 @@
+"""
+Brokers over one log in several databases: a short run of worlds, and safeguards left out.
+
+`python -m trials.simulate --several --count ...` runs as many seeds as one likes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.test_leased_stores import all_kept
+from trials.leased import plan as plans
+from trials.leased.plan import plan_of_several
+from trials.leased.simulator import simulate
+from trials.safeguards.several_databases import ABLATIONS
+
+BY_NAME = {it.name: it for it in ABLATIONS}
+
+
+@pytest.mark.slow
+def test_worlds_as_they_are_drawn_keep_their_promises() -> None:
+    """What is confirmed is in all databases in the end, and one broker dispatches at a time."""
+    happened = all_kept([simulate(seed, plan_of_several(seed)) for seed in range(1, 13)])
+
+    assert happened["confirmed"] > 10_000
+    assert happened["applied"] > happened["confirmed"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("databases", [2, 3])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        (plans.DATABASE_AWAY, plans.KILL),
+        (plans.DATABASE_CUT, plans.PAUSE, plans.CALL),
+        (plans.DATABASE_FULL, plans.DATABASE_DISABLED, plans.CLEAN_STOP),
+    ],
+    ids=lambda kinds: kinds[0],
+)
+def test_each_kind_of_trouble_is_lived_through(kinds: tuple[str, ...], databases: int) -> None:
+    """Away, cut off from one broker, full, disabled: it happens, and all are filled again."""
+    results = []
+    for seed in range(1, 4):
+        made = plan_of_several(seed)
+        made.databases, made.kinds = databases, dict.fromkeys(kinds, 1)
+        results.append(simulate(seed, made))
+    happened = all_kept(results)
+
+    assert not [it for it in kinds if not happened[it]]
+
+
+def test_a_seed_lives_the_same_life_again() -> None:
+    """Event by event."""
+    once, again = (simulate(3, plan_of_several(3)) for _ in range(2))
+
+    assert once.digest == again.digest
+    assert once.transcript == again.transcript

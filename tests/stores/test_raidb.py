@@ -1,0 +1,170 @@
+"""The contract of leased logs, kept by several databases that know nothing of each other."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import LeasedLog, Outcome
+from holdfast.model.limits import MiB
+from holdfast.raidb.opening import open_raidb_log
+from holdfast.raidb.raidb_log import RaidbLog
+from holdfast.raidb.settings import RaidbSettings
+from holdfast.raidb.sql_member import SqlMember
+from holdfast.sql.opening import make_sql_log
+from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite, Writer, read_all
+from trials.databases.mariadb import MariadbServer
+from trials.databases.postgresql import PostgresqlServer
+
+
+class TwoFiles(LeasedLogSuite):
+    """Files of SQLite, each a database of its own."""
+
+    count = 2
+    may_keep_unconfirmed = True  # In one of them, when the first of the others was taken.
+
+    @pytest.fixture(autouse=True)
+    def directory(self, tmp_path: Path) -> None:
+        self._paths = [tmp_path / f"{name}.db" for name in "abc"[: self.count]]
+
+    def another(self) -> LeasedLog:
+        urls = [f"sqlite:///{it}" for it in self._paths]
+        return open_raidb_log(urls, RaidbSettings(), own_directory=self._paths[0].parent)
+
+    def lose_entry(self, index: int) -> None:
+        self._change(f"DELETE FROM holdfast_entries WHERE idx = {index}")
+
+    def rot_entry(self, index: int) -> None:
+        for path in self._paths:
+            with sqlite3.connect(path) as connection:
+                (raw,) = connection.execute(
+                    "SELECT raw FROM holdfast_entries WHERE idx = ?", (index,)
+                ).fetchone()
+                rotten = raw[:100] + bytes([raw[100] ^ 1]) + raw[101:]
+                connection.execute(
+                    "UPDATE holdfast_entries SET raw = ? WHERE idx = ?", (rotten, index)
+                )
+            connection.close()
+
+    def lose_lease(self) -> None:
+        self._change("DELETE FROM holdfast_lease")
+
+    def _change(self, statement: str) -> None:
+        for path in self._paths:
+            with sqlite3.connect(path) as connection:
+                connection.execute(statement)
+            connection.close()
+
+
+class TestTwoFiles(TwoFiles):
+    """Two of them: both are needed to begin."""
+
+
+class TestThreeFiles(TwoFiles):
+    """Three of them: two are enough."""
+
+    count = 3
+
+
+def test_three_kinds_of_databases_hold_one_log(
+    postgresql: PostgresqlServer, mariadb: MariadbServer, tmp_path: Path
+) -> None:
+    """L60: PostgreSQL, MariaDB and SQLite together; one is killed, comes back and is filled."""
+    urls = [postgresql.create("several"), mariadb.create("several"), f"sqlite:///{tmp_path}/c.db"]
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    log.open()
+    try:
+        writer = Writer(log)
+        writer.take()
+        writer.append(b"one", b"two" * MiB, b"three")
+        mariadb.kill()
+        entries = writer.sealed(b"four")
+        stored_after(writer, entries)
+        assert [state for _, _, state in log.facts().members].count("failed") == 1
+        mariadb.start()
+        filled(log, writer)
+        writer.append(b"six")
+        assert read_all(log) == writer.stored
+        for url in urls:
+            assert rows_of(url, tmp_path) == [it.raw for it in writer.stored]
+    finally:
+        log.close()
+
+
+def stored_after(writer: Writer, entries: list[Entry]) -> None:
+    """Send the same again until it is stored, as the driver does."""
+    deadline = time.monotonic() + 30
+    while True:
+        assert time.monotonic() < deadline
+        try:
+            assert writer.send(entries) is Outcome.STORED
+        except UnreachableError:
+            time.sleep(0.1)
+        else:
+            return
+
+
+def filled(log: RaidbLog, writer: Writer) -> None:
+    """Write on while what was left out is filled, until all databases count."""
+    deadline = time.monotonic() + 60
+    while {state for _, _, state in log.facts().members} != {"active"}:
+        assert time.monotonic() < deadline, log.facts().members
+        log.caretaker.step()
+        stored_after(writer, writer.sealed(b"meanwhile"))
+
+
+def rows_of(url: str, directory: Path) -> list[bytes]:
+    """The entries that stand in one of them."""
+    member = make_sql_log(
+        url, lambda: SqlMember, allow_unsafe_database=False, own_directory=directory
+    )
+    try:
+        row = member.read(SECONDS)
+        found: list[Entry] = []
+        while len(found) < row.lease.end.index:
+            found += member.entries(len(found), row.lease.end.index, 8 * MiB, SECONDS)
+        return [it.raw for it in found]
+    finally:
+        member.close()
+
+
+def test_a_file_that_came_back_is_filled_while_others_are_written(tmp_path: Path) -> None:
+    """L54: with threads, a file that was locked for a while by a foreign transaction."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "abc"]
+    log = open_raidb_log(urls, RaidbSettings(member_timeout_seconds=0.3), own_directory=tmp_path)
+    log.open()
+    log.caretaker.start()
+    try:
+        writer = Writer(log)
+        writer.take()
+        writer.append(b"one")
+        foreign = sqlite3.connect(tmp_path / "b.db", isolation_level=None)
+        foreign.execute("BEGIN IMMEDIATE")
+        stored_after(writer, writer.sealed(b"two"))
+        assert [state for _, _, state in log.facts().members].count("active") == 2
+        foreign.execute("ROLLBACK")
+        foreign.close()
+        deadline = time.monotonic() + 60
+        while {state for _, _, state in log.facts().members} != {"active"}:
+            assert time.monotonic() < deadline, log.facts().members
+            stored_after(writer, writer.sealed(b"meanwhile"))
+        assert read_all(log) == writer.stored
+        assert all(rows_of(it, tmp_path) == [e.raw for e in writer.stored] for it in urls)
+    finally:
+        log.close()
+
+
+def test_one_database_by_two_addresses_is_refused(tmp_path: Path) -> None:
+    """L58: a link to a file is the file."""
+    (tmp_path / "b.db").symlink_to(tmp_path / "a.db")
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+
+    with pytest.raises(StoreError, match=r"a\.db and .*b\.db are one database"):
+        log.open()
+    log.close()

@@ -1,0 +1,94 @@
+"""Comparing two logs, and copying one into the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import MissingEntriesError, UnreachableError
+from holdfast.leases.contract import Outcome, Place
+from holdfast.raidb.copying import Copier
+from holdfast.raidb.member import NOTHING, Row, Token
+from tests.unit.raidb.several import Several
+
+
+@pytest.fixture
+def several() -> Several:
+    several = Several(2)
+    writer = several.writer()
+    writer.append(*(b"%d" % number for number in range(1, 11)))
+    return several
+
+
+def copier(several: Several) -> Copier:
+    return Copier(several.reached(), 3.0)
+
+
+def rows(several: Several) -> tuple[Row, Row]:
+    return several.databases[0].row(), several.databases[1].row()
+
+
+def shorten(several: Several, index: int, chain: bytes | None = None) -> None:
+    """Let the second one end there, with an entry of another past if a chain is given."""
+    database = several.databases[1]
+    for it in [it for it in database.rows if it > index]:
+        del database.rows[it]
+    database.end = Place(index, chain or database.history.get(index, bytes(16)))
+
+
+@pytest.mark.parametrize("index", [0, 1, 5, 10])
+def test_a_beginning_is_in_common_as_a_whole(several: Several, index: int) -> None:
+    """The shorter one's end is where they part."""
+    shorten(several, index)
+    first, second = rows(several)
+
+    assert copier(several).common_end(second, first) == second.lease.end
+    assert copier(several).common_end(first, second) == second.lease.end
+
+
+@pytest.mark.parametrize("parted", range(1, 10))
+def test_two_that_parted_have_in_common_what_came_before(several: Several, parted: int) -> None:
+    """Found by halves, wherever it is."""
+    database = several.databases[1]
+    for index in range(parted + 1, 11):
+        other = Several(1)
+        writer = other.writer()
+        writer.append(*(b"other %d" % number for number in range(index)))
+        database.rows[index] = other.databases[0].rows[index]
+    database.end = Place(10, b"\7" * 16)
+    first, second = rows(several)
+
+    found = copier(several).common_end(second, first)
+    assert found == Place(parted, several.databases[0].history[parted])
+
+
+def test_two_that_parted_at_once_share_the_beginning(several: Several) -> None:
+    """An empty log is what all begin with, unless it was dropped."""
+    shorten(several, 1, b"\7" * 16)
+    first, second = rows(several)
+    assert copier(several).common_end(second, first) == NOTHING
+
+    several.databases[0].first_index = 3
+    first, second = rows(several)
+    assert copier(several).common_end(second, first) is None
+
+
+def test_entries_are_copied_through_the_one_that_is_asked_for(several: Several) -> None:
+    """Under a token that counts; under another one nothing is."""
+    holder = several.databases[1].claimant
+    assert holder is not None
+    shorten(several, 4)
+    wrong = copier(several).copy("a-member", "b-member", Token(9, holder.holder), 4, 8)
+    assert wrong is Outcome.DEPOSED
+
+    done = copier(several).copy("a-member", "b-member", Token(1, holder.holder), 4, 8)
+    assert done is Outcome.STORED
+    assert several.databases[1].end == Place(8, several.databases[0].history[8])
+
+
+def test_what_is_not_there_is_told(several: Several) -> None:
+    """Missing entries, and a member that another one took."""
+    with pytest.raises(MissingEntriesError):
+        copier(several).read("a-member", 10, 12, 100)
+    with pytest.raises(UnreachableError, match="another broker"):
+        copier(several).require(Outcome.DEPOSED)
+    copier(several).require(Outcome.STORED)

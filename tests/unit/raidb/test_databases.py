@@ -1,0 +1,75 @@
+"""Which database is which, and what is asked of several."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import StoreError, UnreachableError
+from tests.unit.raidb.several import Several
+
+
+def test_members_are_known_by_their_own_ids_once_they_were_read() -> None:
+    """One that does not answer is told of, and keeps what was known of it."""
+    several = Several()
+    found = several.reached()
+    assert found.ids == ["a-member", "b-member", "c-member"]
+
+    several.databases[1].is_away = True
+    assert sorted(found.read(3.0)) == ["a-member", "c-member"]
+    assert list(found.troubles) == ["b-member"]
+    assert sorted(found.known) == ["a-member", "b-member", "c-member"]
+    several.databases[1].is_away = False
+    found.read(3.0)
+    assert not found.troubles
+
+
+def test_another_database_at_an_address_is_another_member() -> None:
+    """What is asked of the one that was there is not done in the other one."""
+    several = Several()
+    ways = several.ways()
+    found = several.reached(ways)
+    several.databases[2].member = "new"
+    found.read(3.0)
+
+    assert found.ids == ["a-member", "b-member", "new"]
+    with pytest.raises(UnreachableError, match="c-member is no address of this broker"):
+        found.ask("c-member", lambda member, seconds: member.read(seconds), 1.0)
+
+
+def test_two_addresses_of_one_database_are_refused() -> None:
+    """L58: both are named."""
+    several = Several(2)
+    several.databases[1].member = "a-member"
+
+    with pytest.raises(StoreError, match="are one database"):
+        several.reached()
+
+
+def test_what_is_to_be_told_where_none_answers() -> None:
+    """Not reached: later. Refused by all: for good."""
+    several = Several(2)
+    found = several.reached()
+    for it in several.databases:
+        it.is_away = True
+    found.read(3.0)
+    assert isinstance(found.trouble(), UnreachableError)
+    for it in several.databases:
+        it.is_away, it.has_lease_row = False, False
+    found.read(3.0)
+    assert type(found.trouble()) is StoreError
+    assert "gone" in str(found.trouble())
+
+
+def test_each_is_asked_what_is_meant_for_it() -> None:
+    """Results by id; an error is a result of `run`, and raised by `ask`."""
+    several = Several(2)
+    found = several.reached()
+    several.databases[0].is_away = True
+    results = found.run(dict.fromkeys(found.ids, lambda member, seconds: member.place), 1.0)
+    assert results == {"a-member": "a-member", "b-member": "b-member"}
+
+    rows = found.run(dict.fromkeys(found.ids, lambda member, seconds: member.read(seconds)), 1.0)
+    assert isinstance(rows["a-member"], UnreachableError)
+    assert rows["b-member"].member == "b-member"
+    with pytest.raises(UnreachableError):
+        found.ask("a-member", lambda member, seconds: member.read(seconds), 1.0)

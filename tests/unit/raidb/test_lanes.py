@@ -1,0 +1,78 @@
+"""Who does the same in several databases at once, and whom it does not wait for."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.raidb.lanes import InTurn, Lanes, ThreadLanes
+
+
+def refuse(seconds: float) -> None:
+    raise UnreachableError(f"within {seconds:.0f}")
+
+
+def break_down(seconds: float) -> None:
+    raise ValueError(f"{seconds:.0f}")
+
+
+@pytest.mark.parametrize("lanes", [ThreadLanes(), InTurn()], ids=["threads", "in turn"])
+def test_what_came_of_each_is_given(lanes: Lanes) -> None:
+    """Results, errors of a store as they are, and any other as one."""
+    found = lanes.run({"a": lambda _: 1, "b": refuse, "c": break_down}, 9.0)
+
+    assert found["a"] == 1
+    assert isinstance(found["b"], UnreachableError)
+    assert type(found["c"]) is StoreError
+    assert "ValueError" in str(found["c"])
+    assert lanes.run({}, 1.0) == {}
+    lanes.close()
+
+
+def test_all_are_done_at_the_same_time() -> None:
+    """Each waits for the others to come, which one after the other never would."""
+    barrier = threading.Barrier(3, timeout=10)
+    lanes = ThreadLanes()
+
+    found = lanes.run(dict.fromkeys("abc", lambda _: barrier.wait()), 10.0)
+
+    assert sorted(found.values()) == [0, 1, 2]
+    lanes.close()
+
+
+def test_one_that_hangs_is_not_waited_for_and_asked_nothing_more() -> None:
+    """Its outcome is not known; once it has come back it is asked again."""
+    go_on = threading.Event()
+    lanes = ThreadLanes()
+
+    began = time.monotonic()
+    found = lanes.run({"a": lambda _: 1, "b": lambda _: go_on.wait(30)}, 0.1)
+    assert time.monotonic() - began < 5
+    assert found["a"] == 1
+    assert isinstance(found["b"], UnreachableError)
+    again = lanes.run({"b": lambda _: 2}, 5.0)["b"]
+    assert isinstance(again, UnreachableError)
+    assert "asked before" in str(again)
+
+    go_on.set()
+    deadline = time.monotonic() + 10
+    while lanes.run({"b": lambda _: 2}, 5.0)["b"] != 2:
+        assert time.monotonic() < deadline
+    lanes.close()
+
+
+def test_who_is_slower_than_the_first_one_is_waited_for_a_while() -> None:
+    """With patience the others have so long once one has answered; without it all of the time."""
+    go_on = threading.Event()
+    lanes = ThreadLanes()
+
+    began = time.monotonic()
+    found = lanes.run({"a": lambda _: 1, "b": lambda _: go_on.wait(30)}, 20.0, 0.1)
+
+    assert time.monotonic() - began < 10
+    assert isinstance(found["b"], UnreachableError)
+    go_on.set()
+    lanes.close()

@@ -1,0 +1,52 @@
+"""The one door of the package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ConfigError
+from holdfast.raidb.opening import open_raidb_log
+from holdfast.raidb.settings import RaidbSettings
+from tests.stores.leased_log_suite import Writer, read_all
+
+
+def test_databases_are_opened_by_their_urls(tmp_path: Path) -> None:
+    """What is stored is in each file."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "abc"]
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    log.open()
+    try:
+        writer = Writer(log)
+        writer.take()
+        entries = writer.append(b"one")
+        assert read_all(log) == entries
+        assert log.facts().place == ", ".join(urls)
+    finally:
+        log.close()
+    assert all((tmp_path / f"{name}.db").stat().st_size for name in "abc")
+
+
+def test_a_url_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    """As that of one database is."""
+    with pytest.raises(ConfigError, match="write all of its path"):
+        open_raidb_log(
+            [f"sqlite:///{tmp_path}/a.db", "sqlite:///b.db"],
+            RaidbSettings(),
+            own_directory=tmp_path,
+        )
+
+
+def test_a_package_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With how to install it."""
+    for name in [it for it in sys.modules if it.startswith(("holdfast.sql.", "holdfast.raidb."))]:
+        if name not in {"holdfast.sql.opening", "holdfast.raidb.opening"}:
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+
+    with pytest.raises(ConfigError, match=r"sqlalchemy is not installed.*holdfast\[sql\]"):
+        open_raidb_log([f"sqlite:///{tmp_path}/a.db"], RaidbSettings(), own_directory=tmp_path)

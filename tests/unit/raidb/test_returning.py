@@ -1,0 +1,128 @@
+"""Filling one database, step by step."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.mirrors.mirror_set import Acceptance, Number
+from holdfast.raidb.member import KnownSet, Token
+from holdfast.raidb.raidb_log import RaidbLog
+from holdfast.raidb.returning import Returning, Step
+from holdfast.raidb.settings import RaidbSettings
+from tests.stores.leased_log_suite import SECONDS, Writer, claimant
+from tests.unit.raidb.several import Several, until_left_out
+
+
+@pytest.fixture
+def several() -> Several:
+    return Several()
+
+
+def left_out(several: Several) -> tuple[Writer, Returning]:
+    writer = several.writer()
+    writer.append(b"one")
+    several.databases[2].is_away = True
+    entries = writer.sealed(b"two")
+    until_left_out(several, lambda: writer.send(entries))
+    several.databases[2].is_away = False
+    log = writer.log
+    assert isinstance(log, RaidbLog)
+    assert log._tenure is not None
+    log.databases.read(3.0)
+    return writer, Returning(log.databases, RaidbSettings(), log._tenure, "c-member")
+
+
+def test_it_is_taken_only_under_a_lease_that_is_good(several: Several) -> None:
+    """After it was read, a write in all the others has to succeed first."""
+    writer, returning = left_out(several)
+    for _ in range(3):
+        assert returning.step(SECONDS) is Step.LATER
+    assert returning.token is None
+    writer.log.renew(SECONDS)
+
+    assert returning.step(SECONDS) is Step.MORE
+    assert returning.token == Token(2, writer.claimant.holder)
+
+
+def test_one_that_somebody_else_uses_is_left_alone(several: Several) -> None:
+    """What was read of it has changed since: it is read anew, and proved anew."""
+    writer, returning = left_out(several)
+    for _ in range(5):
+        row = several.databases[2].row()
+        other = claimant("z")
+        token = Token(row.lease.epoch + 1, other.holder)
+        assert several.databases[2].seize(row, token, other)
+        writer.log.renew(SECONDS)
+        assert returning.step(SECONDS) is Step.LATER
+    assert returning.token is None
+
+
+def test_it_is_filled_and_then_the_holders_to_finish(several: Several) -> None:
+    """Taken, compared, copied; what came since is copied between two batches."""
+    writer, returning = left_out(several)
+    returning.step(SECONDS)
+    writer.log.renew(SECONDS)
+    steps = [returning.step(SECONDS) for _ in range(3)]
+    assert steps == [Step.MORE, Step.MORE, Step.READY]
+    assert (returning.copied, returning.to_copy) == (1, 1)
+    writer.append(b"three")
+
+    assert several.ends() == [3, 3, 2]
+    assert returning.finish(SECONDS)
+    assert several.ends() == [3, 3, 3]
+
+
+def test_it_is_not_finished_once_another_one_has_taken_it(several: Several) -> None:
+    """Its token does not count any more."""
+    writer, returning = left_out(several)
+    returning.step(SECONDS)
+    writer.log.renew(SECONDS)
+    while returning.step(SECONDS) is not Step.READY:
+        pass
+    other = claimant("z")
+    row = several.databases[2].row()
+    assert several.databases[2].seize(row, Token(9, other.holder), other)
+
+    assert not returning.finish(SECONDS)
+
+
+def test_a_database_of_another_log_is_not_written_over(several: Several) -> None:
+    """Why stands in its trouble."""
+    _, returning = left_out(several)
+    database = several.databases[2]
+    database.written = None
+
+    assert returning.step(SECONDS) is Step.LATER
+    assert "has another log: empty it" in returning.trouble
+
+
+def test_one_that_went_on_apart_is_not_written_over(several: Several) -> None:
+    """An operator let it go on: what it has may be wanted."""
+    from dataclasses import replace
+
+    _, returning = left_out(several)
+    database = several.databases[2]
+    assert database.written is not None
+    known = replace(database.written.known, accepted=(Acceptance("x", Number(1, 1)),))
+    database.written = KnownSet(known)
+
+    assert returning.step(SECONDS) is Step.LATER
+    assert "went on apart" in returning.trouble
+    assert several.ends() == [2, 2, 1]
+
+
+def test_entries_that_were_dropped_while_it_was_filled_begin_it_anew(several: Several) -> None:
+    """What it has is not the log's any more: it is emptied, and filled from what is kept."""
+    writer, returning = left_out(several)
+    returning.step(SECONDS)
+    writer.log.renew(SECONDS)
+    returning.step(SECONDS)
+    returning.step(SECONDS)
+    assert returning._is_compared
+    writer.append(b"three", b"four", b"five")
+    while writer.log.drop_before(4, SECONDS):
+        pass
+
+    while returning.step(SECONDS) is not Step.READY:
+        pass
+    assert sorted(several.databases[2].rows) == [4, 5]

@@ -1,0 +1,227 @@
+"""A database of SQL as one of several, tried with a file of SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases.contract import Outcome, Place
+from holdfast.mirrors.mirror_set import found_set
+from holdfast.raidb.member import NOTHING, KnownSet, Token
+from holdfast.raidb.sql_member import SqlMember
+from holdfast.sql.opening import make_sql_log, open_sql_log
+from tests.stores.leased_log_suite import Writer, claimant
+
+SECONDS = 10.0
+SET = KnownSet(found_set("5" * 32, ["m"]), (("m", "here"),))
+
+
+class File:
+    """One file, and the members that are opened on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.members: list[SqlMember] = []
+
+    def member(self) -> SqlMember:
+        member = make_sql_log(
+            f"sqlite:///{self.path}",
+            lambda: SqlMember,
+            allow_unsafe_database=False,
+            own_directory=self.path.parent,
+        )
+        self.members.append(member)
+        return member
+
+    def execute(self, statement: str) -> list[tuple[object, ...]]:
+        with sqlite3.connect(self.path) as connection:
+            found = connection.execute(statement).fetchall()
+        connection.close()
+        return found
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[File]:
+    file = File(tmp_path / "store.db")
+    yield file
+    for it in file.members:
+        it.close()
+
+
+def taken(member: SqlMember, epoch: int = 1) -> Token:
+    who = claimant("a")
+    token = Token(epoch, who.holder)
+    assert member.seize(member.read(SECONDS), token, who, SECONDS)
+    return token
+
+
+def filled(member: SqlMember, token: Token, count: int) -> Writer:
+    writer = Writer(member)  # type: ignore[arg-type] # it only seals
+    writer.epoch = token.epoch
+    entries = writer.sealed(*(b"%d" % number for number in range(count)))
+    assert member.store(token, entries, SECONDS) is Outcome.STORED
+    writer.stored = entries
+    return writer
+
+
+def test_a_new_database_is_laid_out_when_it_is_read(file: File) -> None:
+    """It has an id of its own, no set, and is nobody's."""
+    row = file.member().read(SECONDS)
+
+    assert row.is_new
+    assert len(row.member) == len(row.log_id) == 32
+    assert row.lease.end == NOTHING
+    assert file.member().read(SECONDS) == row
+
+
+def test_the_first_set_is_written_once(file: File) -> None:
+    """Whoever comes second finds it, and the log's id is the set's."""
+    one, other = file.member(), file.member()
+    row, same = one.read(SECONDS), other.read(SECONDS)
+    one.found(row, SET, SECONDS)
+    other.found(same, replace(SET, known=found_set("6" * 32, ["m"])), SECONDS)
+
+    found = other.read(SECONDS)
+    assert found.written == SET
+    assert found.log_id == "5" * 32
+    assert file.execute("SELECT store_id FROM holdfast_meta") == [("5" * 32,)]
+
+
+def test_it_is_taken_only_as_it_was_read(file: File) -> None:
+    """With any epoch above; a beat since then keeps it."""
+    member = file.member()
+    stale = member.read(SECONDS)
+    token = taken(member, 7)
+    assert member.read(SECONDS).is_held_by(token)
+
+    assert not member.seize(stale, Token(8, "f" * 32), claimant("z"), SECONDS)
+    before = member.read(SECONDS)
+    assert member.beat(token, SECONDS) is Outcome.STORED
+    assert not member.seize(before, Token(8, "f" * 32), claimant("z"), SECONDS)
+
+
+def test_a_set_is_replaced_under_a_token_that_counts(file: File) -> None:
+    """Another one's is not, and it is told."""
+    member = file.member()
+    token = taken(member)
+
+    assert member.write_set(token, SET, SECONDS) is Outcome.STORED
+    assert member.write_set(token, SET, SECONDS) is Outcome.STORED, "the same again"
+    assert member.write_set(Token(1, "f" * 32), SET, SECONDS) is Outcome.DEPOSED
+    assert member.read(SECONDS).written == SET
+    assert file.execute("SELECT event FROM holdfast_lease") == [(1,)]
+
+
+def test_what_is_given_back_counts_no_more(file: File) -> None:
+    """Neither beats nor entries."""
+    member = file.member()
+    token = taken(member)
+    member.give_back(token, SECONDS)
+
+    assert member.read(SECONDS).lease.is_released
+    assert member.beat(token, SECONDS) is Outcome.DEPOSED
+    writer = Writer(member)  # type: ignore[arg-type] # it only seals
+    writer.epoch = 1
+    assert member.store(token, writer.sealed(b"late"), SECONDS) is Outcome.DEPOSED
+
+
+def test_entries_are_stored_once_and_in_order(file: File) -> None:
+    """Also those of an earlier epoch, as when it is filled."""
+    member = file.member()
+    token = taken(member, 5)
+    writer = Writer(member)  # type: ignore[arg-type] # it only seals
+    writer.epoch = 3
+    entries = writer.sealed(b"one", b"two")
+    assert member.store(token, entries, SECONDS) is Outcome.STORED
+    assert member.store(token, entries, SECONDS) is Outcome.STORED
+
+    assert member.entries(0, 2, 1 << 20, SECONDS) == entries
+    writer.end = Place(4, entries[1].chain)
+    with pytest.raises(StoreError, match=r"ends with entry 2, and not before entry 5"):
+        member.store(token, writer.sealed(b"five"), SECONDS)
+    assert member.drop(token, 2, SECONDS) is False
+    assert member.read(SECONDS).lease.first_index == 2
+
+
+def test_what_comes_behind_an_entry_is_cut(file: File) -> None:
+    """The rows go with it, and the log goes on from there."""
+    member = file.member()
+    token = taken(member)
+    writer = filled(member, token, 5)
+    end = Place(3, writer.stored[2].chain)
+
+    assert member.cut(token, end, SECONDS) is Outcome.STORED
+    assert member.read(SECONDS).lease.end == end
+    assert file.execute("SELECT COUNT(*), MAX(idx) FROM holdfast_entries") == [(3, 3)]
+    assert member.store(token, writer.stored[3:], SECONDS) is Outcome.STORED
+    assert member.cut(Token(1, "f" * 32), end, SECONDS) is Outcome.DEPOSED
+    assert member.read(SECONDS).lease.end.index == 5
+
+
+def test_it_is_emptied_for_a_log_that_begins_later(file: File) -> None:
+    """However many entries there are; the next one is the first that is kept elsewhere."""
+    member = file.member()
+    token = taken(member)
+    writer = filled(member, token, 200)
+
+    assert member.clear(Token(1, "f" * 32), 150, SECONDS) is Outcome.DEPOSED
+    assert member.clear(token, 150, SECONDS) is Outcome.STORED
+    lease = member.read(SECONDS).lease
+    assert (lease.end.index, lease.first_index) == (149, 150)
+    assert file.execute("SELECT COUNT(*) FROM holdfast_entries") == [(0,)]
+    assert member.store(token, writer.stored[149:], SECONDS) is Outcome.STORED
+    assert member.entries(149, 200, 1 << 20, SECONDS) == writer.stored[149:]
+
+
+def test_what_arrives_late_changes_nothing(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut that was worked out before something else was written finds another beat."""
+    member, other = file.member(), file.member()
+    token = taken(member)
+    writer = filled(member, token, 5)
+    row = SqlMember._row
+
+    def late(self: SqlMember, session: object) -> object:
+        found = row(self, session)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        assert other.beat(token, SECONDS) is Outcome.STORED
+        return found
+
+    monkeypatch.setattr(SqlMember, "_row", late)
+    with pytest.raises(UnreachableError, match="by somebody else meanwhile"):
+        member.cut(token, Place(1, writer.stored[0].chain), SECONDS)
+    assert member.read(SECONDS).lease.end.index == 5
+
+
+def test_a_database_that_went_back_in_time_is_told(file: File) -> None:
+    """It is at an epoch below that of the token: nothing deposed it."""
+    member = file.member()
+    token = taken(member, 7)
+    file.execute("UPDATE holdfast_lease SET epoch = 3")
+
+    for call in (
+        lambda: member.beat(token, SECONDS),
+        lambda: member.write_set(token, SET, SECONDS),
+        lambda: member.cut(token, NOTHING, SECONDS),
+    ):
+        with pytest.raises(StoreError, match="went back in time, or is another database"):
+            call()
+
+
+def test_one_of_several_is_not_used_alone(file: File) -> None:
+    """Neither opened nor taken by who opened it before: all of them are to be named."""
+    single = open_sql_log(f"sqlite:///{file.path}", own_directory=file.path.parent)
+    seen = single.open()
+    member = file.member()
+    member.found(member.read(SECONDS), SET, SECONDS)
+
+    with pytest.raises(StoreError, match="one of several databases that hold the same log"):
+        single.take(seen, claimant("b"), SECONDS)
+    single.close()
+    another = open_sql_log(f"sqlite:///{file.path}", own_directory=file.path.parent)
+    with pytest.raises(StoreError, match="one of several databases that hold the same log"):
+        another.open()

@@ -1,0 +1,115 @@
+"""Who is written, who is left out, and when anything is called stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases.contract import Outcome
+from holdfast.raidb.raidb_log import RaidbLog
+from holdfast.raidb.tenure import Tenure
+from tests.stores.leased_log_suite import SECONDS, Writer
+from tests.unit.raidb.several import TIMEOUT, Several, Way, until_left_out
+
+
+def held(several: Several, ways: list[Way] | None = None) -> tuple[Writer, Tenure]:
+    writer = Writer(several.log(ways))
+    writer.take()
+    assert isinstance(writer.log, RaidbLog)
+    tenure = writer.log._tenure
+    assert tenure is not None
+    return writer, tenure
+
+
+def test_nothing_is_stored_while_the_set_does_not_stand() -> None:
+    """Who is left out is written in all the others first; until then the append is not known."""
+    several = Several()
+    ways = several.ways()
+    writer, tenure = held(several, ways)
+    several.databases[2].is_away = True
+    entries = writer.sealed(b"one")
+    with pytest.raises(UnreachableError):
+        writer.send(entries)
+    several.now += TIMEOUT
+    ways[0].lost["write"] = "request"
+
+    with pytest.raises(UnreachableError):
+        writer.send(entries)
+    assert not tenure.holding.is_standing
+    assert writer.send(entries) is Outcome.STORED
+    assert tenure.holding.is_standing
+
+
+def test_a_set_that_stands_is_settled_by_the_next_write() -> None:
+    """Who looks then need not ask whom it came from."""
+    several = Several()
+    writer, tenure = held(several)
+    assert tenure.holding.current.before
+    assert writer.log.renew(SECONDS) is Outcome.STORED
+
+    assert all(it.written and not it.written.known.before for it in several.databases)
+
+
+def test_one_that_makes_no_sense_is_left_out_at_once() -> None:
+    """An error that does not pass by itself is not waited for."""
+    several = Several()
+    writer, _ = held(several)
+    several.databases[1].has_lease_row = False
+
+    writer.append(b"one")
+    assert tuple(tenure_states(several)) == ("active", "failed", "active")
+
+
+def tenure_states(several: Several) -> list[str]:
+    written = several.databases[0].written
+    assert written is not None
+    return [state for _, state in written.known.states]
+
+
+def test_where_all_make_no_sense_it_is_told() -> None:
+    """Nobody is left to go on with."""
+    several = Several()
+    writer, _ = held(several)
+    for it in several.databases:
+        it.has_lease_row = False
+
+    with pytest.raises(StoreError, match="gone"):
+        writer.append(b"one")
+
+
+def test_one_that_answers_again_in_time_is_kept() -> None:
+    """What counts is how long it has failed without a break."""
+    several = Several()
+    writer, _ = held(several)
+    for number in range(4):
+        entries = writer.sealed(b"%d" % number)
+        several.databases[1].is_away = True
+        with pytest.raises(UnreachableError):
+            writer.send(entries)
+        several.now += TIMEOUT * 0.6
+        several.databases[1].is_away = False
+        assert writer.send(entries) is Outcome.STORED
+
+    assert several.states() == "active active active"
+
+
+def test_what_proves_the_lease_is_a_write_that_began_later() -> None:
+    """Each write in all members is counted when it begins, and proves so much when it succeeds."""
+    several = Several()
+    writer, tenure = held(several)
+    assert writer.log.renew(SECONDS) is Outcome.STORED
+    assert tenure.proved_count == tenure.begun_count
+    several.databases[0].is_away = True
+    with pytest.raises(UnreachableError):
+        writer.log.renew(SECONDS)
+    assert tenure.proved_count == tenure.begun_count - 1
+
+
+def test_a_renewal_leaves_out_as_an_append_does() -> None:
+    """A holder that has nothing to store keeps its lease all the same."""
+    several = Several()
+    writer, _ = held(several)
+    several.databases[0].is_away = True
+
+    assert until_left_out(several, lambda: writer.log.renew(SECONDS)) is Outcome.STORED
+    assert several.states() == "failed active active"

@@ -1,0 +1,288 @@
+"""
+Several databases as a model, each with its own lease row and set, and a broker's ways to them.
+
+What is done to one of them is done by statements that may be lost or late, each on its own; one may
+be away from all brokers or from one of them, or full, while the others answer.
+
+Invariants:
+    A statement is atomic in its database; nothing is atomic over two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
+from holdfast.mirrors.mirror_set import MirrorSet, newest_of
+from holdfast.raidb.member import KnownSet, Row, Token
+from trials.leased.model_medium import ModelMedium
+from trials.leased.passage import LOST, Fate, Passage, Sent, ask
+
+if TYPE_CHECKING:
+    from trials.leased.simulated_broker import SimulatedBroker
+
+
+class ModelDatabase(ModelMedium):
+    """One of them."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(identity=name * 32)
+        self.member = f"{name}-member"
+        self.written: KnownSet | None = None
+        self.is_away = self.is_full = False
+
+    def row(self) -> Row:
+        """Everything in the lease row."""
+        return Row(
+            member=self.member, log_id=self.identity, lease=self.read(), written=self.written
+        )
+
+    def found(self, row: Row, written: KnownSet) -> None:
+        """Write the first set, if nothing was done since."""
+        if self._is_as(row) and self.written is None:
+            self.written, self.identity = written, written.known.set_id
+            self.beat += 1
+
+    def _is_as(self, row: Row) -> bool:
+        return (self.epoch, self.beat) == (row.lease.epoch, row.lease.beat)
+
+    def seize(self, row: Row, token: Token, claimant: Claimant) -> bool:
+        """Let the token count, if nothing was done since."""
+        if not self._is_as(row):
+            return False
+        self.epoch, self.claimant, self.is_released = token.epoch, claimant, False
+        self.beat += 1
+        self.takes.append((token.epoch, token.holder))
+        return True
+
+    def write_set(self, row: Row, token: Token, written: KnownSet) -> None:
+        """Replace the set, if nothing was done since."""
+        if self.is_held_by(token.epoch, token.holder) and self.beat == row.lease.beat:
+            self.written, self.identity = written, written.known.set_id
+            self.beat += 1
+
+    def end_at(self, row: Row, token: Token, end: Place, first: int) -> None:
+        """Let the log end there, if nothing was done since."""
+        if self.is_held_by(token.epoch, token.holder) and self.beat == row.lease.beat:
+            for index in [it for it in self.rows if it > end.index or it < first]:
+                del self.rows[index]
+            for index in [it for it in self.history if it > end.index]:
+                del self.history[index]
+            self.end, self.first_index = end, first
+            self.beat += 1
+
+    def keep(self, entries: list[Entry]) -> None:
+        """Write the rows and the lease's."""
+        for entry in entries:
+            assert entry.index not in self.rows, f"entry {entry.index} is stored twice"
+            self.rows[entry.index] = entry.raw
+            self.history[entry.index] = entry.chain
+        self.end = Place(entries[-1].index, entries[-1].chain)
+        self.beat += 1
+
+
+class ModelSet:
+    """All of them, as who judges a world from outside sees them."""
+
+    has_lease_row = True
+
+    def __init__(self, count: int) -> None:
+        self.databases = [ModelDatabase(name) for name in "abcde"[:count]]
+
+    @property
+    def newest(self) -> MirrorSet | None:
+        """The newest set there is anywhere."""
+        copies = {it.member: copy for it in self.databases if (copy := it.row().copy) is not None}
+        return newest_of(copies) if copies else None
+
+    @property
+    def active(self) -> list[ModelDatabase]:
+        """Those that have everything, by the newest set."""
+        newest = self.newest
+        return [it for it in self.databases if newest is not None and it.member in newest.active]
+
+    @property
+    def end(self) -> Place:
+        """Where the longest of them ends."""
+        ends = [it.end for it in self.active]
+        return max(ends, key=lambda it: it.index, default=Place(0, bytes(16)))
+
+    @property
+    def epoch(self) -> int:
+        """The highest one."""
+        return max(it.epoch for it in self.databases)
+
+    @property
+    def first_index(self) -> int:
+        """What is kept by all."""
+        return max((it.first_index for it in self.active), default=1)
+
+    @property
+    def history(self) -> dict[int, bytes]:
+        """The chain of every entry of the log, also of those dropped since."""
+        found: dict[int, bytes] = {}
+        for it in self.active:
+            found |= it.history
+        return found
+
+    @property
+    def rows(self) -> dict[int, bytes]:
+        """The entries of one of them."""
+        return self.active[0].rows if self.active else {}
+
+    @property
+    def takes(self) -> list[tuple[int, str]]:
+        """Epoch and holder of each member that was taken."""
+        return [take for it in self.databases for take in it.takes]
+
+
+class MemberWay:
+    """One broker's way to one database."""
+
+    def __init__(self, broker: SimulatedBroker, database: ModelDatabase) -> None:
+        self._broker = broker
+        self._database = database
+        self.is_cut = False
+
+    def fate(self, statement: str) -> Fate:
+        """What becomes of a statement."""
+        if self.is_cut or self._database.is_away:
+            return Fate(before=LOST, is_quick=self._broker.chance.random() < 0.7)
+        if self._database.is_full and statement == "append":
+            return Fate(refusal="this model is full")
+        return self._broker.fate(statement)
+
+    def send(self, seconds: float, sent: Sent) -> None:
+        """It is under way now."""
+        self._broker.send(seconds, sent)
+
+    def wait(self, seconds: float) -> None:
+        """The strand that asked waits."""
+        self._broker.wait(seconds)
+
+
+class ModelMember:
+    """A broker's connection to one of them."""
+
+    lease_seconds = 5.0
+
+    def __init__(self, database: ModelDatabase, way: Passage) -> None:
+        self.database = database
+        self._way = way
+
+    @property
+    def place(self) -> str:
+        """Its name."""
+        return self.database.member
+
+    def facts(self) -> MediumFacts:
+        """What it is."""
+        return MediumFacts(kind="model", place=self.place)
+
+    def _ask(self, kind: str, seconds: float, statement: Callable[[], Any]) -> Any:
+        return ask(self._way, kind, seconds, statement)
+
+    def read(self, seconds: float) -> Row:
+        """Read the row."""
+        row: Row = self._ask("observe", seconds, self.database.row)
+        return row
+
+    def found(self, row: Row, written: KnownSet, seconds: float) -> None:
+        """Write the first set."""
+        self._ask("write", seconds, lambda: self.database.found(row, written))
+
+    def seize(self, row: Row, token: Token, claimant: Claimant, seconds: float) -> bool:
+        """Take it."""
+        done: bool = self._ask("take", seconds, lambda: self.database.seize(row, token, claimant))
+        return done
+
+    def write_set(self, token: Token, written: KnownSet, seconds: float) -> Outcome:
+        """Read, write, look."""
+        row = self.read(seconds / 3)
+        if not self._is_ours(row, token):
+            return Outcome.DEPOSED
+        self._ask("write", seconds / 3, lambda: self.database.write_set(row, token, written))
+        if self.read(seconds / 3).written == written:
+            return Outcome.STORED
+        raise UnreachableError("written by somebody else meanwhile")
+
+    def _is_ours(self, row: Row, token: Token) -> bool:
+        if row.lease.epoch < token.epoch:
+            raise StoreError(f"{self.place} went back in time")
+        return row.is_held_by(token)
+
+    def beat(self, token: Token, seconds: float) -> Outcome:
+        """Give a sign of life."""
+        outcome: Outcome = self._ask(
+            "renew", seconds, lambda: self.database.renew(token.epoch, token.holder)
+        )
+        return outcome
+
+    def give_back(self, token: Token, seconds: float) -> None:
+        """Give it back."""
+        self._ask("release", seconds, lambda: self.database.release(token.epoch, token.holder))
+
+    def store(self, token: Token, entries: list[Entry], seconds: float) -> Outcome:
+        """Store entries."""
+        given = list(entries)
+        outcome: Outcome = self._ask(
+            "append", seconds, lambda: self.database.append(token.epoch, token.holder, given)
+        )
+        return outcome
+
+    def cut(self, token: Token, end: Place, seconds: float) -> Outcome:
+        """Let the log end there."""
+        row = self.read(seconds / 3)
+        return self._end_at(row, token, end, min(row.lease.first_index, end.index + 1), seconds / 3)
+
+    def clear(self, token: Token, first_index: int, seconds: float) -> Outcome:
+        """Empty it."""
+        row = self.read(seconds / 3)
+        return self._end_at(row, token, Place(first_index - 1, bytes(16)), first_index, seconds / 3)
+
+    def _end_at(self, row: Row, token: Token, end: Place, first: int, seconds: float) -> Outcome:
+        if not self._is_ours(row, token):
+            return Outcome.DEPOSED
+        self._ask("write", seconds, lambda: self.database.end_at(row, token, end, first))
+        if self.read(seconds).lease.end != end:
+            raise UnreachableError("written by somebody else meanwhile")
+        return Outcome.STORED
+
+    def entries(self, after: int, through: int, bytes_max: int, seconds: float) -> list[Entry]:
+        """Read entries."""
+        found: list[Entry] = self._ask(
+            "entries", seconds, lambda: self.database.entries(after, through, bytes_max)
+        )
+        return found
+
+    def drop(self, token: Token, index: int, seconds: float) -> bool:
+        """Forget entries."""
+        is_more: bool = self._ask(
+            "drop",
+            seconds,
+            lambda: self.database.drop_before(token.epoch, token.holder, index),
+        )
+        return is_more
+
+    def tell(self, waiter: Waiter, seconds: float) -> None:
+        """Write this broker's line."""
+        lines = self.database.waiters
+        self._ask("tell", seconds, lambda: lines.__setitem__(waiter.claimant.name, waiter))
+
+    def waiters(self, seconds: float) -> list[Waiter]:
+        """Read all lines."""
+        lines = self.database.waiters
+        found: list[Waiter] = self._ask(
+            "waiters", seconds, lambda: [it for _, it in sorted(lines.items())]
+        )
+        return found
+
+    def forget(self, name: str, seconds: float) -> None:
+        """Drop a line."""
+        self._ask("forget", seconds, lambda: self.database.waiters.pop(name, None))
+
+    def close(self) -> None:
+        """Let go."""

@@ -1,0 +1,196 @@
+"""
+What keeps a log whole that is in several databases, switched off one by one, in leased worlds.
+
+The rules of who may start and go on are those of mirrored directories, and have ablations of their
+own; here is what the databases' log makes of them.
+"""
+
+# ruff: noqa: SLF001 - an ablation replaces what is inside; that is what it is for
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases.contract import Claimant, Outcome, Place
+from holdfast.raidb.copying import Copier
+from holdfast.raidb.databases import ActOf
+from holdfast.raidb.member import KnownSet, Row, Token
+from holdfast.raidb.returning import Returning
+from holdfast.raidb.sight import Sight
+from holdfast.raidb.taking import Taking
+from holdfast.raidb.tenure import Tenure
+from trials.leased import plan as plans
+from trials.leased.model_databases import ModelDatabase
+from trials.leased.plan import Plan
+from trials.leased.simulator import simulate
+from trials.mirrors.ablations import _half_to_start
+from trials.safeguards.ablation import Ablation, Patch
+
+
+def _first_confirms() -> list[Patch]:
+    def everywhere(
+        self: Tenure, acts: Mapping[str, ActOf], seconds_max: float, *, may_leave_out: bool = True
+    ) -> Outcome:
+        self.begun_count += 1
+        found = self._databases.run(acts, seconds_max)
+        done = [it for it in found.values() if not isinstance(it, StoreError)]
+        if not done:
+            raise UnreachableError("none")
+        if Outcome.DEPOSED in done:
+            return Outcome.DEPOSED
+        self.proved_count = self.begun_count
+        return Outcome.STORED
+
+    return [(Tenure, "_everywhere", everywhere)]
+
+
+def _leave_out_without_a_word() -> list[Patch]:
+    leave_out = Tenure.leave_out
+
+    def forget(self: Tenure, failed: Mapping[str, StoreError], began: float) -> None:
+        leave_out(self, failed, began)
+        if self.timeout_seconds:
+            self.holding.is_standing = True
+
+    def settle(self: Tenure, deadline: float) -> Outcome:
+        del deadline
+        self.holding.settled()
+        return Outcome.STORED
+
+    return [(Tenure, "leave_out", forget), (Tenure, "_settle", settle)]
+
+
+def _nothing_is_made_alike() -> list[Patch]:
+    def make_alike(self: Taking, tenure: Tenure) -> None:
+        row = self.rows[min(self.start.holds)]
+        tenure.end = row.lease.end
+
+    return [(Taking, "_make_alike", make_alike)]
+
+
+def _take_over_any_row() -> list[Patch]:
+    def seize(self: ModelDatabase, row: Row, token: Token, claimant: Claimant) -> bool:
+        del row
+        if self.epoch >= token.epoch:
+            return False
+        self.epoch, self.claimant, self.is_released = token.epoch, claimant, False
+        self.beat += 1
+        return True
+
+    return [(ModelDatabase, "seize", seize)]
+
+
+def _compare_by_length() -> list[Patch]:
+    def common_end(self: Copier, row: Row, source: Row) -> Place | None:
+        index = min(row.lease.end.index, source.lease.end.index)
+        return Place(index, self.chain_at(row, index) or bytes(16))
+
+    return [(Copier, "common_end", common_end)]
+
+
+def _write_late() -> list[Patch]:
+    def write_set(self: ModelDatabase, row: Row, token: Token, written: KnownSet) -> None:
+        del row
+        if self.is_held_by(token.epoch, token.holder):
+            self.written = written
+            self.beat += 1
+
+    return [(ModelDatabase, "write_set", write_set)]
+
+
+def _take_back_at_once() -> list[Patch]:
+    take = Returning._take
+
+    def take_at_once(self: Returning, row: Row, seconds_max: float) -> Any:
+        self._read, self._read_at = row, -1
+        return take(self, row, seconds_max)
+
+    return [(Returning, "_take", take_at_once)]
+
+
+def _believe_rows_of_two_sets() -> list[Patch]:
+    return [(Sight, "is_of_one_set", lambda *_arguments: True)]
+
+
+def _several(made: Plan) -> None:
+    made.databases = max(made.databases, 3)
+    made.lost_request = made.lost_reply = made.late = 0.03
+    made.kinds = {plans.DATABASE_AWAY: 4, plans.DATABASE_CUT: 4, plans.KILL: 3, plans.CUT_OFF: 2}
+
+
+def _short(made: Plan) -> None:
+    _several(made)
+    made.lost_request = made.lost_reply = made.late = 0.0
+    made.kinds = {plans.DATABASE_AWAY: 8, plans.KILL: 3}
+
+
+def _two(made: Plan) -> None:
+    _several(made)
+    made.databases = 2
+
+
+def _paused(made: Plan) -> None:
+    _several(made)
+    made.kinds |= {plans.PAUSE: 3, plans.CALL: 5}
+
+
+def _ablation(
+    name: str,
+    patches: Callable[[], list[Patch]],
+    bend: Callable[[Plan], None] = _several,
+    covered_by: str = "",
+) -> Ablation:
+    def lived(seed: int) -> str:
+        made = plans.plan_of_several(seed)
+        bend(made)
+        return simulate(seed, made).violation
+
+    return Ablation(name, patches, lived=lived, covered_by=covered_by)
+
+
+ABLATIONS = [
+    _ablation("what is stored is in all databases that count", _first_confirms),
+    _ablation(
+        "who is left out is written before anything is stored", _leave_out_without_a_word, _short
+    ),
+    _ablation("more than half of the databases are needed to start", _half_to_start, _two),
+    _ablation("what was in flight is copied to all before anybody serves", _nothing_is_made_alike),
+    _ablation(
+        "a database is taken only as it was read",
+        _take_over_any_row,
+        _paused,
+        covered_by=(
+            "whoever takes it has waited for a whole lease without a beat, and of two that did the"
+            " epoch lets one through; it is for a holder whose clock is wrong"
+        ),
+    ),
+    _ablation("what two databases share is told by chain values", _compare_by_length),
+    _ablation(
+        "a set that arrives late is not written",
+        _write_late,
+        covered_by=(
+            "one that is left out is taken back under another token, so that only a set of the same"
+            " holder can be written over, and that by one a moment older"
+        ),
+    ),
+    _ablation(
+        "a database is taken back only under a lease that is good",
+        _take_back_at_once,
+        _paused,
+        covered_by=(
+            "a database that another one has taken and counts on has been written since it was"
+            " read, unless that one has done nothing at all yet"
+        ),
+    ),
+    _ablation(
+        "what is read is of one set",
+        _believe_rows_of_two_sets,
+        _paused,
+        covered_by=(
+            "the end is that of the longest log that is read: it needs one that was left out and"
+            " came back between two rows of one look, and the others not to have what it has"
+        ),
+    ),
+]
