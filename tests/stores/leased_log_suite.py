@@ -211,6 +211,18 @@ class LeasedLogSuite(ABC):
         Writer(logs[2]).take()
         assert [it.observe(SECONDS).epoch for it in logs] == [1, 1, 1, 1]
 
+    def test_who_knows_a_log_begins_none(self) -> None:
+        """An empty medium is left as it is: what is brought back into it must find it so."""
+        late = self.another()
+        self._opened.append(late)
+        for _ in range(2):
+            with pytest.raises(UnreachableError, match="has no log, and this broker belongs to"):
+                late.open(may_lay_out=False)
+        first = self.opened()
+
+        assert late.open(may_lay_out=False) == first.observe(SECONDS)
+        assert late.identity() == first.identity()
+
     def test_what_was_stored_is_there_when_it_is_opened_again(self) -> None:
         """Entries, end, epoch and holder are as they were; the log's id stays."""
         writer = self.writer()

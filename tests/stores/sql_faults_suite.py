@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.environment.disk import RealDisk
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.leases.contract import LeasedLog, Outcome, Place
 from holdfast.leases.orders import Join
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
+from holdfast.sql import log as log_module
 from holdfast.sql.opening import open_sql_log
 from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite, Writer, read_all
 from trials.databases.cutting_proxy import Cut, CuttingProxy
@@ -43,6 +44,10 @@ class SqlServerSuite(LeasedLogSuite, ABC):
     @abstractmethod
     def unsafe(self) -> AbstractContextManager[str]:
         """Have a setting by which commits may be lost; gives its name."""
+
+    @abstractmethod
+    def without_delete(self) -> str:
+        """The URL of a user that may read, insert and update, and not delete."""
 
     def at(self, url: str) -> LeasedLog:
         """A log at this URL, opened; closed after the test."""
@@ -209,6 +214,26 @@ class SqlServerSuite(LeasedLogSuite, ABC):
             log.open()
             assert any(f": {name} is" in it for it in log.facts().warnings)
 
+    def test_settings_that_become_unsafe_stop_the_storing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """L40: somebody changes them under a broker: nothing is stored until they are back."""
+        monkeypatch.setattr(log_module, "LOOK_SECONDS", 0.0)
+        writer = self.writer()
+        writer.take()
+        stored = writer.append(b"one")
+        entries = writer.sealed(b"two")
+        with self.unsafe() as name:
+            for _ in range(2):
+                with pytest.raises(AppendRefusedError, match=f": {name} is .*; nothing is stored"):
+                    writer.log.append(entries, SECONDS)
+            assert writer.log.renew(SECONDS) is Outcome.STORED
+            assert any(f": {name} is" in it for it in writer.log.facts().warnings)
+
+        assert writer.send(entries) is Outcome.STORED
+        assert writer.log.facts().warnings == ()
+        assert read_all(self.opened()) == stored + entries
+
     def test_what_cannot_be_reached_or_entered_is_said(self) -> None:
         """Wrong user, no such database: final, in one sentence, without the password."""
         scheme, _, rest = self.server.url(self.database).partition("://")
@@ -218,6 +243,19 @@ class SqlServerSuite(LeasedLogSuite, ABC):
                 self.at(wrong)
             assert type(raised.value) is StoreError, raised.value
             assert "hidden" not in str(raised.value)
+
+    def test_a_user_that_may_not_clean_is_refused_at_the_start(self) -> None:
+        """Else it would be found out in the middle of a night, on one broker after the other."""
+        writer = self.writer()
+        writer.take()
+        writer.append(b"one")
+        with pytest.raises(
+            StoreError, match=r"does not let this user in: .*holdfast_entries"
+        ) as it:
+            self.at(self.without_delete())
+        assert type(it.value) is StoreError
+
+        assert len(read_all(self.opened())) == 1
 
     def test_facts_tell_the_version(self) -> None:
         """What it is, with its version, and where; no warning."""

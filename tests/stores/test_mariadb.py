@@ -55,6 +55,31 @@ class TestMariadb(SqlServerSuite):
         finally:
             self.change(f"SET GLOBAL {name} = 1")
 
+    def without_delete(self) -> str:
+        self.server.execute("CREATE OR REPLACE USER few@'127.0.0.1'")
+        self.server.execute(f"GRANT SELECT, INSERT, UPDATE ON {self.database}.* TO few@'127.0.0.1'")
+        scheme, _, rest = self.server.url(self.database).partition("://")
+        return f"{scheme}://few@{rest.partition('@')[2]}"
+
+    def test_a_commit_that_ends_the_connection_is_overruled(self) -> None:
+        """What the server sets for all does not hold in our session."""
+        for kind in ("RELEASE", "CHAIN"):
+            self.server.execute(f"SET GLOBAL completion_type = '{kind}'")
+            try:
+                writer = self.writer()
+                writer.take()
+                entries = writer.append(b"one")
+                assert read_all(self.opened())[-1:] == entries
+            finally:
+                self.server.execute("SET GLOBAL completion_type = 'NO_CHAIN'")
+
+    def test_a_table_of_an_engine_without_transactions_is_refused(self) -> None:
+        """L40: a dump that was edited for it; told with its name."""
+        self.writer()
+        self.change("ALTER TABLE holdfast_entries ENGINE = MyISAM")
+        with pytest.raises(StoreError, match="engine of holdfast_entries is MyISAM, and must be"):
+            self.opened()
+
     def test_packets_that_hold_no_part_are_refused(self) -> None:
         """L41: a `max_allowed_packet` of 1 MiB is named, before anything is stored."""
         self.change("SET GLOBAL max_allowed_packet = 1048576")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from holdfast.errors import UnreachableError
+from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
+from holdfast.sql.opening import open_sql_log
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
 from tests.stores.sql_faults_suite import SHORT_SECONDS, SqlServerSuite
+from trials.databases.cutting_proxy import CuttingProxy
 from trials.databases.postgresql import SUPERUSER, PostgresqlServer
 
 pytestmark = pytest.mark.processes
@@ -69,6 +72,13 @@ class TestPostgresql(SqlServerSuite):
     def unsafe(self) -> Iterator[str]:
         with self.configured("full_page_writes", "off"):
             yield "full_page_writes"
+
+    def without_delete(self) -> str:
+        with suppress(psycopg.errors.DuplicateObject):
+            self.server.execute("CREATE ROLE few LOGIN")
+        self.change("GRANT USAGE ON SCHEMA public TO few")
+        self.change("GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO few")
+        return self.server.url(self.database).replace(f"{SUPERUSER}@", "few@")
 
     @contextmanager
     def standby_away(self) -> Iterator[None]:
@@ -171,3 +181,58 @@ class TestPostgresql(SqlServerSuite):
         writer = Writer(self.at(url))
         writer.take()
         assert writer.append(b"x")
+
+    def test_a_pooler_of_connections_is_refused_by_name(self) -> None:
+        """A session's settings end with its statement there: as if it were never synced."""
+        with pooled(self.server.port) as port:
+            url = self.server.url(self.database, port)
+            with pytest.raises(StoreError, match="would lose what was confirmed: a pooler of conn"):
+                self.at(url)
+            log = open_sql_log(url, allow_unsafe_database=True, own_directory=Path("/nowhere"))
+            self._opened.append(log)
+            log.open()
+            assert any("a pooler of connections" in it for it in log.facts().warnings)
+            writer = Writer(log)
+            writer.take()
+            for _ in range(10):
+                writer.append(b"x")
+            prepared = "SELECT COUNT(*) FROM pg_prepared_statements"
+            assert log._link.run(SECONDS, lambda it: it.rows(prepared)) == [(0,)]
+
+    def test_a_limit_of_connections_is_waited_for(self) -> None:
+        """What half-open connections of the dead take comes back; nobody mistyped anything."""
+        self.writer()
+        url = self.without_delete()
+        try:
+            self.server.execute("ALTER ROLE few CONNECTION LIMIT 0")
+            with pytest.raises(UnreachableError, match="too many connections for role"):
+                self.at(url)
+        finally:
+            self.server.execute("ALTER ROLE few CONNECTION LIMIT -1")
+
+    def test_a_database_without_an_encoding_will_do(self) -> None:
+        """`initdb` makes one where no language is set: text comes as text all the same."""
+        known = "SELECT 1 FROM pg_database WHERE datname = 'ascii'"
+        if not self.server.execute(known):
+            self.server.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0")
+        writer = Writer(self.at(self.server.create("ascii")))
+        writer.take()
+        entries = writer.append(b"one")
+
+        assert read_all(self.at(self.server.url("ascii"))) == entries
+
+
+@contextmanager
+def pooled(port: int) -> Iterator[int]:
+    """Give a port behind which the server looks as behind a pooler: its process id is another."""
+
+    def change(data: bytes) -> bytes:
+        head, key, rest = data.partition(b"K\x00\x00\x00\x0c")
+        return head + key + bytes([0, 9, 9, 9]) + rest[4:] if key and head[:1] == b"R" else data
+
+    proxy = CuttingProxy(port)
+    proxy.change_reply = change
+    try:
+        yield proxy.port
+    finally:
+        proxy.close()

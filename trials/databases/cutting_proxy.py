@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Final
@@ -34,6 +35,8 @@ class CuttingProxy:
         self.port = int(self._listener.getsockname()[1])
         self.cut: Cut | None = None
         """When to break the connection of whoever sends something next."""
+        self.change_reply: Callable[[bytes], bytes] = bytes
+        """What becomes of each piece that the server sends."""
         self._pairs: list[_Pair] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -86,7 +89,7 @@ class _Pair:
                 if self._is_swallowed:
                     self._answered.set()
                 else:
-                    self._client.sendall(data)
+                    self._client.sendall(self._proxy.change_reply(data))
         self.end()
 
     def end(self) -> None:

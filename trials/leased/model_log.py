@@ -38,7 +38,7 @@ class ModelLog:
         assert not self.is_closed, "asked after it was closed"
         return ask(self._passage, kind, seconds_max, statement)
 
-    def open(self) -> Holding:
+    def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach it."""
         return self._read("open", OPEN_SECONDS)
 

@@ -149,16 +149,20 @@ class LeasedLog(Protocol):
     lease_seconds: float
     """How long a holder that is not heard of is waited for, if the settings do not say."""
 
-    def open(self) -> Holding:
+    def open(self, *, may_lay_out: bool = True) -> Holding:
         """
         Reach the medium, refuse it if it cannot keep the promises, lay it out if it is new.
 
         Of several that do so at the same time all find the same.
 
+        Args:
+            may_lay_out: Whether one that is empty may be begun: not by a broker that knows its log,
+                which may only not be there yet, as while a backup is brought back.
+
         Raises:
             StoreError: It is foreign, of another version, damaged or unsafe; the sentence names
                 what and where, and what to do.
-            UnreachableError: It cannot be reached now.
+            UnreachableError: It cannot be reached now, or there is no log and none may be begun.
         """
         ...
 

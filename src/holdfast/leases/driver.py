@@ -56,10 +56,13 @@ from holdfast.leases.orders import (
 )
 from holdfast.leases.outlets import CacheWriter, Worker, WrittenReport
 from holdfast.leases.settings import LeaseSettings
-from holdfast.leases.state import ALWAYS, LeasedState, Phase
+from holdfast.leases.state import ALWAYS, LeasedState, Phase, Undone
 from holdfast.leases.view import LeasedView
 
 logger = logging.getLogger("holdfast.leases")
+
+LATER_SECONDS = 30.0
+"""What the medium refuses and the log does not need is tried again so much later."""
 
 
 class LeasedDriver(LeasedView):
@@ -291,9 +294,13 @@ class LeasedDriver(LeasedView):
         if isinstance(report.order, Fetch) and isinstance(report.error, CorruptEntryError):
             self._mending.failed(report.order.index, report.error)
             return
+        if report.error is not None and isinstance(report.order, Drop | Tell):
+            self._leave_for_later(report.order, report.error)
+            return
         if report.error is not None:
             raise report.error
         self._is_reached()
+        state.left_undone.pop(type(report.order), None)
         match report.order:
             case Join():
                 self._join(report)
@@ -336,6 +343,13 @@ class LeasedDriver(LeasedView):
         state.retry_at = state.now + state.retry_seconds * self._randomness.uniform(0.5, 1.0)
         if isinstance(report.order, Look | Take):
             state.look_at = state.retry_at
+
+    def _leave_for_later(self, order: Drop | Tell, error: StoreError) -> None:
+        """What only frees room, or is only told to the others, is no reason to end."""
+        state, kind = self._state, type(order)
+        if kind not in state.left_undone:
+            logger.error("what the log does not need is left for later: %s", error)
+        state.left_undone[kind] = Undone(str(error), state.now + LATER_SECONDS)
 
     def _is_reached(self) -> None:
         state = self._state

@@ -63,7 +63,7 @@ def _most_urgent(
         return None  # What is to be tried again comes first: nothing else may take its time.
     if state.damaged and not state.is_mending and state.now >= _mend_at(state):
         return Fetch(min(state.damaged), seconds)
-    if state.now >= state.tell_at:
+    if state.now >= max(state.tell_at, state.put_off_until(Tell)):
         state.tell_at = state.now + state.settings.tell_seconds
         state.told_count += 1
         waiter = Waiter(
@@ -89,7 +89,8 @@ def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
     if state.is_giving_up:
         return Release(seconds) if state.now >= state.retry_at else None
     if state.first_there < state.drop_to and state.phase is Phase.HOLDING:
-        return Drop(state.drop_to, seconds) if state.now >= state.retry_at else None
+        is_time = state.now >= max(state.retry_at, state.put_off_until(Drop))
+        return Drop(state.drop_to, seconds) if is_time else None
     return None
 
 
@@ -123,11 +124,14 @@ def due(state: LeasedState) -> float:
         return state.valid_until if state.is_holder else float("inf")
     if state.phase is Phase.JOINING:
         return state.retry_at
-    times = [state.tell_at]
+    tell_at = max(state.tell_at, state.put_off_until(Tell))
+    times = [tell_at]
     if state.is_holder:
-        times = [max(state.tell_at, state.retry_at), state.valid_until, _beat_at(state)]
+        times = [max(tell_at, state.retry_at), state.valid_until, _beat_at(state)]
         if state.in_flight or state.is_giving_up:
             times.append(state.retry_at)
+        if Drop in state.left_undone:
+            times.append(max(state.put_off_until(Drop), state.retry_at))
     if state.phase is not Phase.HOLDING:
         times.append(max(state.look_at, state.retry_at))
     if state.damaged and not state.is_mending:

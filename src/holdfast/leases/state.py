@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from holdfast.errors import StoreError
 from holdfast.journal.entry import Entry
@@ -39,6 +40,14 @@ class Phase(Enum):
 
     HOLDING = "leader"
     """It is ours, and this broker knows the whole log."""
+
+
+class Undone(NamedTuple):
+    """An order that the log does not need, and that the medium refused."""
+
+    reason: str
+    until: float
+    """It is not tried again before."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,6 +120,9 @@ class LeasedState:
 
     tell_at: float = NEVER
     told_count: int = 0
+    left_undone: dict[type, Undone] = field(default_factory=dict)
+    """What the log does not need and was refused, by the kind of order."""
+
     first_there: int = 0
     """The first entry that the medium keeps, for sure: what an earlier holder began is done."""
 
@@ -197,6 +209,11 @@ class LeasedState:
             return until
         short = self.renewed_at + self.short_seconds - self.margin_seconds
         return max(short, min(until, self.elections.sure_until))
+
+    def put_off_until(self, kind: type) -> float:
+        """Before when an order of this kind, refused as it was, is not tried again."""
+        undone = self.left_undone.get(kind)
+        return NEVER if undone is None else undone.until
 
     def call_seconds(self) -> float:
         """

@@ -9,6 +9,7 @@ Owned by the loop thread, as the driver is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from holdfast.journal.journal import Journal
 from holdfast.leases import ordering
@@ -116,7 +117,9 @@ class LeasedView:
 
     def facts(self) -> MediumFacts:
         """What the medium is."""
-        return self._log.facts()
+        facts = self._log.facts()
+        undone = tuple(f"left for later: {it.reason}" for it in self._state.left_undone.values())
+        return replace(facts, warnings=(*facts.warnings, *undone))
 
     def identity(self) -> str:
         """The log's own id; empty before it was reached."""

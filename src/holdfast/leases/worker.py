@@ -130,7 +130,7 @@ class LogWorker:
         """Whether what is in the cache is the beginning of what is here."""
         log = self._log
         if not self._is_open:
-            log.open()
+            log.open(may_lay_out=self._seen.last is None and not order.last_index)
             self._is_open = True
         holding = log.observe(order.seconds_max)
         seen = self._seen.last

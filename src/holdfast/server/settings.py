@@ -155,5 +155,5 @@ class ServerSettings:
     clean_segment_count_min: int = 3
     """Sealed segments that are always kept."""
 
-    clean_dead_ratio: float = 0.5
+    clean_dead_ratio: Annotated[float, Allowed(0.05, 0.95)] = 0.5
     """The cleaner works while more than this share of the log is dead."""

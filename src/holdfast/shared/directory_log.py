@@ -60,9 +60,10 @@ class DirectoryLog:
         """The newest epoch that was found won, whether or not it has begun."""
         self._held: HeldEpoch | None = None
 
-    def open(self) -> Holding:
+    def open(self, *, may_lay_out: bool = True) -> Holding:
         """Find what the directory is, or lay it out; see the contract."""
-        self.identity = find_or_lay_out(self._disk, self._places, self._draw)
+        draw = self._draw if may_lay_out else None
+        self.identity = find_or_lay_out(self._disk, self._places, draw)
         self._view = LogView(self._disk, self._places, self.identity, self._current)
         return self.observe()
 

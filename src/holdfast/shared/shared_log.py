@@ -29,6 +29,7 @@ from holdfast.shared.host_file import Host, this_host, why_foreign
 from holdfast.shared.mounts import MOUNTINFO, Mount, mount_of, why_unsafe
 from holdfast.shared.places import Places
 from holdfast.shared.settings import SharedSettings
+from holdfast.shared.store_file import read_identity
 
 LEASE_SECONDS: Final = 10.0
 LEASE_SECONDS_NFS: Final = 30.0
@@ -80,13 +81,14 @@ class SharedLog:
         self._calls = BoundedCalls("holdfast-shared")
         self._kind = "directory"
         self._warnings: tuple[str, ...] = ()
+        self._was_away = False
         # Without a look at the path itself, which may hang: where a link leads shows `open`.
         self._mount = mount_of(root.absolute(), self._surroundings.mountinfo())
         self.lease_seconds = _lease_seconds(self._mount)
 
-    def open(self) -> Holding:
+    def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the directory, refuse it where it is not safe, lay it out if it is empty."""
-        return self._run(self._open, OPEN_SECONDS_MAX)
+        return self._run(lambda: self._open(may_lay_out=may_lay_out), OPEN_SECONDS_MAX)
 
     def identity(self) -> str:
         """Give the log's own id, 32 hexadecimal digits, chosen when it was laid out."""
@@ -152,9 +154,9 @@ class SharedLog:
         """Let go of the directory; waits a moment at most, and does not give the lease back."""
         self._calls.close(self._log.close)
 
-    def _open(self) -> Holding:
+    def _open(self, *, may_lay_out: bool) -> Holding:
         self._judge_mount()
-        holding = self._log.open()
+        holding = self._log.open(may_lay_out=may_lay_out)
         self._judge_host()
         return holding
 
@@ -183,14 +185,42 @@ class SharedLog:
     def _run(self, call: Callable[[], Result], seconds_max: float) -> Result:
         root = self._places.root
         try:
+            if self._was_away:
+                self._calls.run(self._see_again, seconds_max, str(root))
             return self._calls.run(call, seconds_max, str(root))
         except FileNotFoundError as error:
+            if self._is_away(seconds_max):
+                raise UnreachableError(
+                    f"{self._places.store} is not there: see whether {root} is mounted, or get it"
+                    " back from a copy"
+                ) from error
             raise StoreError(
                 f"{error.filename or root} is gone: see whether {root} is mounted, or get the file"
                 " back from a copy of the directory"
             ) from error
         except OSError as error:
             raise UnreachableError(f"{root} cannot be reached: {error.strerror}") from error
+
+    def _is_away(self, seconds_max: float) -> bool:
+        """Whether not one file is gone, but all: a share that is mounted anew looks like that."""
+        if not self.identity():
+            return False
+        store = self._places.store
+        there = self._calls.run(lambda: self._disk.exists(store), seconds_max, str(store))
+        self._was_away = self._was_away or not there
+        return not there
+
+    def _see_again(self) -> None:
+        """See that what has come back is the same log."""
+        found = read_identity(self._disk, self._places)
+        if self.identity() and found != self.identity():
+            raise StoreError(
+                f"{self._places.root} has another log now ({found}) than the one that was opened"
+                f" ({self.identity()}): see what is mounted there"
+            )
+        self._judge_mount()
+        self._judge_host()
+        self._was_away = False
 
 
 def _lease_seconds(mount: Mount | None) -> float:

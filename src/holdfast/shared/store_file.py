@@ -22,23 +22,39 @@ from holdfast.shared.places import Places
 FORMAT = 1
 
 
-def find_or_lay_out(disk: SharedDisk, places: Places, draw: Callable[[int], bytes]) -> str:
+def find_or_lay_out(disk: SharedDisk, places: Places, draw: Callable[[int], bytes] | None) -> str:
     """
     Return the log's id; choose one if the directory is empty.
 
+    Args:
+        draw: Gives so many random bytes; None if no log may be begun.
+
     Raises:
         StoreError: It is something else, of another version or damaged; nothing was changed.
-        UnreachableError: What says so cannot be seen, and something is there.
+        UnreachableError: What says so cannot be seen, and something is there or should be.
         OSError: It cannot be reached.
     """
     try:
-        return _read(disk, places)
+        return read_identity(disk, places)
     except FileNotFoundError:
+        if draw is None:
+            raise UnreachableError(
+                f"{places.root} has no log, and this broker belongs to one: see whether it is"
+                " mounted, or get it back from a copy; to begin a new one, give this broker an"
+                " empty --data"
+            ) from None
         _lay_out(disk, places, draw(16).hex())
-    return _read(disk, places)
+    return read_identity(disk, places)
 
 
-def _read(disk: SharedDisk, places: Places) -> str:
+def read_identity(disk: SharedDisk, places: Places) -> str:
+    """
+    Return the id of the log that is there.
+
+    Raises:
+        StoreError: It is something else, of another version or damaged.
+        OSError: It cannot be read; `FileNotFoundError` if there is none.
+    """
     file = disk.open(places.store, writable=False)
     try:
         page = file.read(PAGE_BYTES, 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, UnreachableError
 from holdfast.sql import schema, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import Session
@@ -20,15 +20,17 @@ _ATTEMPTS = 5
 _RACES = frozenset({Fault.DUPLICATE, Fault.BUSY})
 
 
-def lay_out(session: Session, place: str, draw: Callable[[], str]) -> str:
+def lay_out(session: Session, place: str, draw: Callable[[], str] | None) -> str:
     """
     Give the id of the log in this database; lay it out if there is none.
 
     Args:
-        draw: Gives 32 hexadecimal digits that nobody else has.
+        draw: Gives 32 hexadecimal digits that nobody else has; None if no log may be begun.
 
     Raises:
-        StoreError: Its tables are of another version, of somebody else, or not whole.
+        StoreError: Its tables are of another version, of somebody else, or not whole, or its user
+            may not do with them what a log needs.
+        UnreachableError: There is no log, and none may be begun.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -65,15 +67,38 @@ def read_identity(session: Session, place: str) -> str | None:
     return str(identity)
 
 
-def _lay_out(session: Session, place: str, draw: Callable[[], str]) -> str:
+def require_whole(session: Session, place: str) -> None:
+    """
+    See that the rows end where the lease says.
+
+    Raises:
+        StoreError: They do not, as after a backup that was brought back in part.
+    """
+    for last, first, there in session.rows(statements.READ_ENDS):
+        if there != (last if first <= last else None):
+            found = "none is there" if there is None else f"they end with {there:,}"
+            raise StoreError(
+                f"the lease row of {place} says that its entries end with {last:,}, and {found}: it"
+                f" was changed by hand, or brought back in part; bring back a whole copy"
+            )
+
+
+def _lay_out(session: Session, place: str, draw: Callable[[], str] | None) -> str:
     identity = read_identity(session, place)
+    if identity is None and draw is None:
+        raise UnreachableError(
+            f"{place} has no log, and this broker belongs to one: bring it back; to begin a new"
+            f" one, give this broker an empty --data"
+        )
     if identity is None:
         if not _is_there(session, schema.META):
             _refuse_foreign(session, place)
         session.lay_out(schema.creations(session.dialect))
     for _, probe in schema.probes():
         session.rows(probe)
-    if identity is None:
+    for change in schema.CHANGES:
+        session.write(change)
+    if identity is None and draw is not None:
         _refuse_remains(session, place)
         _insert_rows(session, draw)
         identity = read_identity(session, place)

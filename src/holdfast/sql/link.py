@@ -22,6 +22,8 @@ logger = logging.getLogger("holdfast.sql")
 CONNECT_SECONDS_MAX: Final = 5.0
 """For one host, of several."""
 SECONDS_MIN: Final = 0.05
+_MAY_PASS: Final = frozenset({Fault.CREDENTIALS, Fault.NO_DATABASE})
+"""Refusals at a connection that an operator puts right while the brokers wait."""
 
 Result = TypeVar("Result")
 Connect = Callable[[StoreUrl, Host | None, float], Session]
@@ -56,6 +58,8 @@ class Link:
         self._greet = greet
         self._clock = clock
         self._session: Session | None = None
+        self.is_trusted = False
+        """It has served: to be refused is no mistyped address any more, and may pass."""
         self._hosts: list[Host | None] = list(url.hosts) or [None]
 
     def run(self, seconds_max: float, action: Callable[[Session], Result]) -> Result:
@@ -117,9 +121,17 @@ class Link:
             if session is not None:
                 session.close()
             if isinstance(error, self._errors):
-                raise error_of(self._fault(error), self._place(host), str(error)) from error
+                raise self._refused(error, host) from error
             raise
         return session
+
+    def _refused(self, error: Exception, host: Host | None) -> StoreError:
+        """What a connection that could not be made comes to."""
+        fault = self._fault(error)
+        refused = error_of(fault, self._place(host), str(error))
+        if self.is_trusted and fault in _MAY_PASS:
+            return UnreachableError(str(refused))
+        return refused
 
     def _lost(self, error: Exception) -> StoreError:
         """Close what failed; give the error to raise."""

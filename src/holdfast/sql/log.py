@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.environment.randomness import Randomness, SystemRandomness
-from holdfast.errors import MissingEntriesError, StoreError
+from holdfast.errors import AppendRefusedError, MissingEntriesError, StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import (
     Claimant,
@@ -38,6 +38,8 @@ from holdfast.sql.url import StoreUrl
 
 OPEN_SECONDS_MAX: Final = 60.0
 """Also for looking over the pages of a large file."""
+LOOK_SECONDS: Final = 5.0
+"""Settings of the database by which commits may be lost are looked at again so often."""
 DROP_BYTES_MAX: Final = 64 * MiB
 """Of entries that are forgotten in one transaction."""
 _SIZES_MAX: Final = 4096
@@ -82,12 +84,15 @@ class SqlLog:
         self._unsafe: tuple[str, ...] = ()
         self._view: str | None = None
         """Why there is no view on the lease, or nothing; None: it was not looked at yet."""
+        self._refusal = ""
+        """Why nothing may be stored; empty if it may."""
+        self._looked_at = 0.0
         self._tenure: _Tenure | None = None
         self._is_given_back = False
 
-    def open(self) -> Holding:
+    def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the database, refuse it where it is not safe, lay it out if it is empty."""
-        return self._link.run(OPEN_SECONDS_MAX, self._open)
+        return self._link.run(OPEN_SECONDS_MAX, lambda it: self._open(it, may_lay_out=may_lay_out))
 
     def identity(self) -> str:
         """Give the log's own id, 32 hexadecimal digits, chosen when it was laid out."""
@@ -167,6 +172,7 @@ class SqlLog:
         }
 
         def append(session: Session) -> Outcome:
+            self._require_safe(session)
             if session.append(fence, rows):
                 return Outcome.STORED
             return self._judge(session, tenure, Place(last.index, last.chain))
@@ -280,12 +286,9 @@ class SqlLog:
     def _greet(self, session: Session) -> None:
         """See that a new connection leads to the same log, and to settings that keep it."""
         self._kind, self.lease_seconds = session.kind, session.lease_seconds
-        self._unsafe = tuple(f"{self._url}: {it}" for it in session.unsafe_settings())
-        if self._unsafe and not self._allow_unsafe:
-            raise StoreError(
-                f"{self._url} would lose what was confirmed: {'; '.join(session.unsafe_settings())}"
-                f"; change that, or allow it with 'allow_unsafe_database'"
-            )
+        reason = self._look_at_settings(session)
+        if reason and not self._link.is_trusted:
+            raise StoreError(f"{reason}; change that, or allow it with 'allow_unsafe_database'")
         if not self._identity:
             return
         found = layout.read_identity(session, str(self._url))
@@ -295,12 +298,36 @@ class SqlLog:
                 f" ({self._identity}): all hosts of one URL must lead to the same database"
             )
 
-    def _open(self, session: Session) -> Holding:
+    def _look_at_settings(self, session: Session) -> str:
+        """Why nothing may be stored with the database's settings, as they are now; or nothing."""
+        self._looked_at = self._clock.monotonic()
+        unsafe = session.unsafe_settings()
+        self._unsafe = tuple(f"{self._url}: {it}" for it in unsafe)
+        is_refused = unsafe and not self._allow_unsafe
+        sentence = f"{self._url} would lose what was confirmed: {'; '.join(unsafe)}"
+        self._refusal = sentence if is_refused else ""
+        return self._refusal
+
+    def _require_safe(self, session: Session) -> None:
+        """
+        See now and then that the settings are what they were: some may be changed at any time.
+
+        Raises:
+            AppendRefusedError: They would lose what is stored now.
+        """
+        if self._clock.monotonic() >= self._looked_at + LOOK_SECONDS:
+            self._look_at_settings(session)
+        if self._refusal:
+            self._looked_at = -LOOK_SECONDS
+            raise AppendRefusedError(f"{self._refusal}; nothing is stored until that is changed")
+
+    def _open(self, session: Session, *, may_lay_out: bool) -> Holding:
         session.check()
-        self._identity = layout.lay_out(
-            session, str(self._url), lambda: self._randomness.bytes(16).hex()
-        )
+        place, draw = str(self._url), lambda: self._randomness.bytes(16).hex()
+        self._identity = layout.lay_out(session, place, draw if may_lay_out else None)
         self._refuse_one_of_several(session)
+        layout.require_whole(session, place)
+        self._link.is_trusted = True
         return self._read(session)
 
     def _refuse_one_of_several(self, session: Session) -> None:

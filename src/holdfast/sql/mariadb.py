@@ -49,6 +49,7 @@ _PACKET_NEEDED: Final = 2 * PART_BYTES + _PACKET_ROOM
 _SETTINGS: Final = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES'",
+    "SET SESSION completion_type = 'NO_CHAIN'",
     "SET SESSION innodb_lock_wait_timeout = 1",
     "SET SESSION wait_timeout = 86400",
 )
@@ -267,7 +268,16 @@ class MariadbSession(Session):
             synced = self._variables("sync_binlog").get("sync_binlog")
             if synced != "1":
                 unsafe.append(f"sync_binlog is {synced}, and must be 1")
+        unsafe += [f"engine of {name} is {kept}, and must be InnoDB" for name, kept in self._odd()]
         return unsafe
+
+    def _odd(self) -> list[tuple[Any, ...]]:
+        """Our tables that are kept by an engine without transactions."""
+        return self.rows(
+            "SELECT table_name, engine FROM information_schema.tables"
+            " WHERE table_schema = DATABASE() AND LEFT(table_name, 9) = 'holdfast_'"
+            " AND table_type = 'BASE TABLE' AND engine <> 'InnoDB'"
+        )
 
     @staticmethod
     def fault(error: Exception) -> Fault:

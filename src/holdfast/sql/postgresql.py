@@ -13,6 +13,7 @@ sections 3 and 7.3.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -78,8 +79,11 @@ _REFUSALS: Final = {
     "authentication failed": Fault.CREDENTIALS,
     "no password supplied": Fault.CREDENTIALS,
     "pg_hba.conf": Fault.CREDENTIALS,
-    'role "': Fault.CREDENTIALS,
-    'database "': Fault.NO_DATABASE,
+    "is not permitted to log in": Fault.CREDENTIALS,
+}
+_MISSING: Final = {
+    re.compile(r'role ".*" does not exist'): Fault.CREDENTIALS,
+    re.compile(r'database ".*" does not exist'): Fault.NO_DATABASE,
 }
 _APPEND: Final = (
     f"WITH held AS ({statements.ADVANCE} RETURNING epoch)"
@@ -119,6 +123,7 @@ class PostgresqlSession(Session):
         """Take a connection that was made."""
         self._connection = connection
         self._warning = ""
+        self._is_pooled = False
         connection.add_notice_handler(self._notice)
         self.kind = "PostgreSQL"
 
@@ -143,6 +148,7 @@ class PostgresqlSession(Session):
             "target_session_attrs": "read-write",
             "tcp_user_timeout": int(LEASE_SECONDS * 1000),
             **url.options,
+            "client_encoding": "UTF8",
         }
         connection = BoundedConnection.connect(autocommit=True, **where)
         session = cls(connection)
@@ -161,6 +167,11 @@ class PostgresqlSession(Session):
         )
         if level != "remote_apply":
             chosen["synchronous_commit"] = "on"
+        ((server_pid,),) = self.rows("SELECT pg_backend_pid()")
+        self._is_pooled = server_pid != self._connection.info.backend_pid
+        if self._is_pooled:
+            # What is prepared stays with a connection that the pooler gives to somebody else.
+            self._connection.prepare_threshold = None
         for name, value in chosen.items():
             self.rows("SELECT set_config(:name, :value, false)", {"name": name, "value": value})
         self.kind = f"PostgreSQL {version.partition(' ')[0]}"
@@ -217,6 +228,11 @@ class PostgresqlSession(Session):
 
     def unsafe_settings(self) -> list[str]:
         unsafe = []
+        if self._is_pooled:
+            unsafe.append(
+                "a pooler of connections (as PgBouncer) stands before it, and what a session sets"
+                " may not hold for its next statement: connect to the server itself"
+            )
         for name in ("fsync", "full_page_writes"):
             ((value,),) = self.rows(f"SELECT current_setting('{name}')")
             if value != "on":
@@ -237,6 +253,9 @@ class PostgresqlSession(Session):
         if "FATAL" in said:
             for words, fault in _REFUSALS.items():
                 if words in said:
+                    return fault
+            for sentence, fault in _MISSING.items():
+                if sentence.search(said):
                     return fault
         return Fault.LOST
 

@@ -121,6 +121,17 @@ META: Final = TABLES[0].name
 """It says what the others are."""
 
 
+CHANGES: Final = (
+    "UPDATE holdfast_lease SET beat = beat WHERE id < 0",
+    "INSERT INTO holdfast_entries SELECT * FROM holdfast_entries WHERE idx < 0",
+    "DELETE FROM holdfast_entries WHERE idx < 0",
+    "INSERT INTO holdfast_brokers SELECT * FROM holdfast_brokers WHERE name = ''",
+    "UPDATE holdfast_brokers SET beat = beat WHERE name = ''",
+    "DELETE FROM holdfast_brokers WHERE name = ''",
+)
+"""What a log does with its tables, done to no row: it fails where the right to do it is missing."""
+
+
 def creations(dialect: Dialect) -> list[str]:
     """Give the statements that make the tables, each where it is not there yet."""
     return [str(CreateTable(it, if_not_exists=True).compile(dialect=dialect)) for it in TABLES]

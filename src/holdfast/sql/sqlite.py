@@ -86,6 +86,14 @@ class SqliteSession(Session):
             sqlite3.Error: It cannot be opened or set up.
         """
         assert host is None, "a file has no host"
+        folder = Path(url.database).parent
+        if not folder.is_dir():
+            raise StoreError(
+                f"{folder}, where {url} is to be kept, is no directory: make it, or see whether it"
+                f" is mounted"
+            )
+        if Path(url.database).is_dir():
+            raise StoreError(f"{url} is a directory, and not a database's file: name a file in it")
         # The driver's thread opens it, uses it and closes it; a test may do so from another one.
         connection = sqlite3.connect(
             url.database, timeout=seconds, isolation_level=None, check_same_thread=False

@@ -61,6 +61,10 @@ READ_PARTS: Final = (
     "SELECT idx, part, raw FROM holdfast_entries"
     " WHERE idx > :after AND idx <= :through ORDER BY idx, part"
 )
+READ_ENDS: Final = (
+    "SELECT last_index, first_index, (SELECT MAX(idx) FROM holdfast_entries)"
+    " FROM holdfast_lease WHERE id = 1"
+)
 READ_FIRST: Final = "SELECT MIN(idx) FROM holdfast_entries"
 
 TELL_AGAIN: Final = (

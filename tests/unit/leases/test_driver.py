@@ -16,6 +16,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.journal.jobs import WriteResult
+from holdfast.leases.driver import LATER_SECONDS
 from holdfast.leases.orders import Drop, Look, Release, Renew, Store, Take
 from holdfast.leases.state import Phase
 from trials.leased.model_directory import ModelDirectory, ModelDirectoryLog
@@ -578,3 +579,34 @@ def test_who_gives_the_lease_back_leaves_the_line(broker: Callable[..., Any]) ->
     holder.passage.now = holder.state.rests_until
     holder.turn()
     assert holder.driver.elections.is_willing
+
+
+def test_what_the_log_does_not_need_may_be_refused(
+    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rights to delete that are missing cost room, and not the service; they are told, and asked
+    for again now and then."""
+    holder = broker("a", journal_settings=SMALL).serve()
+    asked: dict[str, list[float]] = {"drop_before": [], "tell": []}
+    for name, times in asked.items():
+
+        def refuse(*_: object, times: list[float] = times) -> bool:
+            times.append(holder.passage.now)
+            raise StoreError("may not delete")
+
+        monkeypatch.setattr(holder.log, name, refuse)
+    holder.store(*[b"%d" % number * 4000 for number in range(12)])
+    holder.take()
+    holder.turn()
+    holder.journal.drop_before(9)
+    holder.until(lambda: all(len(times) == 2 for times in asked.values()))
+    for before, after in asked.values():
+        assert LATER_SECONDS <= after - before < LATER_SECONDS + 1
+    holder.store(b"more")
+    warnings = holder.driver.facts().warnings
+    assert ("left for later: may not delete",) * 2 == warnings
+
+    monkeypatch.undo()
+    first = holder.journal.first_index
+    holder.until(lambda: min(holder.medium.rows) == first - 1)
+    holder.until(lambda: not holder.driver.facts().warnings)

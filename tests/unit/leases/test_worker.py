@@ -413,3 +413,20 @@ def test_an_unknown_take_is_not_held(desk: Desk) -> None:
     again = desk.worker.perform(Take(seen, CLAIMANT, 1.0)).holding
     assert again is not None
     assert 2 == again.epoch
+
+
+def test_who_knows_its_log_begins_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what it saw last, or by what it has of the log."""
+    asked: list[bool] = []
+
+    def opens(*, may_lay_out: bool) -> Holding:
+        asked.append(may_lay_out)
+        raise UnreachableError("not there")
+
+    monkeypatch.setattr(desk.log, "open", opens)
+    desk.join()
+    desk.join(7, b"c" * 16)
+    desk.seen.note("i" * 32, 1, Place(1, b"c" * 16), 0.0)
+    desk.join()
+
+    assert [True, False, False] == asked

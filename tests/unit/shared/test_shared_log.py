@@ -214,3 +214,38 @@ def test_the_machine_itself_is_looked_at(tmp_path: Path) -> None:
 
     assert " / " in found.mountinfo()
     assert found.host().name
+
+
+def test_a_share_that_is_away_for_a_while_is_waited_for(
+    logs: list[SharedLog], tmp_path: Path
+) -> None:
+    """Mounted anew or moved by hand: not reached meanwhile, then gone on with; who held it holds
+    it."""
+    log = opened(logs, tmp_path)
+    holding = log.take(log.observe(SECONDS), claimant("a"), SECONDS)
+    assert holding is not None
+    entries = seal(holding.end, 1, b"one", b"two")
+    assert log.append(entries[:1], SECONDS) is Outcome.STORED
+    (tmp_path / "shared").rename(tmp_path / "moved")
+    for _ in range(2):
+        with pytest.raises(UnreachableError, match=r"is not there: see whether .* is mounted"):
+            log.append(entries[1:], SECONDS)
+        with pytest.raises(UnreachableError, match=r"is not there: see whether .* is mounted"):
+            log.observe(SECONDS)
+    (tmp_path / "moved").rename(tmp_path / "shared")
+
+    assert log.append(entries[1:], SECONDS) is Outcome.STORED
+    assert log.entries(0, 9, 10**9, SECONDS) == entries
+
+
+def test_another_log_in_its_place_is_refused(logs: list[SharedLog], tmp_path: Path) -> None:
+    """What comes back is not taken for what went."""
+    log = opened(logs, tmp_path)
+    (tmp_path / "shared").rename(tmp_path / "moved")
+    with pytest.raises(UnreachableError):
+        log.observe(SECONDS)
+    other = opened(logs, tmp_path)
+
+    assert other.identity() != log.identity()
+    with pytest.raises(StoreError, match=f"has another log now \\({other.identity()}\\)"):
+        log.observe(SECONDS)

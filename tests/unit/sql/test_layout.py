@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, UnreachableError
 from holdfast.sql import layout, schema, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import Values
@@ -158,3 +158,36 @@ def test_the_view_is_for_people_and_may_fail(session: SqliteSession) -> None:
     session.write("PRAGMA query_only = 1")
 
     assert layout.make_view(session).startswith("the view ACTIVEMQ_LOCK could not be made: ")
+
+
+@pytest.mark.parametrize("there", [(), (1, 2, 3), (1, 2, 3, 4, 5)])
+def test_a_lease_that_ends_elsewhere_than_the_entries_is_refused(
+    session: SqliteSession, there: tuple[int, ...]
+) -> None:
+    """A backup that was brought back in part is found out before anybody serves."""
+    lay_out(session)
+    layout.require_whole(session, PLACE)
+    session.write("UPDATE holdfast_lease SET last_index = 4")
+    for index in there:
+        session.write(
+            "INSERT INTO holdfast_entries VALUES (:index, 0, 1, 1, 1, 1, 1, 'x')", {"index": index}
+        )
+
+    found = f"they end with {max(there)}" if there else "none is there"
+    with pytest.raises(StoreError, match=f"{PLACE} says that its entries end with 4, and {found}"):
+        layout.require_whole(session, PLACE)
+
+
+def test_a_log_that_was_cleaned_to_its_end_is_whole(session: SqliteSession) -> None:
+    """Nothing is to be there."""
+    lay_out(session)
+    session.write("UPDATE holdfast_lease SET last_index = 4, first_index = 5")
+    layout.require_whole(session, PLACE)
+
+
+def test_what_was_begun_by_others_and_not_ended_is_no_log(session: SqliteSession) -> None:
+    """Tables without rows, as while a backup is brought back: nothing is written beside them."""
+    session.lay_out(schema.creations(session.dialect))
+    with pytest.raises(UnreachableError, match="has no log, and this broker belongs to one"):
+        layout.lay_out(session, PLACE, None)
+    assert session.rows("SELECT * FROM holdfast_lease") == []

@@ -190,3 +190,17 @@ def test_a_store_error_of_the_action_closes_the_connection() -> None:
     with pytest.raises(StoreError, match="no sense"):
         network.link.run(10, fail(StoreError("no sense")))
     assert network.made[0].is_closed
+
+
+@pytest.mark.parametrize("fault", [Fault.CREDENTIALS, Fault.NO_DATABASE])
+def test_who_was_let_in_before_waits_to_be_let_in_again(fault: Fault) -> None:
+    """A password that is being changed, a database that is being brought back: no reason to end."""
+    network = Network()
+    network.away["db1"] = DriverError(fault)
+    with pytest.raises(StoreError) as first:
+        network.host()
+    assert type(first.value) is StoreError
+    network.link.is_trusted = True
+    network.away = dict.fromkeys(("db1", "db2", "db3"), DriverError(fault))
+    with pytest.raises(UnreachableError, match=f"the driver says {fault.name}"):
+        network.host()

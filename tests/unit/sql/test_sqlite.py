@@ -109,9 +109,12 @@ def test_a_file_that_is_none_of_its_own_is_damaged(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_there_is_no_database(tmp_path: Path) -> None:
     """It is not made: a mistyped path would be a new, empty log."""
-    with pytest.raises(sqlite3.OperationalError) as raised, connected(tmp_path / "no" / "x.db"):
-        pass
-    assert SqliteSession.fault(raised.value) is Fault.NO_DATABASE
+    for path, sentence in (
+        (tmp_path / "no" / "x.db", "is no directory: make it, or see whether it is mounted"),
+        (tmp_path, "is a directory, and not a database's file"),
+    ):
+        with pytest.raises(StoreError, match=sentence), connected(path):
+            pass
 
 
 def test_pages_that_make_no_sense_are_found_at_the_start(tmp_path: Path) -> None:
