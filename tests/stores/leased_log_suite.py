@@ -216,7 +216,7 @@ class LeasedLogSuite(ABC):
         late = self.another()
         self._opened.append(late)
         for _ in range(2):
-            with pytest.raises(UnreachableError, match="has no log, and this broker belongs to"):
+            with pytest.raises(StoreError, match="has no log, and this broker belongs to"):
                 late.open(may_lay_out=False)
         first = self.opened()
 

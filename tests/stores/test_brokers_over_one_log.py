@@ -167,4 +167,12 @@ def test_a_broker_does_not_take_another_log_for_its_own(
     standby.arguments = ["--shared", str(tmp_path / "other")]
     standby.start()
     assert 1 == standby.wait()
+    assert "has no log, and this broker belongs to one" in standby.log_tail()
+    assert not (tmp_path / "other").exists()
+    fresh = LocalNode("c", tmp_path / "elsewhere", standby.arguments)
+    fresh.start()
+    fresh.wait_until(lambda status: status["serving"], "serving")
+    fresh.stop()
+    standby.start()
+    assert 1 == standby.wait()
     assert "belongs to a broker of another log" in standby.log_tail()

@@ -147,10 +147,12 @@ class World:
             self._rot()
         elif draw < 0.88:
             self._bring_back()
-        elif draw < 0.94:
+        elif draw < 0.91:
             self._note()
             machine.kill()
             self._start()
+        elif draw < 0.94:
+            self._rot_while_away()
         else:
             self._check()
 
@@ -200,6 +202,40 @@ class World:
                 each.fail_next.pop("write", None)  # What found no room is tried in the next round.
             self._scrub()
 
+    def _rot_while_away(self) -> None:
+        """
+        Runs of bytes go bad while no process is there, in places of their own on each mirror: every
+        entry is whole on one of those that are active.
+        """
+        machine = self.machine
+        self._note()
+        active = [it.directory for it in machine.caretaker.disk.keeper.active]
+        machine.kill()
+        if len(active) > 1:
+            paths = {it.relative_to(active[0]) for it in machine.disks[active[0]].durable_paths()}
+            names = sorted(it for it in paths if it.suffix == ".segment")
+            self.chance.shuffle(names)
+            # Of each file one mirror stays whole: rot of two could meet in one entry.
+            for name in names[: self.chance.randint(1, 3)]:
+                self._spoil(self.chance.choice(active), name)
+            if self.chance.random() < 0.5:
+                for disk in machine.disks.values():
+                    disk.fail_next.clear()
+                self._start(all_given=True)
+                return
+        self._start()
+
+    def _spoil(self, directory: Path, name: Path) -> None:
+        disk, path = self.machine.disks[directory], directory / name
+        content = disk.durable_content(path)
+        if not content:
+            return
+        self.happened["run of rot"] += 1
+        start = self.chance.choice((0, 4096, self.chance.randrange(len(content))))
+        length = self.chance.choice((1, 64, 700, 5000))
+        for byte in range(start, min(start + length, len(content))):
+            disk.flip_bit(path, byte * 8 + self.chance.randrange(8))
+
     def _scrub(self) -> None:
         """Hold all copies of each entry against each other."""
         journal, disk = self.machine.log.journal, self.machine.caretaker.disk
@@ -223,7 +259,7 @@ class World:
                 self.happened["enable failed"] += 1
             return
 
-    def _start(self) -> None:
+    def _start(self, *, all_given: bool = False) -> None:
         machine = self.machine
         for _ in range(100):
             for disk in machine.disks.values():
@@ -232,7 +268,9 @@ class World:
                 disk.fail_next.clear()
             given = machine.directories
             known = [it for it in given if machine.disks[it].exists(it / FILE_NAME)]
-            if known and self.chance.random() < 0.3:  # Empty ones alone are another store.
+            if (
+                known and not all_given and self.chance.random() < 0.3
+            ):  # Empty ones alone are another store.
                 others = [it for it in given if it not in known[:1]]
                 self.chance.shuffle(known)
                 given = [known[0], *(it for it in others if it != known[0])]

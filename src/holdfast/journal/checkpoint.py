@@ -45,6 +45,16 @@ _READ_BYTES: Final = 8 * 1024 * 1024
 logger = logging.getLogger("holdfast.journal")
 
 
+def checkpoint_name(index: int) -> str:
+    """Return the file name of the checkpoint after entry `index`."""
+    return f"{index:020d}.checkpoint"
+
+
+def whole_checkpoints(directory: Path, disk: Disk) -> set[int]:
+    """Return the indexes of the checkpoints of a data directory that can be read. Blocks."""
+    return {it.index for it in CheckpointStore(directory, disk).readable()}
+
+
 class DamagedCheckpointError(StoreError):
     """A checkpoint whose bytes are not those that were written: nobody can ever use it."""
 
@@ -93,7 +103,7 @@ class CheckpointStore:
             StoreError: It could not be written or does not read back, and is removed; older ones
                 are untouched.
         """
-        path = self._directory / f"{index:020d}.checkpoint"
+        path = self._directory / checkpoint_name(index)
         draft = path.with_suffix(_DRAFT_SUFFIX)
         header = _encode_header(index, term, chain, next_record_number, first_index, parts)
         try:
@@ -122,7 +132,7 @@ class CheckpointStore:
         if not self._disk.exists(self._directory):
             return None
         for index in reversed(self._listed()):
-            path = self._directory / f"{index:020d}.checkpoint"
+            path = self._directory / checkpoint_name(index)
             try:
                 checkpoint = self._read(path)
             except DamagedCheckpointError as error:
@@ -147,7 +157,7 @@ class CheckpointStore:
             return
         for index in reversed(self._listed()):
             try:
-                yield self._read(self._directory / f"{index:020d}.checkpoint")
+                yield self._read(self._directory / checkpoint_name(index))
             except StoreError as error:
                 self._ignore(index, str(error))
 
@@ -202,7 +212,7 @@ class CheckpointStore:
             below = [index for index in indexes if index <= saved]
             above = [index for index in indexes if index > saved]
             for index in below[:-_KEPT_COUNT] + above[:-_KEPT_COUNT]:
-                self._disk.unlink(self._directory / f"{index:020d}.checkpoint")
+                self._disk.unlink(self._directory / checkpoint_name(index))
         except OSError as error:
             logger.warning("an old checkpoint cannot be removed: %s", error)
 

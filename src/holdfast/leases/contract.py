@@ -160,9 +160,9 @@ class LeasedLog(Protocol):
                 which may only not be there yet, as while a backup is brought back.
 
         Raises:
-            StoreError: It is foreign, of another version, damaged or unsafe; the sentence names
-                what and where, and what to do.
-            UnreachableError: It cannot be reached now, or there is no log and none may be begun.
+            StoreError: It is foreign, of another version, damaged or unsafe, or empty where no log
+                may be begun; the sentence names what and where, and what to do.
+            UnreachableError: It cannot be reached now.
         """
         ...
 

@@ -12,38 +12,27 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from holdfast.environment.disk import Disk
-from holdfast.errors import BallotLostError, CorruptEntryError, MirrorHistoriesError, StoreError
+from holdfast.errors import BallotLostError, CorruptEntryError, MirrorHistoriesError
 from holdfast.journal.ballot import NO_CLAIM, SLOT_BYTES, BallotFile, LogClaim, decode_ballot
 from holdfast.journal.entry import HEADER_BYTES, parse_header
 from holdfast.journal.found_log import LogScan
-from holdfast.journal.reading import is_entry
-from holdfast.journal.scan import scan_log
 from holdfast.journal.segment import Segment
+from holdfast.server.mirror_mending import (
+    JudgedLog,
+    judge,
+    mend_checkpoints,
+    mend_log,
+    restore_files,
+)
 
 log = structlog.get_logger("holdfast.server")
 
 Place = tuple[Path, Disk]
-
-
-@dataclass(slots=True)
-class _Judged:
-    """One mirror's log."""
-
-    directory: Path
-    disk: Disk
-    scan: LogScan
-    problem: StoreError | None = None
-
-    @property
-    def worth(self) -> tuple[int, int]:
-        """The longest, and of those the one with the least damage."""
-        return (-1, 0) if self.problem else (self.scan.last_index, -len(self.scan.damage))
 
 
 def equalize(places: Sequence[Place]) -> int:
@@ -55,20 +44,32 @@ def equalize(places: Sequence[Place]) -> int:
         StoreError: None of them can be read.
     """
     claim = _same_ballot(places)
-    judged = [_judge(place, claim) for place in places]
+    judged = _judge_all(places, claim)
     source = max(range(len(judged)), key=lambda it: judged[it].worth)
     best = judged[source]
     if best.problem is not None:
         raise best.problem
-    for other in judged:
-        if other is not best and other.problem is None:
+    others = [it for it in judged if it is not best]
+    for other in others:
+        if other.problem is None:
             _require_same_history(best, other)
-    for damage in best.scan.damage:
-        _mend(best, [it for it in judged if it is not best], damage.index)
+    mend_log(best, others)
+    mend_checkpoints(best, others)
     for it in judged:
         if it.problem is not None:
             log.error("a mirror is made anew", mirror=str(it.directory), reason=str(it.problem))
     return source
+
+
+def _judge_all(places: Sequence[Place], claim: LogClaim) -> list[JudgedLog]:
+    """Read all logs; one that may lack files in its midst gets those that others have."""
+    judged = [judge(it, claim) for it in places]
+    for place, it in enumerate(judged):
+        if it.problem is not None or it.scan.damage:
+            others = [other for other in judged if other is not it]
+            if restore_files(it, others, claim.first_index):
+                judged[place] = judge(places[place], claim)
+    return judged
 
 
 def _same_ballot(places: Sequence[Place]) -> LogClaim:
@@ -119,17 +120,7 @@ def _slots(path: Path, disk: Disk) -> list[bytes]:
         file.close()
 
 
-def _judge(place: Place, claim: LogClaim) -> _Judged:
-    directory, disk = place
-    try:
-        return _Judged(directory, disk, scan_log(directory / "journal", disk, claim=claim))
-    except StoreError as error:
-        return _Judged(directory, disk, LogScan(), error)
-    except OSError as error:
-        return _Judged(directory, disk, LogScan(), StoreError(f"{directory}: {error}"))
-
-
-def _require_same_history(best: _Judged, other: _Judged) -> None:
+def _require_same_history(best: JudgedLog, other: JudgedLog) -> None:
     """
     Make sure that one log is a beginning of the other.
 
@@ -138,6 +129,8 @@ def _require_same_history(best: _Judged, other: _Judged) -> None:
     """
     first = max(_first_index(best.scan), _first_index(other.scan))
     last = min(best.scan.last_index, other.scan.last_index)
+    while last > first and None in (_chain(best, last), _chain(other, last)):
+        last -= 1  # Rot must not hide that they differ before it.
     if not _differs_at(best, other, last):
         return
     low, high = first, last
@@ -156,13 +149,13 @@ def _first_index(scan: LogScan) -> int:
     return scan.segments[0].base_index if scan.segments else 1
 
 
-def _differs_at(best: _Judged, other: _Judged, index: int) -> bool:
+def _differs_at(best: JudgedLog, other: JudgedLog, index: int) -> bool:
     """Whether the chains of two logs differ there; not where one of them cannot be read."""
     chains = {_chain(it, index) for it in (best, other)}
     return len(chains) == 2 and None not in chains
 
 
-def _chain(judged: _Judged, index: int) -> bytes | None:
+def _chain(judged: JudgedLog, index: int) -> bytes | None:
     segment = _segment_of(judged.scan, index)
     if segment is None:
         return None
@@ -183,39 +176,3 @@ def _segment_of(scan: LogScan, index: int) -> Segment | None:
         if segment.base_index <= index:
             return segment if index <= segment.last_index else None
     return None
-
-
-def _mend(best: _Judged, others: list[_Judged], index: int) -> None:
-    """Write an entry again that another mirror has whole."""
-    segment = _segment_of(best.scan, index) if index else None
-    if segment is None:
-        return
-    start, size = segment.place(index)
-    for other in others:
-        there = _segment_of(other.scan, index)
-        if there is None or there.place(index) != (start, size):
-            continue
-        raw = _read(other, there.path, start, size)
-        if raw is None or not is_entry(index)(raw):
-            continue
-        file = best.disk.open(segment.path)
-        try:
-            file.write(raw, start)
-            file.sync()
-        finally:
-            file.close()
-        log.error(
-            "an entry is mended by another mirror's copy", entry=index, segment=there.path.name
-        )
-        return
-
-
-def _read(judged: _Judged, path: Path, start: int, size: int) -> bytes | None:
-    try:
-        file = judged.disk.open(path, writable=False)
-        try:
-            return file.read(size, start)
-        finally:
-            file.close()
-    except OSError:
-        return None

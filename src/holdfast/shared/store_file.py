@@ -30,15 +30,16 @@ def find_or_lay_out(disk: SharedDisk, places: Places, draw: Callable[[int], byte
         draw: Gives so many random bytes; None if no log may be begun.
 
     Raises:
-        StoreError: It is something else, of another version or damaged; nothing was changed.
-        UnreachableError: What says so cannot be seen, and something is there or should be.
+        StoreError: It is something else, of another version or damaged, or empty where no log may
+            be begun; nothing was changed.
+        UnreachableError: What says so cannot be seen, and something is there.
         OSError: It cannot be reached.
     """
     try:
         return read_identity(disk, places)
     except FileNotFoundError:
         if draw is None:
-            raise UnreachableError(
+            raise StoreError(
                 f"{places.root} has no log, and this broker belongs to one: see whether it is"
                 " mounted, or get it back from a copy; to begin a new one, give this broker an"
                 " empty --data"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import StoreError
 from holdfast.sql import schema, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import Session
@@ -29,8 +29,7 @@ def lay_out(session: Session, place: str, draw: Callable[[], str] | None) -> str
 
     Raises:
         StoreError: Its tables are of another version, of somebody else, or not whole, or its user
-            may not do with them what a log needs.
-        UnreachableError: There is no log, and none may be begun.
+            may not do with them what a log needs; or there is no log, and none may be begun.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -86,7 +85,7 @@ def require_whole(session: Session, place: str) -> None:
 def _lay_out(session: Session, place: str, draw: Callable[[], str] | None) -> str:
     identity = read_identity(session, place)
     if identity is None and draw is None:
-        raise UnreachableError(
+        raise StoreError(
             f"{place} has no log, and this broker belongs to one: bring it back; to begin a new"
             f" one, give this broker an empty --data"
         )

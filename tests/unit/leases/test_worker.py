@@ -421,7 +421,7 @@ def test_who_knows_its_log_begins_no_other(desk: Desk, monkeypatch: pytest.Monke
 
     def opens(*, may_lay_out: bool) -> Holding:
         asked.append(may_lay_out)
-        raise UnreachableError("not there")
+        raise StoreError("not there")
 
     monkeypatch.setattr(desk.log, "open", opens)
     desk.join()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import StoreError
 from holdfast.sql import layout, schema, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import Values
@@ -188,6 +188,6 @@ def test_a_log_that_was_cleaned_to_its_end_is_whole(session: SqliteSession) -> N
 def test_what_was_begun_by_others_and_not_ended_is_no_log(session: SqliteSession) -> None:
     """Tables without rows, as while a backup is brought back: nothing is written beside them."""
     session.lay_out(schema.creations(session.dialect))
-    with pytest.raises(UnreachableError, match="has no log, and this broker belongs to one"):
+    with pytest.raises(StoreError, match="has no log, and this broker belongs to one"):
         layout.lay_out(session, PLACE, None)
     assert session.rows("SELECT * FROM holdfast_lease") == []
