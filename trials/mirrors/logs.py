@@ -19,7 +19,7 @@ from holdfast.errors import CorruptEntryError, JournalFailedError, MirrorsMissin
 from holdfast.journal.reading import is_entry
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.mirrors.caretaker import Caretaker
-from holdfast.mirrors.lanes import InTurn
+from holdfast.mirrors.lanes import InTurn, Lanes
 from holdfast.mirrors.opening import MirrorOpening
 from holdfast.mirrors.set_file import FILE_NAME
 from holdfast.mirrors.settings import MirrorSettings
@@ -44,6 +44,7 @@ class Machine:
             path: SimulatedDisk(seed * 100 + place) for place, path in enumerate(self.directories)
         }
         self._ids = 0
+        self.lanes: Lanes = InTurn()
         self.caretaker: Caretaker
         self.log: LocalJournal
 
@@ -54,7 +55,7 @@ class Machine:
             lambda path: self.disks[path],
             MirrorSettings(),
             equalize=equalize,
-            lanes=InTurn(),
+            lanes=self.lanes,
             new_id=self._new_id,
         ).open()
         return self.caretaker

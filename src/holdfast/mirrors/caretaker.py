@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +46,7 @@ class Caretaker:
         self._admit = admit
         self._keeper = disk.keeper
         self._fillings: dict[Mirror, Filling] = {}
+        self._stuck: set[Mirror] = set()
         self._wake = threading.Event()
         self._is_stopping = False
         self._thread: threading.Thread | None = None
@@ -82,13 +84,22 @@ class Caretaker:
         if len(active) < 2:
             return
         lost: dict[Mirror, str] = {}
+        lanes = self._keeper.lanes
+        asked = [it for it in active if not lanes.is_slow(it.member)]
+        stuck = {it for it in active if lanes.is_stuck(it.member)}
+        # Of a process that was stopped everything looks stuck for a moment.
+        stuck, self._stuck = stuck & self._stuck, stuck
         for mirror in active:
-            try:
-                written = read_set(mirror.directory, mirror.disk)
-            except (OSError, MirrorError) as error:
+            if mirror in stuck:
+                lost[mirror] = f"it has not answered for {self._settings.timeout_seconds:g} s"
+        acts = [(it.member, partial(read_set, it.directory, it.disk)) for it in asked]
+        outcomes = lanes.within(self._settings.timeout_seconds, acts)
+        for mirror, (written, error) in zip(asked, outcomes, strict=True):
+            if isinstance(error, OSError | MirrorError):
                 lost[mirror] = str(error)
-                continue
-            if written is None or written.member != mirror.member:
+            elif error is not None:
+                raise error
+            elif written is None or written.member != mirror.member:
                 lost[mirror] = "it is not the directory any more that it was"
         if lost and len(lost) < len(active):
             self._keeper.fail(lost)
@@ -119,11 +130,14 @@ class Caretaker:
         Raises:
             StoreError: It cannot be used.
         """
-        known = next((it for it in self._keeper.mirrors if it.directory == directory), None)
+        known = self._known(directory)
         if known is not None and known.state in ("active", "joining"):
             return
         self._require_quiet(known)
-        self._join(directory, {} if known is None else {known.member: None})
+        if known is None:
+            self._join(directory, {})
+        else:
+            self._join(known.directory, {known.member: None})
 
     def replace(self, directory: Path, by: Path) -> None:
         """
@@ -155,10 +169,15 @@ class Caretaker:
                 f" wait until it answers, or give another directory"
             )
 
+    def _known(self, directory: Path) -> Mirror | None:
+        """The mirror in this directory, by whatever name it is called."""
+        real = directory.resolve()
+        return next((it for it in self._keeper.mirrors if it.directory.resolve() == real), None)
+
     def _find(self, directory: Path) -> Mirror:
-        for mirror in self._keeper.mirrors:
-            if mirror.directory in (directory, directory.absolute()):
-                return mirror
+        mirror = self._known(directory)
+        if mirror is not None:
+            return mirror
         known = ", ".join(str(it.directory) for it in self._keeper.mirrors)
         raise StoreError(f"{directory} is none of the mirrors, which are {known}")
 

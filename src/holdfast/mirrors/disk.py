@@ -21,25 +21,57 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError
 from holdfast.mirrors.gate import Gate
+from holdfast.mirrors.lanes import HangingError, Outcome, attempt
 from holdfast.mirrors.set_file import FILE_NAME
 
 if TYPE_CHECKING:
-    from holdfast.mirrors.lanes import Outcome
     from holdfast.mirrors.mirror import Mirror
     from holdfast.mirrors.set_keeper import SetKeeper
 
 T = TypeVar("T")
 
+ASK_SECONDS_MAX = 2.0
+"""What every mirror is asked is waited for so long."""
+MEND_SECONDS_MAX = 10.0
+"""Good bytes that are written over bad ones are waited for so long."""
+
 logger = logging.getLogger("holdfast.mirrors")
+
+
+def _answer(answers: Sequence[tuple[int, Outcome]]) -> Any:
+    """The one that came out well; else what the first one failed with, or what is no disk's."""
+    result, error = answers[-1][1] if answers else (None, _nobody_left())
+    if error is None:
+        return result
+    if isinstance(error, OSError) and not is_out_of_descriptors(error):
+        error = _first_failure(outcome for _, outcome in answers)
+    raise error
+
+
+def _first_failure(outcomes: Iterable[Outcome]) -> BaseException:
+    return next((error for _, error in outcomes if error is not None), _nobody_left())
+
+
+def _nobody_left() -> OSError:
+    return OSError(errno.EIO, "no mirror is left")
+
+
+def _copy(mirror: Mirror, path: Path, offset: int, count: int) -> bytes:
+    """Read these bytes of one mirror."""
+    file = mirror.disk.open(mirror.here(path), writable=False)
+    try:
+        return file.read(count, offset)
+    finally:
+        file.close()
 
 
 def is_the_disks_fault(error: BaseException) -> bool:
@@ -71,11 +103,12 @@ class MirroredFile:
         """
         file = self._files.get(mirror)
         if file is None:
+            # Without the lock: one mirror that hangs must not hold up who asks another one.
+            opened = mirror.disk.open(mirror.here(self.path), writable=self._writable)
             with self._lock:
-                file = self._files.get(mirror)
-                if file is None:
-                    file = mirror.disk.open(mirror.here(self.path), writable=self._writable)
-                    self._files[mirror] = file
+                file = self._files.setdefault(mirror, opened)
+            if file is not opened:
+                opened.close()
         return file
 
     def take(self, mirror: Mirror, file: DiskFile) -> None:
@@ -104,8 +137,9 @@ class MirroredFile:
 
     def forget_cached(self) -> None:
         """Ask for later reads to come from the disks themselves; only a wish."""
-        for file in list(self._files.values()):
-            file.forget_cached()
+        for mirror, file in list(self._files.items()):
+            if not self._disk.is_slow(mirror):
+                file.forget_cached()
 
     def size(self) -> int:
         """Return the bytes in the file."""
@@ -118,8 +152,7 @@ class MirroredFile:
             files, self._files = self._files, {}
         for mirror, file in files.items():
             if mirror.state != "failed" or not self._disk.is_hanging(mirror):
-                with suppress(OSError):
-                    file.close()
+                self._disk.let_go(mirror, file)
 
 
 class _Locks:
@@ -222,15 +255,10 @@ class MirroredDisk:
 
     def free_bytes(self, path: Path) -> int:
         """Return how much may still be written to the fullest of the mirrors."""
-        found: list[int] = []
-        failure: OSError | None = None
-        for mirror in self.keeper.active:
-            try:
-                found.append(mirror.disk.free_bytes(mirror.here(path)))
-            except OSError as error:  # the next write to it tells
-                failure = error
-        if not found:
-            raise failure or OSError(errno.EIO, "no mirror is left")
+        told = self._told_by_each(lambda it: it.disk.free_bytes(it.here(path)))
+        found: list[int] = [free for free, error in told.values() if error is None]
+        if not found:  # else the next write to those that did not tell finds out
+            raise _first_failure(told.values())
         return min(found)
 
     def lock(self, path: Path) -> DiskLock:
@@ -251,10 +279,14 @@ class MirroredDisk:
 
         Gives the good bytes; None if no copy is good, or there is but one mirror.
         """
-        active = self.keeper.active
-        if len(active) < 2:
+        if len(self.keeper.active) < 2:
             return None
-        copies = {it: self._copy(it, path, offset, count) for it in active}
+        told = self._told_by_each(lambda it: _copy(it, path, offset, count))
+        copies: dict[Mirror, bytes | None] = {
+            it: copy if error is None else None
+            for it, (copy, error) in told.items()
+            if not isinstance(error, HangingError)
+        }
         good = next((it for it in copies.values() if it is not None and is_good(it)), None)
         if good is None:
             return None
@@ -270,46 +302,61 @@ class MirroredDisk:
         self._in_each(lambda it: act(it) if it.takes(path) else None)
 
     def from_one(self, act: Callable[[Mirror], T]) -> T:
-        """Ask one mirror, or the next if that one cannot tell."""
-        failure: OSError | None = None
-        for mirror in self._readers():
-            try:
-                return act(mirror)
-            except OSError as error:
-                if is_out_of_descriptors(error):
-                    raise
-                failure = failure or error
-        raise failure or OSError(errno.EIO, "no mirror is left")
+        """Ask one mirror, or the next if that one cannot tell, or is slow to."""
+        readers = self._readers()
+        answers = self._lanes.ask([(it.member, partial(act, it)) for it in readers])
+        return cast("T", _answer(answers))
 
     def read(self, file: MirroredFile, count: int, offset: int) -> bytes:
         """Read from one mirror; what it cannot read is written again there by another's copy."""
-        failures: list[tuple[Mirror, OSError]] = []
-        for mirror in self._readers():
-            try:
-                data = file.on(mirror).read(count, offset)
-            except OSError as error:
-                if is_out_of_descriptors(error):
-                    raise
-                failures.append((mirror, error))
-                continue
-            for unreadable, why in failures:
-                if why.errno == errno.EIO:
-                    self._write_again(unreadable, file.path, offset, data)
-            return data
-        raise failures[0][1] if failures else OSError(errno.EIO, "no mirror is left")
+
+        def read(mirror: Mirror) -> bytes:
+            return file.on(mirror).read(count, offset)
+
+        readers = self._readers()
+        answers = self._lanes.ask([(it.member, partial(read, it)) for it in readers])
+        data: bytes = _answer(answers)
+        for place, (_, why) in answers[:-1]:
+            if isinstance(why, OSError) and why.errno == errno.EIO:
+                self._write_again(readers[place], file.path, offset, data)
+        return data
+
+    def let_go(self, mirror: Mirror, file: DiskFile) -> None:
+        """Close a file of one mirror, later where it is slow."""
+        if self.is_slow(mirror):
+            self._lanes.leave(mirror.member, file.close)
+            return
+        with suppress(OSError):
+            file.close()
+
+    def is_slow(self, mirror: Mirror) -> bool:
+        """Whether something is being done there that takes long."""
+        return self._lanes.is_slow(mirror.member)
 
     def closed(self, file: MirroredFile) -> None:
         """A file is being closed."""
         self._open.discard(file)
 
     def is_hanging(self, mirror: Mirror) -> bool:
-        """Whether something that was given up is still under way there."""
-        return self._lanes.is_hanging(mirror.member)
+        """Whether something is still under way there that was given up, or takes long."""
+        return self._lanes.is_hanging(mirror.member) or self.is_slow(mirror)
 
     def close(self) -> None:
         """End what works for it; the directories stay locked."""
         self.on_close()
         self._lanes.close()
+
+    def _told_by_each(self, act: Callable[[Mirror], Any]) -> dict[Mirror, Outcome]:
+        """Ask all active mirrors; one that is slow has a HangingError, while others are not."""
+        active = self.keeper.active
+        if len(active) < 2:
+            return {it: attempt(partial(act, it)) for it in active}
+        quick = [it for it in active if not self.is_slow(it)] or list(active)
+        outcomes = self._lanes.within(
+            ASK_SECONDS_MAX, [(it.member, partial(act, it)) for it in quick]
+        )
+        told: dict[Mirror, Outcome] = {it: (None, HangingError(0)) for it in active}
+        return told | dict(zip(quick, outcomes, strict=True))
 
     def _readers(self) -> list[Mirror]:
         """The active mirrors, those that are slow now last."""
@@ -334,7 +381,8 @@ class MirroredDisk:
             file.close()
             # One may be removing it, and has come to some mirrors only: wait until that is over.
             with self.gate.alone():
-                targets = [it for it in self.keeper.active if it.disk.exists(it.here(path))]
+                told = self._told_by_each(lambda it: it.disk.exists(it.here(path)))
+                targets = [it for it, (is_there, _) in told.items() if is_there]
                 lost = [it for it in self.keeper.active if it not in targets]
             if not targets:
                 raise
@@ -398,29 +446,21 @@ class MirroredDisk:
         if refused:
             raise refused[0]
 
-    def _copy(self, mirror: Mirror, path: Path, offset: int, count: int) -> bytes | None:
-        """Read these bytes of one mirror, None if it cannot."""
-        try:
-            file = mirror.disk.open(mirror.here(path), writable=False)
-            try:
-                return file.read(count, offset)
-            finally:
-                file.close()
-        except OSError:
-            return None
-
     def _write_again(self, mirror: Mirror, path: Path, offset: int, data: bytes) -> None:
         """Put good bytes in the place of bad ones; a mirror that refuses is left behind."""
-        try:
+
+        def write() -> None:
             file = mirror.disk.open(mirror.here(path))
             try:
                 file.write(data, offset)
                 file.sync()
             finally:
                 file.close()
-        except FileNotFoundError:
+
+        ((_, error),) = self._lanes.within(MEND_SECONDS_MAX, [(mirror.member, write)])
+        if isinstance(error, FileNotFoundError):
             return  # dropped meanwhile; if not, the next write to it tells
-        except OSError as error:
+        if error is not None:
             if is_the_disks_fault(error) and len(self.keeper.active) > 1:
                 with suppress(OSError):  # Too few are left: whoever writes next hears of it.
                     self.keeper.fail({mirror: error})

@@ -17,8 +17,9 @@ Invariants:
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from holdfast.environment.disk import Disk, DiskFile
 from holdfast.mirrors.mirror import OWN_NAMES
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from holdfast.mirrors.mirror import Mirror
 
 PIECE_BYTES: Final = 512 * 1024
+THERE_SECONDS_MAX: Final = 10.0
+"""Nobody writes while a piece is copied: a mirror that takes longer for it has failed."""
+SYNC_SECONDS_MAX: Final = 120.0
+"""For the sync of a whole file, for which nobody waits."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.mirrors")
 
@@ -66,7 +73,6 @@ class Filling:
         self._source: MirroredFile | None = None
         self._target: DiskFile | None = None
         self._offset = 0
-        self._size = 0
 
     @property
     def is_over(self) -> bool:
@@ -101,17 +107,35 @@ class Filling:
         disk, mirror = self._disk, self.mirror
         with disk.gate.alone():
             mirror.have.clear()
-            mirror.disk.make_directory(mirror.directory / "journal")
             wanted = self._wanted()
-            for path in files_below(mirror.disk, mirror.directory):
-                named = disk.base / path.relative_to(mirror.directory)
-                if named not in wanted:
-                    mirror.disk.unlink(path)
-                    mirror.disk.sync_directory(path.parent)
+            self._there(lambda: self._clear(wanted))
         self._waiting = wanted
         mirror.bytes_filled = 0
         mirror.bytes_to_fill = sum(map(self._size_of, wanted))
         logger.warning("filling mirror %s: %d files", mirror.directory, len(wanted))
+
+    def _clear(self, wanted: list[Path]) -> None:
+        """Remove what is there and is not wanted."""
+        disk, mirror = self._disk, self.mirror
+        mirror.disk.make_directory(mirror.directory / "journal")
+        for path in files_below(mirror.disk, mirror.directory):
+            if disk.base / path.relative_to(mirror.directory) not in wanted:
+                mirror.disk.unlink(path)
+                mirror.disk.sync_directory(path.parent)
+
+    def _there(self, act: Callable[[], T], *, seconds_max: float = THERE_SECONDS_MAX) -> T:
+        """
+        Do this on the mirror that is filled; one that hangs holds nobody up for longer.
+
+        Raises:
+            OSError: It failed, or did not answer in time.
+        """
+        ((result, error),) = self._disk.keeper.lanes.within(
+            seconds_max, [(self.mirror.member, act)]
+        )
+        if error is not None:
+            raise error
+        return cast("T", result)
 
     def _wanted(self) -> list[Path]:
         """Return the files that it does not have, those to be copied first last."""
@@ -140,25 +164,30 @@ class Filling:
             except FileNotFoundError:
                 return  # gone meanwhile
             self._source = source
-            here = mirror.here(path)
-            mirror.disk.make_directory(here.parent)
-            self._target = mirror.disk.open(here, create=True)
-            self._size = source.size()
-            if self._target.size() != self._size:
-                self._target.truncate(self._size)
+            self._target = self._there(lambda: self._open_there(path, source.size()))
             mirror.have.add(path)
         self._offset = 0
 
+    def _open_there(self, path: Path, size: int) -> DiskFile:
+        mirror = self.mirror
+        here = mirror.here(path)
+        mirror.disk.make_directory(here.parent)
+        target = mirror.disk.open(here, create=True)
+        if target.size() != size:
+            target.truncate(size)
+        return target
+
     def _copy_piece(self) -> int:
-        assert self._source is not None and self._target is not None, "a file is being copied"
+        target = self._target
+        assert self._source is not None and target is not None, "a file is being copied"
         with self._disk.gate.alone():
             data = self._source.read(PIECE_BYTES, self._offset)
             if data:
-                self._target.write(data, self._offset)
+                self._there(lambda: target.write(data, self._offset))
         self._offset += len(data)
         self.mirror.bytes_filled += len(data)
         if not data:
-            self._target.sync()
+            self._there(target.sync, seconds_max=SYNC_SECONDS_MAX)
             self._close()
         return len(data)
 
@@ -169,15 +198,19 @@ class Filling:
             if left:
                 self._waiting = left  # made by a rename from what it did not have
                 return
-            for directory in {path.parent for path in mirror.have} | {disk.base}:
-                mirror.disk.sync_directory(mirror.here(directory))
+            self._there(self._sync_directories)
             disk.keeper.change({mirror.member: "active"})
             mirror.have.clear()
         logger.warning("mirror %s has everything again", mirror.directory)
+
+    def _sync_directories(self) -> None:
+        mirror = self.mirror
+        for directory in {path.parent for path in mirror.have} | {self._disk.base}:
+            mirror.disk.sync_directory(mirror.here(directory))
 
     def _close(self) -> None:
         if self._source is not None:
             self._source.close()
         if self._target is not None:
-            self._target.close()
+            self._disk.let_go(self.mirror, self._target)
         self._source = self._target = None

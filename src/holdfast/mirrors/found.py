@@ -120,6 +120,23 @@ class FoundAll:
         return error
 
 
+def require_apart(directories: Sequence[Path]) -> None:
+    """
+    Make sure that no mirror is inside another one: it would be copied into itself without end.
+
+    Raises:
+        MirrorError: One is, or is another one by a different name.
+    """
+    real = [(it, it.resolve()) for it in directories]
+    for place, (first, here) in enumerate(real):
+        for second, there in real[place + 1 :]:
+            if here == there:
+                raise MirrorError(f"{first} and {second} are the same directory")
+            if here in there.parents or there in here.parents:
+                inner, outer = (second, first) if here in there.parents else (first, second)
+                raise MirrorError(f"{inner} is inside {outer}: mirrors must stand apart")
+
+
 def look(directories: Sequence[Path], disk_of: Callable[[Path], Disk]) -> FoundAll:
     """
     Lock each directory, made if need be, and read what it knows; give what is found.
@@ -128,6 +145,7 @@ def look(directories: Sequence[Path], disk_of: Callable[[Path], Disk]) -> FoundA
         StoreLockedError: Another process has one of them.
         MirrorError: Two of them are the same member: one is a copy of the other.
     """
+    require_apart(directories)
     found = FoundAll()
     try:
         for directory in directories:

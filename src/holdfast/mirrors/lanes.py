@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from holdfast.environment.descriptors import is_out_of_descriptors
+
 T = TypeVar("T")
 Outcome = tuple[Any, BaseException | None]
 """What came of it, or what was raised."""
@@ -39,8 +41,35 @@ class Lanes(Protocol):
         """Do each of these, and give what came of each, in the same order."""
         ...
 
+    def ask(self, acts: Sequence[tuple[str, Callable[[], Any]]]) -> list[tuple[int, Outcome]]:
+        """
+        Do the first of these; where it fails or takes long, the next; until one comes out well.
+
+        Gives what came back so far, with its place; the last of them is the one that came out well,
+        if any did. What is slow is left to itself.
+        """
+        ...
+
+    def within(
+        self, seconds: float, acts: Sequence[tuple[str, Callable[[], Any]]]
+    ) -> list[Outcome]:
+        """
+        Do each of these at the same time, and wait for them so long, whoever is done.
+
+        One that is not done by then has a HangingError, and goes on being done.
+        """
+        ...
+
+    def leave(self, key: str, act: Callable[[], Any]) -> None:
+        """Have this done after all that was asked there before, and wait for nothing."""
+        ...
+
     def is_slow(self, key: str) -> bool:
         """Whether something is being done there that takes long."""
+        ...
+
+    def is_stuck(self, key: str) -> bool:
+        """Whether something is being done there for so long that it is to be given up."""
         ...
 
     def is_hanging(self, key: str) -> bool:
@@ -60,6 +89,12 @@ def attempt(act: Callable[[], Any]) -> Outcome:
         return None, error
 
 
+def _is_final(outcome: Outcome) -> bool:
+    """Whether nobody else is to be asked: it came out well, or it is no disk that failed."""
+    error = outcome[1]
+    return not isinstance(error, OSError) or is_out_of_descriptors(error)
+
+
 class InTurn:
     """One after the other in the caller's thread: for tests, and where there is but one mirror."""
 
@@ -67,7 +102,33 @@ class InTurn:
         """Do each of these, and give what came of each, in the same order."""
         return [attempt(act) for _, act in acts]
 
+    def ask(self, acts: Sequence[tuple[str, Callable[[], Any]]]) -> list[tuple[int, Outcome]]:
+        """Do the first, and the next where one fails, until one comes out well."""
+        answers: list[tuple[int, Outcome]] = []
+        for place, (_, act) in enumerate(acts):
+            answers.append((place, attempt(act)))
+            if _is_final(answers[-1][1]):
+                break
+        return answers
+
+    def within(
+        self, seconds: float, acts: Sequence[tuple[str, Callable[[], Any]]]
+    ) -> list[Outcome]:
+        """Do each of these."""
+        del seconds
+        return self.run(acts)
+
+    def leave(self, key: str, act: Callable[[], Any]) -> None:
+        """Do it now."""
+        del key
+        attempt(act)
+
     def is_slow(self, key: str) -> bool:
+        """Never: it is waited for."""
+        del key
+        return False
+
+    def is_stuck(self, key: str) -> bool:
         """Never: it is waited for."""
         del key
         return False
@@ -82,6 +143,7 @@ class InTurn:
 
 
 _SLOW_SECONDS = 0.5
+"""A mirror that takes longer to read from is passed over for the next one."""
 
 
 class _Lane:
@@ -147,12 +209,64 @@ class ThreadLanes:
                         self._give_up(key, lanes[place])
         return [found[place] for place in range(len(acts))]
 
+    def ask(self, acts: Sequence[tuple[str, Callable[[], Any]]]) -> list[tuple[int, Outcome]]:
+        """
+        Do the first of these; where it fails or takes long, the next; until one comes out well.
+
+        If all are slow, all are waited for, as of a single disk.
+        """
+        if len(acts) == 1:
+            return [(0, attempt(acts[0][1]))]
+        outbox: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
+        answers: list[tuple[int, Outcome]] = []
+        asked = 0
+        while len(answers) < len(acts):
+            if asked < len(acts):
+                key, act = acts[asked]
+                self._lane(key).inbox.put((act, asked, outbox))
+                asked += 1
+            try:
+                answers.append(outbox.get(timeout=_SLOW_SECONDS if asked < len(acts) else None))
+            except Empty:
+                continue
+            if _is_final(answers[-1][1]):
+                break
+        return answers
+
+    def within(
+        self, seconds: float, acts: Sequence[tuple[str, Callable[[], Any]]]
+    ) -> list[Outcome]:
+        """Do each of these at the same time, and wait for them so long, whoever is done."""
+        outbox: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
+        for place, (key, act) in enumerate(acts):
+            self._lane(key).inbox.put((act, place, outbox))
+        found: list[Outcome] = [(None, HangingError(seconds)) for _ in acts]
+        deadline = time.monotonic() + seconds
+        for _ in acts:
+            try:
+                place, outcome = outbox.get(timeout=max(deadline - time.monotonic(), 0))
+            except Empty:
+                break
+            found[place] = outcome
+        return found
+
+    def leave(self, key: str, act: Callable[[], Any]) -> None:
+        """Have this done after all that was asked there before, and wait for nothing."""
+        self._lane(key).inbox.put((act, 0, SimpleQueue()))
+
     def is_slow(self, key: str) -> bool:
         """Whether something is being done there that takes long."""
+        return self._is_at_it_for(key, _SLOW_SECONDS)
+
+    def is_stuck(self, key: str) -> bool:
+        """Whether something is being done there for so long that it is to be given up."""
+        return self._is_at_it_for(key, self._timeout)
+
+    def _is_at_it_for(self, key: str, seconds: float) -> bool:
         now = time.monotonic()
-        return any(
-            lane.begun and now - lane.begun > _SLOW_SECONDS for lane in self._lanes.get(key, ())
-        )
+        # What begins or ends in between is not what takes long.
+        begun = [lane.begun for lane in list(self._lanes.get(key, ()))]
+        return any(it and now - it > seconds for it in begun)
 
     def is_hanging(self, key: str) -> bool:
         """Whether something that was given up is still under way there."""

@@ -21,7 +21,7 @@ from holdfast.errors import ForeignMirrorError, MirrorError, MirrorsMissingError
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.disk import MirroredDisk
 from holdfast.mirrors.filling import PIECE_BYTES, files_below
-from holdfast.mirrors.found import Found, FoundAll, look
+from holdfast.mirrors.found import Found, FoundAll, look, require_apart
 from holdfast.mirrors.mirror import Mirror
 from holdfast.mirrors.mirror_set import Holding, MirrorSet, MirrorState, Start, accept, found_set
 from holdfast.mirrors.set_file import WrittenSet, read_set
@@ -206,6 +206,9 @@ class MirrorOpening:
     def _admit(self, directory: Path) -> Mirror:
         """Take a directory while the store runs."""
         found = self._found
+        require_apart(
+            [directory, *(it.directory for it in found.each if it.directory != directory)]
+        )
         for it in found.each:
             if it.directory == directory:
                 it.release()

@@ -111,3 +111,18 @@ def test_one_that_still_hangs_is_not_filled(
     monkeypatch.setattr(disk.keeper.lanes, "is_hanging", lambda _key: True)
     with pytest.raises(StoreError, match="still hangs"):
         machine.caretaker.enable(B)
+
+
+def test_one_inside_another_is_not_taken_in(machine: Machine) -> None:
+    """It would be filled with itself."""
+    with pytest.raises(MirrorError, match="/a/inside is inside /a"):
+        machine.caretaker.enable(A / "inside")
+
+
+def test_a_mirror_is_known_by_any_of_its_names(machine: Machine) -> None:
+    """A link, or a way round: no other directory."""
+    machine.caretaker.disable(Path("/c/../b"))
+    assert machine.states() == ["active", "disabled"]
+    machine.caretaker.enable(Path("/c/../b"))
+    machine.fill()
+    assert machine.states() == ["active", "active"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import MirrorError, MirrorsMissingError, StoreLockedError
-from holdfast.mirrors.found import look
+from holdfast.mirrors.found import look, require_apart
 from trials.mirrors.logs import Machine
 from trials.simulation.simulated_disk import SimulatedDisk
 
@@ -65,3 +65,18 @@ def test_errors_name_directories(machine: Machine) -> None:
     told = str(found.named(MirrorsMissingError([other], [mine])))
     assert "/b cannot be used, and /a alone may lack messages" in told
     assert "'holdfast mirror accept --data /a'" in told
+
+
+def test_mirrors_stand_apart(tmp_path: Path) -> None:
+    """One inside another would be copied into itself without end; one twice is none."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    for second, sentence in (
+        (tmp_path / "a" / "b" / "c", "is inside .*a: mirrors must stand apart"),
+        (tmp_path / "link" / "b", "is inside .*a: mirrors must stand apart"),
+        (tmp_path / "link", "are the same directory"),
+    ):
+        for order in ([tmp_path / "a", second], [second, tmp_path / "a"]):
+            with pytest.raises(MirrorError, match=sentence):
+                look(order, lambda _: SimulatedDisk())
+    require_apart([tmp_path / "a", tmp_path / "ab"])
