@@ -75,9 +75,14 @@ class RaidbLog:
         """The highest that was ever seen from here."""
         self._identity = ""
 
-    def open(self) -> Holding:
+    def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the databases, refuse those that are not safe, found the set if there is none."""
         rows = self.databases.read(self.open_seconds, OPEN_PATIENCE_SECONDS)
+        if not may_lay_out and rows and not any(it.written is not None for it in rows.values()):
+            raise StoreError(
+                f"{self.databases.named(rows)} has no log, and this broker belongs to one: bring it"
+                f" back; to begin a new one, give this broker an empty --data"
+            )
         founding.complete(self.databases, rows, self.open_seconds, self._clock)
         return self.observe(self.open_seconds)
 

@@ -165,6 +165,7 @@ class SqlMember(SqlLog):
         }
 
         def store(session: Session) -> Outcome:
+            self._require_safe(session)
             if session.append(fence, rows):
                 return Outcome.STORED
             row = self._row(session)
