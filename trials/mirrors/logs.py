@@ -23,6 +23,7 @@ from holdfast.mirrors.lanes import InTurn, Lanes
 from holdfast.mirrors.opening import MirrorOpening
 from holdfast.mirrors.set_file import FILE_NAME
 from holdfast.mirrors.settings import MirrorSettings
+from holdfast.server.mirror_mending import rescued
 from holdfast.server.mirrored_log import equalize
 from trials.mirrors.seeds import run_seeds
 from trials.simulation.local_journal import LocalJournal
@@ -55,6 +56,7 @@ class Machine:
             lambda path: self.disks[path],
             MirrorSettings(),
             equalize=equalize,
+            rescued=rescued,
             lanes=self.lanes,
             new_id=self._new_id,
         ).open()

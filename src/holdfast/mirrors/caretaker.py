@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import MirrorError, StoreError
-from holdfast.mirrors.filling import Filling
+from holdfast.mirrors.filling import Filling, Rescued
 from holdfast.mirrors.mirror import MirrorView
 from holdfast.mirrors.set_file import read_set
 
@@ -39,9 +39,18 @@ logger = logging.getLogger("holdfast.mirrors")
 class Caretaker:
     """Looks after the mirrors of one disk."""
 
-    def __init__(self, disk: MirroredDisk, settings: MirrorSettings, admit: Admit) -> None:
-        """`admit` takes a directory that is to be filled: locks it and gives it a member."""
+    def __init__(
+        self, disk: MirroredDisk, settings: MirrorSettings, admit: Admit, rescued: Rescued
+    ) -> None:
+        """
+        Look after this disk.
+
+        Args:
+            admit: Takes a directory that is to be filled: locks it and gives it a member.
+            rescued: Looks for what a mirror that is filled has whole, and the others have not.
+        """
         self.disk = disk
+        self._rescued = rescued
         self._settings = settings
         self._admit = admit
         self._keeper = disk.keeper
@@ -69,7 +78,7 @@ class Caretaker:
         """Do one small piece of work; gives how many bytes were copied, -1 if there is no work."""
         for mirror in self._keeper.targets:
             if mirror.state == "joining" and mirror not in self._fillings:
-                self._fillings[mirror] = Filling(self.disk, mirror)
+                self._fillings[mirror] = Filling(self.disk, mirror, self._rescued)
         for mirror, filling in list(self._fillings.items()):
             if filling.is_over:
                 filling.step()

@@ -333,6 +333,13 @@ class MirroredDisk:
         """Whether something is being done there that takes long."""
         return self._lanes.is_slow(mirror.member)
 
+    def put_right(self, path: Path, offset: int, data: bytes) -> None:
+        """Write these bytes, known to be the right ones, where an active mirror has others."""
+        told = self._told_by_each(lambda it: _copy(it, path, offset, len(data)))
+        for mirror, (copy, error) in told.items():
+            if copy != data and not isinstance(error, HangingError):
+                self._write_again(mirror, path, offset, data)
+
     def closed(self, file: MirroredFile) -> None:
         """A file is being closed."""
         self._open.discard(file)
@@ -367,9 +374,12 @@ class MirroredDisk:
 
     def _open_everywhere(self, file: MirroredFile, *, create: bool) -> None:
         path = file.path
+        is_joining = any(it.state == "joining" for it in self.keeper.targets)
+        # What is there already comes to a mirror that is joining when it is copied, and whole.
+        is_new = create and is_joining and not self.exists(path)
 
         def open_on(mirror: Mirror) -> None:
-            if create and mirror.state == "joining":
+            if is_new and mirror.state == "joining":
                 mirror.disk.make_directory(mirror.here(path.parent))
                 mirror.have.add(path)
             if mirror.takes(path):

@@ -35,6 +35,8 @@ SYNC_SECONDS_MAX: Final = 120.0
 """For the sync of a whole file, for which nobody waits."""
 
 T = TypeVar("T")
+Rescued = Callable[[tuple[Path, Disk], tuple[Path, Disk]], list[tuple[int, bytes]]]
+"""What the second of two copies of a file has whole and the first has not: where, and the bytes."""
 
 logger = logging.getLogger("holdfast.mirrors")
 
@@ -66,8 +68,9 @@ def files_below(disk: Disk, top: Path) -> list[Path]:
 class Filling:
     """Fills one mirror of a disk."""
 
-    def __init__(self, disk: MirroredDisk, mirror: Mirror) -> None:
+    def __init__(self, disk: MirroredDisk, mirror: Mirror, rescued: Rescued) -> None:
         self.mirror = mirror
+        self._rescued = rescued
         self._disk = disk
         self._waiting: list[Path] | None = None
         self._source: MirroredFile | None = None
@@ -154,8 +157,21 @@ class Filling:
         finally:
             file.close()
 
+    def _rescue(self, path: Path) -> None:
+        """Take what the mirror to be filled has whole, and the others have not, before it goes."""
+        disk, mirror = self._disk, self.mirror
+        source = next(iter(disk.keeper.active))
+        if path in mirror.have or not self._there(lambda: mirror.disk.exists(mirror.here(path))):
+            return
+        places = (source.here(path), source.disk), (mirror.here(path), mirror.disk)
+        for offset, data in self._there(
+            lambda: self._rescued(*places), seconds_max=SYNC_SECONDS_MAX
+        ):
+            disk.put_right(path, offset, data)
+
     def _begin_file(self, path: Path) -> None:
         disk, mirror = self._disk, self.mirror
+        self._rescue(path)
         with disk.gate.alone():
             if path in mirror.have:
                 return  # made anew meanwhile

@@ -20,7 +20,7 @@ from holdfast.environment.disk import Disk
 from holdfast.errors import ForeignMirrorError, MirrorError, MirrorsMissingError
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.disk import MirroredDisk
-from holdfast.mirrors.filling import PIECE_BYTES, files_below
+from holdfast.mirrors.filling import PIECE_BYTES, Rescued, files_below
 from holdfast.mirrors.found import Found, FoundAll, look, require_apart
 from holdfast.mirrors.mirror import Mirror
 from holdfast.mirrors.mirror_set import Holding, MirrorSet, MirrorState, Start, accept, found_set
@@ -47,6 +47,7 @@ class MirrorOpening:
         settings: MirrorSettings,
         *,
         equalize: Equalize,
+        rescued: Rescued,
         lanes: Lanes,
         new_id: Callable[[], str],
     ) -> None:
@@ -54,6 +55,7 @@ class MirrorOpening:
         self._disk_of = disk_of
         self._settings = settings
         self._equalize = equalize
+        self._rescued = rescued
         self._lanes = lanes
         self._new_id = new_id
         self._set_id = ""
@@ -76,8 +78,9 @@ class MirrorOpening:
             keeper = self._begin(start)
             locks = [it.lock for it in found.each if it.lock is not None]
             disk = MirroredDisk(self._base, keeper, locks)
-            caretaker = Caretaker(disk, self._settings, self._admit)
+            caretaker = Caretaker(disk, self._settings, self._admit, self._rescued)
             self._make_alike(keeper)
+            self._rescue(keeper)
             self._take_in(keeper)
             if not any(it.disk.exists(it.directory / "ballot") for it in keeper.active):
                 while caretaker.turn() >= 0:  # Nothing is stored yet: all begin together.
@@ -176,6 +179,31 @@ class MirrorOpening:
                     count,
                 )
 
+    def _rescue(self, keeper: SetKeeper) -> None:
+        """Take what those that were left behind have whole and no active one has: before the log
+        is read, and before they are filled.
+        """
+        active = list(keeper.active)
+        source = active[0]
+        members = {it.directory for it in active}
+        for it in self._found.each:
+            if it.problem or it.is_empty or it.written is None or it.directory in members:
+                continue
+            for path in files_below(it.disk, it.directory):
+                here = source.directory / path.relative_to(it.directory)
+                for offset, data in self._rescued((here, source.disk), (path, it.disk)):
+                    for mirror in active:
+                        _put(
+                            mirror, mirror.directory / path.relative_to(it.directory), offset, data
+                        )
+                    logger.error(
+                        "%s mended by mirror %s, which was behind: %d bytes from byte %d",
+                        here.name,
+                        it.directory,
+                        len(data),
+                        offset,
+                    )
+
     def _take_in(self, keeper: SetKeeper) -> None:
         """Begin to fill those that are new or were left behind."""
         known = {it.directory: it for it in keeper.mirrors}
@@ -229,6 +257,15 @@ class MirrorOpening:
         found.each = [other for other in found.each if other.directory != directory]
         found.each.append(it)
         return self._new_mirror(it)
+
+
+def _put(mirror: Mirror, path: Path, offset: int, data: bytes) -> None:
+    file = mirror.disk.open(path)
+    try:
+        file.write(data, offset)
+        file.sync()
+    finally:
+        file.close()
 
 
 def copy_differences(source: Disk, top: Path, mirror: Mirror) -> int:

@@ -128,7 +128,8 @@ def read_set(directory: Path, disk: Disk) -> WrittenSet | None:
         return None  # It was about to be made when the process ended.
     raise MirrorError(
         f"both slots of {directory / FILE_NAME} are unreadable, so nobody knows whether this mirror"
-        f" has everything: empty the directory, and it is filled again"
+        f" has everything: move it aside, not away, and give an empty directory in its place, which"
+        f" is filled; if the others do not start without it, 'holdfast mirror accept' lets them"
     )
 
 

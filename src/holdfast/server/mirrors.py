@@ -18,6 +18,7 @@ from holdfast.errors import MirrorError
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.lanes import Lanes, ThreadLanes
 from holdfast.mirrors.opening import MirrorOpening, is_of_a_set
+from holdfast.server.mirror_mending import rescued
 from holdfast.server.mirrored_log import equalize
 
 log = structlog.get_logger("holdfast.server")
@@ -42,6 +43,7 @@ def open_mirrors(config: NodeConfig, disk: Disk) -> Caretaker | None:
         lambda _directory: disk,
         settings,
         equalize=equalize,
+        rescued=rescued,
         lanes=lanes,
         new_id=lambda: secrets.token_hex(8),
     )

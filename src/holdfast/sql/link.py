@@ -128,7 +128,7 @@ class Link:
     def _refused(self, error: Exception, host: Host | None) -> StoreError:
         """What a connection that could not be made comes to."""
         fault = self._fault(error)
-        refused = error_of(fault, self._place(host), str(error))
+        refused = error_of(fault, self._place(host), self._type.said(error))
         if self.is_trusted and fault in _MAY_PASS:
             return UnreachableError(str(refused))
         return refused
@@ -139,7 +139,7 @@ class Link:
         self.close()
         if fault in ROTATES:
             self._rotate()
-        return error_of(fault, self._place(host), str(error))
+        return error_of(fault, self._place(host), self._type.said(error))
 
     def _fault(self, error: Exception) -> Fault:
         if isinstance(error, UncertainError):

@@ -243,6 +243,12 @@ class PostgresqlSession(Session):
         return unsafe
 
     @staticmethod
+    def said(error: Exception) -> str:
+        """Without the statement, and the place in it, that come with it."""
+        diagnostic = getattr(error, "diag", None)
+        return (diagnostic and diagnostic.message_primary) or str(error)
+
+    @staticmethod
     def fault(error: Exception) -> Fault:
         code = getattr(error, "sqlstate", None)
         if code is not None:

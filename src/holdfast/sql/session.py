@@ -77,6 +77,11 @@ class Session(ABC):
             self._texts[statement] = known
         return known
 
+    @staticmethod
+    def said(error: Exception) -> str:
+        """Give what the database says of an error, for a sentence."""
+        return str(error)
+
     @abstractmethod
     def bound(self, seconds: float) -> None:
         """Let nothing that follows take longer than this, all of it together."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.mirrors.filling import PIECE_BYTES, Filling, files_below
+from holdfast.server.mirror_mending import rescued
 from trials.mirrors.logs import Machine
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
@@ -21,7 +22,7 @@ def half_filled() -> tuple[Machine, Filling]:
     file.write(b"1" * (2 * PIECE_BYTES + 100), 0)
     file.sync()
     machine.caretaker.enable(machine.directories[1])
-    filling = Filling(disk, disk.keeper.targets[1])
+    filling = Filling(disk, disk.keeper.targets[1], rescued)
     while filling.step() == 0:
         pass
     return machine, filling
@@ -149,3 +150,23 @@ def test_what_a_failed_sync_left_in_the_cache_is_written_again() -> None:
     assert machine.states() == ["active", "active"]
     machine.cut_power()
     assert same(machine, "x")
+
+
+def test_what_is_made_again_is_copied_and_not_taken_for_new() -> None:
+    """Opened to be made where it is there already: it comes whole, with all its bytes."""
+    machine = Machine("a", "b")
+    disk = machine.open_disk().disk
+    a, b = machine.directories
+    spare = a / "spare"
+    file = disk.open(spare, create=True)
+    file.write(bytes(10_000), 0)
+    file.sync()
+    machine.caretaker.disable(b)
+    machine.caretaker.enable(b)
+    machine.caretaker.turn()
+    again = disk.open(spare, create=True)
+    again.write(b"x", 0)
+    machine.fill()
+    assert machine.states() == ["active", "active"]
+    contents = [machine.disks[it].content(it / "spare") for it in (a, b)]
+    assert contents[0] == contents[1] == b"x" + bytes(9_999)
