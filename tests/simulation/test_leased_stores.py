@@ -32,6 +32,7 @@ QUICKLY_CAUGHT = [
     ("a session's end is read after the shorter time", "T4"),
     ("an elector that elects nobody is not waited for", "T7"),
     ("whoever is elected, the fence is a write", "T6"),
+    ("what is shown is written under the lease", "T10"),
 ]
 """And the promise that is broken first; the others take more seeds: `make ablations`."""
 
@@ -76,6 +77,18 @@ def test_each_kind_of_trouble_is_lived_through(kinds: tuple[str, ...], *, is_fen
     happened = all_kept([simulate(seed, it) for seed, it in enumerate(made, start=1)])
 
     assert not [it for it in kinds if not happened[it]]
+
+
+@pytest.mark.slow
+def test_what_is_shown_to_people_costs_no_promise_and_keeps_its_own() -> None:
+    """A holder that tells it all the time, in pauses, deaths and with replies lost."""
+    made = [lived(seed, is_fence=True, kinds=()) for seed in range(1, 7)]
+    for each in made:
+        each.is_shown = True
+    happened = all_kept([simulate(seed, it) for seed, it in enumerate(made, start=1)])
+
+    assert happened["shown"] > 300
+    assert happened["confirmed"] > 1_000
 
 
 @pytest.mark.slow

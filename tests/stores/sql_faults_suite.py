@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,13 +26,14 @@ from holdfast.leases.worker import LogWorker
 from holdfast.sql import log as log_module
 from holdfast.sql.opening import open_sql_log
 from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite, Writer, read_all
+from tests.stores.projection_suite import ProjectionSuite
 from trials.databases.cutting_proxy import Cut, CuttingProxy
 from trials.databases.server import DatabaseServer
 
 SHORT_SECONDS = 1.5
 
 
-class SqlServerSuite(LeasedLogSuite, ABC):
+class SqlServerSuite(LeasedLogSuite, ProjectionSuite, ABC):
     """The contract, and the accidents of a server."""
 
     server: DatabaseServer
@@ -68,6 +70,9 @@ class SqlServerSuite(LeasedLogSuite, ABC):
     def change(self, statement: str) -> None:
         """Do this in the database, past the log."""
         self.server.execute(statement, self.database)
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        return self.server.execute(statement, self.database)
 
     @pytest.fixture
     def proxy(self) -> Iterator[CuttingProxy]:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,6 +160,66 @@ def test_each_says_who_serves_and_where_the_log_is(brokers: SharedBrokers) -> No
         timeout=60,
     ).stdout
     assert f"held by {holder.name}" in table
+
+
+@pytest.mark.parametrize("medium", ["sqlite", *SERVERS], indirect=True)
+def test_a_database_shows_the_queues_of_whoever_serves(
+    brokers: SharedBrokers, medium: list[str], request: pytest.FixtureRequest
+) -> None:
+    """
+    In a table, some seconds later; also those that the holder before had, and whoever changes rows
+    there changes nothing of the queue.
+    """
+    settings = LoadSettings(rate=2_000, count_max=300, consumers=0, deduplicated=True)
+    addresses = [f"127.0.0.1:{it.stomp_port}" for it in brokers.nodes.values()]
+    with Load(addresses, settings) as load:
+        load.wait_all_confirmed()
+    shown_when(medium, request, depth=300)
+    assert [] == asked(medium, request, "DELETE FROM holdfast_queues")
+    holder = brokers.leader()
+    holder.kill()
+    successor = brokers.leader(but=holder)
+    shown_when(medium, request, depth=300)
+
+    assert (
+        300 == successor.wait_until(lambda it: it["serving"], "serving")["store"]["live_messages"]
+    )
+
+
+def shown_when(medium: list[str], request: pytest.FixtureRequest, depth: int) -> None:
+    """Wait until a queue of this depth stands in the table."""
+    columns = "depth, enqueued, dequeued, oldest_at"
+    until = time.monotonic() + 60
+    rows: list[tuple[Any, ...]] = []
+    while time.monotonic() < until:
+        with suppress(sqlite3.OperationalError):  # it is not there yet
+            rows = asked(medium, request, f"SELECT {columns} FROM holdfast_queues")
+        for found, enqueued, dequeued, oldest_at in rows:
+            if found == depth:
+                assert (depth, 0) == (enqueued, dequeued)
+                assert 0 <= time.time() - oldest_at / 1000 < 600
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"never shown: {rows}")
+
+
+def asked(
+    medium: list[str], request: pytest.FixtureRequest, statement: str
+) -> list[tuple[Any, ...]]:
+    """What the database itself gives, past the brokers."""
+    url = medium[1]
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30)) as connection:
+            rows = connection.execute(statement).fetchall()
+            connection.commit()
+            return rows
+    server: DatabaseServer = request.getfixturevalue(
+        "mariadb" if url.startswith("mysql") else "postgresql"
+    )
+    known = server.execute(
+        "SELECT 1 FROM information_schema.tables WHERE table_name = 'holdfast_queues'", "brokers"
+    )
+    return server.execute(statement, "brokers") if known else []
 
 
 def test_a_broker_does_not_take_another_log_for_its_own(

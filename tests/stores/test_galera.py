@@ -32,6 +32,7 @@ from tests.stores.leased_log_suite import (
     Writer,
     read_all,
 )
+from tests.stores.projection_suite import ProjectionSuite
 from tests.stores.sql_faults_suite import SHORT_SECONDS
 from trials.databases.galera import GaleraCluster, GaleraNode, await_true
 
@@ -41,7 +42,7 @@ LEASE_SECONDS = 15.0
 DEADLOCK = 1213
 
 
-class TestGalera(LeasedLogSuite):
+class TestGalera(LeasedLogSuite, ProjectionSuite):
     """One database of three nodes."""
 
     @pytest.fixture(autouse=True)
@@ -65,6 +66,10 @@ class TestGalera(LeasedLogSuite):
     def change(self, statement: str) -> None:
         """Do this in the database, past the log."""
         self.cluster.nodes[0].execute(statement, self.database)
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        with self.connected(1) as session:
+            return answers(session, statement)
 
     def lose_entry(self, index: int) -> None:
         self.change(f"DELETE FROM holdfast_entries WHERE idx = {index}")

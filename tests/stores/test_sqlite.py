@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.leases.contract import LeasedLog
 from holdfast.sql.opening import open_sql_log
 from tests.stores.leased_log_suite import LeasedLogSuite
+from tests.stores.projection_suite import ProjectionSuite
 
 
-class TestSqlite(LeasedLogSuite):
+class TestSqlite(LeasedLogSuite, ProjectionSuite):
     """One file, several connections."""
 
     @pytest.fixture(autouse=True)
@@ -23,7 +26,7 @@ class TestSqlite(LeasedLogSuite):
         return open_sql_log(f"sqlite:///{self._path}", own_directory=self._path.parent)
 
     def lose_entry(self, index: int) -> None:
-        self._change(f"DELETE FROM holdfast_entries WHERE idx = {index}")
+        self.change(f"DELETE FROM holdfast_entries WHERE idx = {index}")
 
     def rot_entry(self, index: int) -> None:
         with sqlite3.connect(self._path) as connection:
@@ -35,9 +38,13 @@ class TestSqlite(LeasedLogSuite):
         connection.close()
 
     def lose_lease(self) -> None:
-        self._change("DELETE FROM holdfast_lease")
+        self.change("DELETE FROM holdfast_lease")
 
-    def _change(self, statement: str) -> None:
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self._path)) as connection:
+            return connection.execute(statement).fetchall()
+
+    def change(self, statement: str) -> None:
         with sqlite3.connect(self._path) as connection:
             connection.execute(statement)
         connection.close()

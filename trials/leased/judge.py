@@ -13,11 +13,13 @@ Invariants (each violation is raised with its name):
     T8: then every cache is the log.
     T10: where a log is kept in several databases, all that answer are filled again.
     T9: a log that went back in time, or lost its lease, is refused.
+    T10: what is shown to people never goes back to what an earlier holder told.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trials.leased.model_elector import FICKLE
@@ -108,6 +110,14 @@ class Judge:
             self.require(
                 history.get(index) == chain, "T1", f"entry {index} was confirmed and is not there"
             )
+        for before, (epoch, changes) in pairwise(self._world.medium.shown):
+            as_of, was_as_of = changes.queues[0].as_of_index, before[1].queues[0].as_of_index
+            self.require(
+                epoch >= before[0] and as_of >= was_as_of,
+                "T10",
+                f"entry {as_of} of epoch {epoch} is shown after {was_as_of} of {before[0]}",
+            )
+        self.counts["shown"] += len(self._world.medium.shown)
         for broker in self._world.brokers:
             for index, chain in broker.applied.items():
                 self.require(

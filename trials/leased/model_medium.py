@@ -18,6 +18,7 @@ from typing import Any
 from holdfast.errors import CorruptEntryError, MissingEntriesError, StoreError
 from holdfast.journal.entry import Entry, parse_entry
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place, Waiter
+from holdfast.leases.projection import Changes
 
 NOTHING = Place(0, bytes(16))
 DROPPED_AT_ONCE = 3
@@ -39,6 +40,8 @@ class ModelMedium:
         self.waiters: dict[str, Waiter] = {}
         self.history: dict[int, bytes] = {}
         """The chain of every entry that was ever stored, also of those dropped since."""
+        self.shown: list[tuple[int, Changes]] = []
+        """What was written for people to see, and under which epoch."""
         self.takes: list[tuple[int, str]] = []
         """Epoch and holder of each take."""
 
@@ -74,6 +77,13 @@ class ModelMedium:
             return Outcome.DEPOSED
         self.beat += 1
         return Outcome.STORED
+
+    def project(self, epoch: int, holder: str, end: Place, changes: Changes) -> Outcome:
+        """Write what is shown to people, unless the log went on; which is a sign of life too."""
+        outcome = self.renew(epoch, holder)
+        if outcome is Outcome.STORED and end == self.end:
+            self.shown.append((epoch, changes))
+        return outcome
 
     def release(self, epoch: int, holder: str) -> None:
         """Give the lease back, if it is still this holder's."""

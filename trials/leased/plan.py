@@ -106,6 +106,9 @@ class Plan:
     databases: int = 0
     """In so many that know nothing of each other; 0: in one that is a model of its own."""
 
+    is_shown: bool = False
+    """The database shows something to people, which the holder tells all the time."""
+
     is_name_doubled: bool = False
     """Two of the brokers have one name."""
 

@@ -28,6 +28,7 @@ from holdfast.leases.contract import Claimant, LeasedLog
 from holdfast.leases.driver import LeasedDriver
 from holdfast.leases.elector import Line, Reading
 from holdfast.leases.orders import Order, Report, Store, Take
+from holdfast.leases.projection import Changes, QueueRow
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
 from holdfast.raidb.lanes import InTurn
@@ -37,6 +38,7 @@ from trials.leased.model_databases import MemberWay, ModelMember
 from trials.leased.model_directory import ModelDirectoryLog
 from trials.leased.model_log import ModelLog
 from trials.leased.passage import Fate, Sent
+from trials.leased.showing_log import ShowingLog
 from trials.leased.strand import Strand
 from trials.simulation.simulated_clock import SimulatedClock
 from trials.simulation.simulated_disk import SimulatedDisk
@@ -248,7 +250,8 @@ class SimulatedBroker:
     def _make_log(self) -> LeasedLog:
         plan = self.world.plan
         if not plan.databases:
-            log_type = ModelLog if plan.is_fence else ModelDirectoryLog
+            database_type = ShowingLog if plan.is_shown else ModelLog
+            log_type = database_type if plan.is_fence else ModelDirectoryLog
             return log_type(self.world.medium, self)
         self.care = Strand()
         self.ways = [MemberWay(self, it) for it in self.world.medium.databases]
@@ -579,8 +582,23 @@ class SimulatedBroker:
             is_free = self.driver.uncommitted_bytes < _WAITING_BYTES_MAX
             for _ in range(self.chance.choice((1, 1, 2, 5)) if is_free else 0):
                 self._propose_one()
+            if plan.is_shown and self.driver.can_project:
+                self._project()
             self._turn()
         self.post(plan.propose_seconds * self.chance.uniform(0.3, 1.7), self._propose)
+
+    def _project(self) -> None:
+        told = QueueRow(
+            number=1,
+            name=self.name,
+            depth=0,
+            bytes=0,
+            enqueued=0,
+            dequeued=0,
+            oldest_at=0,
+            as_of_index=self.applied_index,
+        )
+        self.driver.project(Changes(queues=(told,)))
 
     def _propose_one(self) -> None:
         driver, chance = self.driver, self.chance

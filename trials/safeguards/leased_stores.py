@@ -18,6 +18,7 @@ from holdfast.leases import catching_up, ordering, tenure
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
 from holdfast.leases.driver import LeasedDriver
 from holdfast.leases.orders import Report, Store
+from holdfast.leases.projection import Changes
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.silence import Silence
 from holdfast.leases.state import ALWAYS, LeasedState, Phase
@@ -168,6 +169,16 @@ def _wait_for_ones_own_lease() -> list[Patch]:
     return [(LeasedState, "holders_lease_seconds", own)]
 
 
+def _show_what_a_zombie_tells() -> list[Patch]:
+    def project(
+        self: ModelMedium, epoch: int, _holder: str, _end: Place, changes: Changes
+    ) -> Outcome:
+        self.shown.append((epoch, changes))
+        return Outcome.STORED
+
+    return [(ModelMedium, "project", project)]
+
+
 def _database(made: Plan) -> None:
     made.is_fence, made.ending = True, plans.HEALED
 
@@ -209,6 +220,11 @@ def _slow(made: Plan) -> None:
     _database(made)
     made.slow_reply, made.slow_kinds = 0.5, ("append", "renew")
     made.kinds = {plans.CUT_OFF: 4}
+
+
+def _shown(made: Plan) -> None:
+    _late(made)
+    made.is_shown = True
 
 
 def _handed_over(made: Plan) -> None:
@@ -274,4 +290,5 @@ ABLATIONS = [
     _leased("nothing is dispatched while giving back", _dispatch_while_giving_back, _handed_over),
     _leased("the lease clock goes on in a suspend", _stand_still_with_the_machine, _paused),
     _leased("a log that went back is refused", _forget_what_was_seen, _restored),
+    _leased("what is shown is written under the lease", _show_what_a_zombie_tells, _shown),
 ]

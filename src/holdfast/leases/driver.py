@@ -47,6 +47,7 @@ from holdfast.leases.orders import (
     Join,
     Look,
     Order,
+    Project,
     Release,
     Renew,
     Report,
@@ -55,6 +56,7 @@ from holdfast.leases.orders import (
     Tell,
 )
 from holdfast.leases.outlets import CacheWriter, Worker, WrittenReport
+from holdfast.leases.projection import Changes
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.state import ALWAYS, LeasedState, Phase, Undone
 from holdfast.leases.view import LeasedView
@@ -284,6 +286,9 @@ class LeasedDriver(LeasedView):
         """Draw the consequences of one report."""
         state = self._state
         state.is_busy = False
+        if isinstance(report.order, Project):
+            self._projected(report)
+            return
         if isinstance(report.error, UnreachableError):
             self._put_off(report, report.error)
             return
@@ -425,6 +430,29 @@ class LeasedDriver(LeasedView):
             self._mending.fetched(report.entries[0])
         else:
             self._mending.failed(index, StoreError("the store has another one in its place"))
+
+    def project(self, changes: Changes) -> None:
+        """Have the medium show this, in a pause; only while `can_project`."""
+        assert self.can_project, "nobody would write it"
+        self._state.projecting.append(changes)
+
+    def _projected(self, report: Report) -> None:
+        """What is only shown ends nothing; a medium that is not reached is left alone a while."""
+        state, error = self._state, report.error
+        if error is None:
+            self._is_reached()
+            tenure.renewed(state, report)
+            state.projection_trouble = ""
+            if state.projecting:
+                state.projecting.popleft()
+            return
+        tenure.forget_projection(state)
+        if isinstance(error, UnreachableError):
+            self._put_off(report, error)
+        else:
+            if state.projection_trouble != str(error):
+                logger.warning("queues are not shown in the store: %s", error)
+            state.projection_trouble = str(error)
 
     def _told(self, report: Report) -> None:
         state = self._state

@@ -2,8 +2,8 @@
 What the worker is to do next: one rule, in the order of urgency.
 
 A holder stores and gives signs of life before all else; what is left to be forgotten, mended and
-told comes when nothing waits. An append whose outcome is not known is sent again as it was, and
-nothing else is stored before it.
+told comes when nothing waits, and what is only shown to people after that. An append whose outcome
+is not known is sent again as it was, and nothing else is stored before it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from holdfast.leases.orders import (
     Join,
     Look,
     Order,
+    Project,
     Release,
     Renew,
     Store,
     Tell,
 )
 from holdfast.leases.state import ALWAYS, LeasedState, Phase
+
+PROJECT_SECONDS_MAX = 2.0
+"""How long an append may have to wait for what is only shown."""
 
 STORES_IN_ROW_MAX = 16
 """After so many appends without a pause what else is due comes first, once."""
@@ -73,6 +77,8 @@ def _most_urgent(
             applied_index=state.taken_index,
         )
         return Tell(waiter, seconds)
+    if state.projecting and state.phase is Phase.HOLDING:
+        return Project(state.projecting[0], min(seconds, PROJECT_SECONDS_MAX))
     return None
 
 
@@ -128,7 +134,7 @@ def due(state: LeasedState) -> float:
     times = [tell_at]
     if state.is_holder:
         times = [max(tell_at, state.retry_at), state.valid_until, _beat_at(state)]
-        if state.in_flight or state.is_giving_up:
+        if state.in_flight or state.is_giving_up or state.projecting:
             times.append(state.retry_at)
         if Drop in state.left_undone:
             times.append(max(state.put_off_until(Drop), state.retry_at))

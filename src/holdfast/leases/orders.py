@@ -13,6 +13,7 @@ from typing import ClassVar
 from holdfast.errors import JournalFailedError, StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, Outcome, Waiter
+from holdfast.leases.projection import Changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,15 @@ class Tell:
     seconds_max: float
 
 
-Order = Join | Look | Take | Store | Renew | Release | Drop | Fetch | Tell
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Write what the medium shows of the broker's state."""
+
+    changes: Changes = field(repr=False)
+    seconds_max: float
+
+
+Order = Join | Look | Take | Store | Renew | Release | Drop | Fetch | Tell | Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from holdfast.errors import StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, Waiter
 from holdfast.leases.elections import SHORT_FRACTION, Elections
+from holdfast.leases.projection import Changes
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.silence import Silence
 
@@ -128,6 +129,15 @@ class LeasedState:
 
     drop_to: int = 0
     """The first one that it has to keep."""
+
+    projecting: deque[Changes] = field(default_factory=deque)
+    """What the medium is to show, and does not yet."""
+
+    projections_lost: int = 0
+    """How often what it was to show was given up: it may show anything now."""
+
+    projection_trouble: str = ""
+    """Why it shows nothing new; empty while it does."""
 
     waiters: dict[str, Waiter] = field(default_factory=dict)
     waiters_seen_at: dict[str, float] = field(default_factory=dict)

@@ -168,6 +168,13 @@ def _forget_unstored(state: LeasedState) -> None:
     state.in_flight = []
     state.uncommitted_bytes = 0
     state.refusal = ""
+    forget_projection(state)
+
+
+def forget_projection(state: LeasedState) -> None:
+    """What the medium was to show is given up: whoever tells it begins anew."""
+    state.projecting.clear()
+    state.projections_lost += 1
 
 
 def _tell_news(state: LeasedState, holding: Holding) -> None:

@@ -15,6 +15,7 @@ from holdfast.journal.journal import Journal
 from holdfast.leases import ordering
 from holdfast.leases.contract import Claimant, LeasedLog, MediumFacts, Waiter
 from holdfast.leases.elections import Elections
+from holdfast.leases.projection import Projection
 from holdfast.leases.state import ALWAYS, LeasedState, Phase
 from holdfast.model.numbering import Numbering
 
@@ -138,6 +139,23 @@ class LeasedView:
     def is_there(self, name: str) -> bool:
         """Whether a broker tells of itself."""
         return self.seen_seconds(name) < _AWAY_TELLS * self._state.settings.tell_seconds
+
+    @property
+    def can_project(self) -> bool:
+        """Whether the medium shows something, is ours, and has shown all that it was to show."""
+        state = self._state
+        is_able = state.phase is Phase.HOLDING and not (state.is_giving_up or state.refusal)
+        return is_able and not state.projecting and isinstance(self._log, Projection)
+
+    @property
+    def projections_lost(self) -> int:
+        """How often what it was to show was given up; after each the whole is to be told anew."""
+        return self._state.projections_lost
+
+    @property
+    def projection_trouble(self) -> str:
+        """Why it shows nothing new; empty while it does."""
+        return self._state.projection_trouble
 
     @property
     def commit_index(self) -> int:

@@ -27,6 +27,7 @@ from holdfast.leases.orders import (
     Join,
     Look,
     Order,
+    Project,
     Release,
     Renew,
     Report,
@@ -34,6 +35,7 @@ from holdfast.leases.orders import (
     Take,
     Tell,
 )
+from holdfast.leases.projection import Projection
 from holdfast.leases.seen import SeenFile
 
 logger = logging.getLogger("holdfast.leases")
@@ -119,6 +121,9 @@ class LogWorker:
             case Tell(waiter, seconds_max):
                 log.tell(waiter, seconds_max)
                 return {"waiters": log.waiters(seconds_max)}
+            case Project(changes, seconds_max):
+                assert isinstance(log, Projection), "only such a one is asked"
+                return {"outcome": log.project(changes, seconds_max)}
 
     def _fetch(self, index: int, seconds_max: float) -> dict[str, Any]:
         """The entry; if it was dropped, from where the log is to be read anew by who needs it."""

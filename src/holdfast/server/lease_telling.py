@@ -13,6 +13,7 @@ from holdfast.server.leased_group import LeasedGroup
 def lease_status(group: LeasedGroup) -> LeaseStatus:
     """Who may write the log, since when, and where it is kept; nothing is asked of the store."""
     facts, holder = group.facts(), group.holder
+    unshown = [f"queues are not shown there: {it}" for it in (group.projection_trouble,) if it]
     return LeaseStatus(
         kind=facts.kind,
         place=facts.place,
@@ -26,7 +27,7 @@ def lease_status(group: LeasedGroup) -> LeaseStatus:
         silent_seconds=group.silent_seconds,
         trouble=group.trouble,
         refusal=group.refusal(),
-        warnings=facts.warnings,
+        warnings=(*facts.warnings, *unshown),
         copies=tuple(
             CopyStatus(id=id_, place=place, state=state) for id_, place, state in facts.members
         ),

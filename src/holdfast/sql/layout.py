@@ -155,6 +155,29 @@ def _insert_rows(session: Session, draw: Callable[[], str]) -> None:
         session.give_up()
 
 
+def make_projections(session: Session) -> str:
+    """Make the tables that are only shown; why they were not made, or nothing."""
+    for name, probe, creation in schema.projections(session.dialect):
+        try:
+            if not _is_there(session, name):
+                _make(session, name, creation)
+            session.rows(probe)
+        except session.errors as error:
+            session.give_up()
+            return f"the table {name} is of no use: {' '.join(str(error).split())}"
+    return ""
+
+
+def _make(session: Session, name: str, creation: str) -> None:
+    """Make a table by itself; another broker that is quicker, just now, is as good."""
+    try:
+        session.write(creation)
+    except session.errors:
+        session.give_up()
+        if not _is_there(session, name):
+            raise
+
+
 def make_view(session: Session) -> str:
     """Make the view on the lease; why it was not made, or nothing. It is for people only."""
     if _is_there(session, schema.LOCK_VIEW):

@@ -29,11 +29,12 @@ from holdfast.leases.contract import (
     Place,
     Waiter,
 )
+from holdfast.leases.projection import Changes
 from holdfast.model.limits import MiB
-from holdfast.sql import layout, parts, statements
+from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import Connect, Link
-from holdfast.sql.session import Session
+from holdfast.sql.session import Session, UncertainError
 from holdfast.sql.url import StoreUrl
 
 OPEN_SECONDS_MAX: Final = 60.0
@@ -87,8 +88,12 @@ class SqlLog:
         self._refusal = ""
         """Why nothing may be stored; empty if it may."""
         self._looked_at = 0.0
+        self._tables = ""
+        """Why there are no tables to show anything in."""
         self._tenure: _Tenure | None = None
         self._is_given_back = False
+        self._last_index = 0
+        """Where the log ends, as far as the holder knows."""
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the database, refuse it where it is not safe, lay it out if it is empty."""
@@ -123,6 +128,7 @@ class SqlLog:
         holding = self._link.run(seconds_max, take)
         if holding is not None:
             self._tenure = _Tenure(holding.epoch, claimant.holder)
+            self._last_index = holding.end.index
             self._is_given_back = False
         return holding
 
@@ -177,7 +183,10 @@ class SqlLog:
                 return Outcome.STORED
             return self._judge(session, tenure, Place(last.index, last.chain))
 
-        return self._link.run(seconds_max, append)
+        outcome = self._link.run(seconds_max, append)
+        if outcome is Outcome.STORED:
+            self._last_index = last.index
+        return outcome
 
     def entries(self, after: int, through: int, bytes_max: int, seconds_max: float) -> list[Entry]:
         """Read entries in order from the one after `after`."""
@@ -233,7 +242,7 @@ class SqlLog:
         }
 
         def tell(session: Session) -> None:
-            self._make_view(session)
+            self._make_shown(session)
             if session.write(statements.TELL_AGAIN, values):
                 return
             try:
@@ -245,14 +254,15 @@ class SqlLog:
 
         self._link.run(seconds_max, tell)
 
-    def _make_view(self, session: Session) -> None:
+    def _make_shown(self, session: Session) -> None:
         """
-        Make the view on the lease if nobody did, and the lease is ours: by one broker at a time.
+        Make what is shown to people, if nobody did and the lease is ours: by one broker at a time.
 
-        Two that do so at two nodes of Galera wait for each other, and no change of any table is
-        made in that cluster any more (MariaDB 10.11, galera 26.4).
+        Two that make a view at two nodes of Galera wait for each other, and no change of any table
+        is made in that cluster any more (MariaDB 10.11, galera 26.4).
         """
         if self._view is None and self._held() is not None:
+            self._tables = layout.make_projections(session)
             self._view = layout.make_view(session)
 
     def waiters(self, seconds_max: float) -> list[Waiter]:
@@ -271,6 +281,25 @@ class SqlLog:
     def forget(self, name: str, seconds_max: float) -> None:
         """Drop what the broker of this name told."""
         self._link.run(seconds_max, lambda it: it.write(statements.FORGET, {"name": name}))
+
+    def project(self, changes: Changes, seconds_max: float) -> Outcome:
+        """Write over what the tables for people show, if the lease is ours still."""
+        tenure = self._held()
+        if tenure is None:
+            return Outcome.DEPOSED
+        fence = {"at": self._at(), "last": self._last_index, **_held_by(tenure)}
+
+        def project(session: Session) -> Outcome:
+            self._make_shown(session)
+            if self._tables:
+                raise StoreError(f"{self._url}: {self._tables}")
+            if projection.write(session, fence, changes):
+                return Outcome.STORED
+            if _is_held_by(self._read(session), tenure):
+                raise UncertainError("the log does not end where this broker's last append did")
+            return Outcome.DEPOSED
+
+        return self._link.run(seconds_max, project)
 
     def close(self) -> None:
         """Let go of the database; does not give the lease back."""

@@ -111,6 +111,8 @@ class MariadbSession(Session):
 
     dialect = MySQLDialect_pymysql(paramstyle="pyformat")
     errors = (pymysql.MySQLError,)
+    on_conflict = "ON DUPLICATE KEY UPDATE"
+    overwriting = "{0} = VALUES({0})"
     lease_seconds = LEASE_SECONDS
 
     def __init__(self, connection: pymysql.connections.Connection[Any]) -> None:

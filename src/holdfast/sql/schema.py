@@ -117,6 +117,23 @@ TABLES: Final = (
         **_MARIADB,
     ),
 )
+PROJECTIONS: Final = (
+    Table(
+        "holdfast_queues",
+        _metadata,
+        _key("number", Integer),
+        Column("name", Text, nullable=False),
+        _number("depth"),
+        _number("bytes"),
+        _number("enqueued"),
+        _number("dequeued"),
+        _number("oldest_at"),
+        _number("as_of_index"),
+        **_MARIADB,
+    ),
+)
+"""What is shown to people only: a log is whole without, and an older one has none of them."""
+
 META: Final = TABLES[0].name
 """It says what the others are."""
 
@@ -134,15 +151,25 @@ CHANGES: Final = (
 
 def creations(dialect: Dialect) -> list[str]:
     """Give the statements that make the tables, each where it is not there yet."""
-    return [str(CreateTable(it, if_not_exists=True).compile(dialect=dialect)) for it in TABLES]
+    return [_creation(it, dialect) for it in TABLES]
+
+
+def _creation(table: Table, dialect: Dialect) -> str:
+    return str(CreateTable(table, if_not_exists=True).compile(dialect=dialect))
 
 
 def probes() -> list[tuple[str, str]]:
     """Give each table's name and a query that fails if it, or a column, is not there."""
-    return [
-        (it.name, f"SELECT {', '.join(c.name for c in it.columns)} FROM {it.name} WHERE 1 = 0")
-        for it in TABLES
-    ]
+    return [(it.name, _probe(it)) for it in TABLES]
+
+
+def _probe(table: Table) -> str:
+    return f"SELECT {', '.join(c.name for c in table.columns)} FROM {table.name} WHERE 1 = 0"
+
+
+def projections(dialect: Dialect) -> list[tuple[str, str, str]]:
+    """Give the name, the probe and the creation of each table that is only shown."""
+    return [(it.name, _probe(it), _creation(it, dialect)) for it in PROJECTIONS]
 
 
 def view(create: str) -> str:

@@ -42,6 +42,8 @@ class Session(ABC):
     """What its driver raises."""
 
     view_creation: ClassVar[str] = "CREATE OR REPLACE VIEW"
+    on_conflict: ClassVar[str] = "ON CONFLICT ({}) DO UPDATE SET"
+    overwriting: ClassVar[str] = "{0} = excluded.{0}"
     kind: str
     """What it is, with its version, for people."""
 
@@ -132,6 +134,20 @@ class Session(ABC):
 
     def give_up(self) -> None:  # noqa: B027 - where an error leaves nothing open
         """Let go of what an error inside a transaction left open."""
+
+    def write_over(
+        self, table: str, key: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """Insert these rows; where there is one of the same key, it becomes as the new one."""
+        values: dict[str, Any] = {}
+        places = []
+        for number, row in enumerate(rows):
+            names = [f"r{number}_{column}" for column in columns]
+            values |= zip(names, row, strict=True)
+            places.append(f"(:{', :'.join(names)})")
+        changes = [self.overwriting.format(column) for column in columns if column != key]
+        insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join(places)}"  # noqa: S608 - of our own words
+        self.write(f"{insert} {self.on_conflict.format(key)} {', '.join(changes)}", values)
 
     def clean(self, values: Values) -> bool:
         """Drop entries before `first`, if the lease is ours still; whether it was."""

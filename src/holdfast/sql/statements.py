@@ -79,4 +79,9 @@ READ_BROKERS: Final = (
     "SELECT name, holder, address, stomp, known_level, beat, applied_index"
     " FROM holdfast_brokers ORDER BY name"
 )
+SHOW: Final = f"{RENEW} AND last_index = :last"
+"""The fence of what is shown: one that comes late, behind another append, changes nothing."""
+
+SHOW_QUEUE_DROPPED: Final = "DELETE FROM holdfast_queues WHERE number = :number"
+SHOW_QUEUES_STALE: Final = "DELETE FROM holdfast_queues WHERE as_of_index < :before"
 FORGET: Final = "DELETE FROM holdfast_brokers WHERE name = :name"

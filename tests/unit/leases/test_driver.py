@@ -17,11 +17,13 @@ from holdfast.errors import (
 )
 from holdfast.journal.jobs import WriteResult
 from holdfast.leases.driver import LATER_SECONDS
-from holdfast.leases.orders import Drop, Look, Release, Renew, Store, Take
+from holdfast.leases.orders import Drop, Look, Project, Release, Renew, Store, Take
+from holdfast.leases.projection import Changes
 from holdfast.leases.state import Phase
 from trials.leased.model_directory import ModelDirectory, ModelDirectoryLog
 from trials.leased.model_medium import ModelMedium
 from trials.leased.passage import LOST, Fate
+from trials.leased.showing_log import ShowingLog
 from trials.simulation.local_journal import SMALL
 
 AWAY = Fate(before=LOST)
@@ -610,3 +612,82 @@ def test_what_the_log_does_not_need_may_be_refused(
     first = holder.journal.first_index
     holder.until(lambda: min(holder.medium.rows) == first - 1)
     holder.until(lambda: not holder.driver.facts().warnings)
+
+
+CHANGES = Changes(gone=(7,))
+
+
+def test_what_is_to_be_shown_is_written_in_a_pause(broker: Callable[..., Any]) -> None:
+    """Behind what is to be stored; while it waits nothing more is taken."""
+    holder = broker("a", log_type=ShowingLog).serve()
+    assert holder.driver.can_project
+    index = holder.propose(b"one")
+    holder.driver.project(CHANGES)
+    assert not holder.driver.can_project
+    holder.until(lambda: holder.driver.can_project)
+
+    assert index == holder.driver.commit_index
+    assert [(1, CHANGES)] == holder.medium.shown
+    assert 1 == holder.driver.projections_lost, "with the lease, when it was taken"
+
+
+def test_a_medium_that_shows_nothing_is_asked_for_nothing(broker: Callable[..., Any]) -> None:
+    """And so is one that is not ours, or is full."""
+    assert not broker("a").serve().driver.can_project
+    standby = broker("b", log_type=ShowingLog)
+    standby.until(lambda: standby.driver.leader == "a")
+    assert not standby.driver.can_project
+
+
+@pytest.mark.parametrize("fate", [Fate(before=LOST), Fate(after=LOST)])
+def test_what_may_not_be_shown_is_told_anew(broker: Callable[..., Any], fate: Fate) -> None:
+    """Lost on its way there or back: it is given up, whoever tells it knows, the lease stays."""
+    holder = broker("a", log_type=ShowingLog).serve()
+    lost = holder.driver.projections_lost
+    holder.driver.project(CHANGES)
+    holder.turn()
+    assert isinstance(holder.orders[0], Project)
+    holder.passage.fates.append(fate)
+    holder.perform()
+    assert lost + 1 == holder.driver.projections_lost
+    holder.until(lambda: holder.driver.can_project)
+    holder.store(b"one")
+
+    assert (1, "") == (holder.driver.term, holder.driver.trouble)
+
+
+def test_a_table_that_cannot_be_written_ends_nothing(
+    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropped by somebody, or without room: the log goes on, and the reason can be seen."""
+    holder = broker("a", log_type=ShowingLog).serve()
+
+    def fail(*_: object) -> None:
+        raise StoreError("no such table")
+
+    monkeypatch.setattr(holder.medium, "project", fail)
+    holder.driver.project(CHANGES)
+    holder.until(lambda: holder.driver.can_project)
+    assert "no such table" == holder.driver.projection_trouble
+    holder.store(b"one")
+    monkeypatch.undo()
+    holder.driver.project(CHANGES)
+    holder.until(lambda: holder.medium.shown)
+
+    assert (1, "") == (holder.driver.term, holder.driver.projection_trouble)
+
+
+def test_a_zombie_shows_nothing(broker: Callable[..., Any]) -> None:
+    """What it had ordered finds another's epoch; all that was to be shown is given up."""
+    holder = broker("a", log_type=ShowingLog).serve()
+    standby = broker("b", log_type=ShowingLog)
+    standby.until(lambda: standby.driver.leader == "a")
+    holder.driver.project(CHANGES)
+    holder.turn()
+    standby.until(lambda: standby.driver.is_serving)
+    lost = holder.driver.projections_lost
+    holder.perform()
+
+    assert [] == holder.medium.shown
+    assert lost < holder.driver.projections_lost
+    assert not holder.driver.can_project

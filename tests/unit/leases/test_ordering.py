@@ -7,7 +7,19 @@ import pytest
 from holdfast.journal.entry import KIND_RECORDS, Entry, seal_entry
 from holdfast.leases import ordering
 from holdfast.leases.contract import Claimant
-from holdfast.leases.orders import Drop, Fetch, Join, Look, Order, Release, Renew, Store, Tell
+from holdfast.leases.orders import (
+    Drop,
+    Fetch,
+    Join,
+    Look,
+    Order,
+    Project,
+    Release,
+    Renew,
+    Store,
+    Tell,
+)
+from holdfast.leases.projection import Changes
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.state import LeasedState, Phase
 
@@ -236,3 +248,27 @@ def test_while_an_order_is_under_way_only_the_leases_end_wakes(holding: LeasedSt
     assert NOW + 4.5 == ordering.due(holding)
     holding.phase = Phase.WAITING
     assert float("inf") == ordering.due(holding)
+
+
+def test_what_is_shown_to_people_comes_last_and_takes_no_time(holding: LeasedState) -> None:
+    """Nothing that waits, not even a telling, waits for it; an append waits for two seconds."""
+    changes = Changes(gone=(1,))
+    holding.projecting.append(changes)
+    holding.pending.append(entry(8))
+    holding.tell_at = NOW
+    assert isinstance(next_of(holding), Store)
+    holding.in_flight = []
+    assert isinstance(next_of(holding), Tell)
+    assert Project(changes, 2.0) == next_of(holding)
+    assert [changes] == list(holding.projecting), "until it is known to be written"
+    holding.retry_at = NOW + 0.5
+    assert next_of(holding) is None
+    assert NOW + 0.5 == ordering.due(holding)
+
+
+def test_only_a_holder_that_knows_all_shows_anything(holding: LeasedState) -> None:
+    """One that waits, or is still reading, has nothing that is true now."""
+    holding.projecting.append(Changes())
+    for phase in (Phase.WAITING, Phase.CATCHING_UP):
+        holding.phase = phase
+        assert not isinstance(next_of(holding), Project)

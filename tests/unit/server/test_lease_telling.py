@@ -33,3 +33,13 @@ def test_before_it_was_reached_there_is_no_holder() -> None:
     assert found.holder is None
     assert "" == found.holder_stomp
     assert not found.is_held
+
+
+def test_what_cannot_be_shown_to_people_is_a_warning() -> None:
+    """The log goes on without it: an operator finds out here."""
+    desk = GroupDesk(ModelMedium(), "a")
+    desk.go_on()
+    assert () == lease_status(desk.group).warnings
+    desk.group._state.projection_trouble = "no such table"
+
+    assert ("queues are not shown there: no such table",) == lease_status(desk.group).warnings

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome, Place, Waiter
+from holdfast.leases.projection import Changes
 from holdfast.sql import log as log_module
 from holdfast.sql.log import SqlLog
 from holdfast.sql.opening import open_sql_log
@@ -366,3 +367,28 @@ def test_the_view_on_the_lease_is_made_by_its_holder(database: Database) -> None
 def waiter(name: str) -> Waiter:
     """A broker as it tells of itself."""
     return Waiter(claimant=claimant(name), known_level=1, beat=1, applied_index=0)
+
+
+def test_what_is_shown_and_the_log_is_another_is_told_anew(
+    writer: Writer, database: Database
+) -> None:
+    """The lease is ours, and the log ends elsewhere: nothing is shown, and nobody is deposed."""
+    assert writer.log.project(Changes(), SECONDS) is Outcome.STORED  # type: ignore[attr-defined]
+    writer.append(b"x")
+    assert writer.log.project(Changes(), SECONDS) is Outcome.STORED  # type: ignore[attr-defined]
+    database.execute("UPDATE holdfast_lease SET last_index = 9")
+    with pytest.raises(UnreachableError, match="does not end where"):
+        writer.log.project(Changes(), SECONDS)  # type: ignore[attr-defined]
+
+
+def test_without_its_tables_nothing_is_shown_and_the_reason_is_said(
+    writer: Writer, database: Database
+) -> None:
+    """To whoever tells it; the log goes on."""
+    database.execute("CREATE TABLE holdfast_queues (other INTEGER)")
+    with pytest.raises(StoreError, match="holdfast_queues is of no use: no such column"):
+        writer.log.project(Changes(), SECONDS)  # type: ignore[attr-defined]
+
+    assert writer.append(b"x")
+    other = database.log()
+    assert other.project(Changes(), SECONDS) is Outcome.DEPOSED
