@@ -99,10 +99,24 @@ class DatabaseServer(ABC):
             begin += [f"--reuid={self.user}", f"--regid={self.user}", "--init-groups"]
         return [*begin, *command]
 
+    def environment(self) -> dict[str, str]:
+        """
+        What its processes know: a place of their own for what is temporary.
+
+        A MariaDB that starts removes what it takes for its own temporary tables from there, and
+        they may be those of another one that runs.
+        """
+        return {**os.environ, "TMPDIR": str(self.folder)}
+
     def run(self, command: list[str]) -> str:
         """Run a tool of the server's to its end; give what it printed."""
         done = subprocess.run(
-            self.as_user(command), cwd=self.folder, capture_output=True, text=True, check=False
+            self.as_user(command),
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             raise ServerFailedError(f"{command[0]}: {done.stdout}{done.stderr}")
@@ -119,6 +133,7 @@ class DatabaseServer(ABC):
             self._process = subprocess.Popen(
                 self.as_user(self.command()),
                 cwd=self.folder,
+                env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
