@@ -84,7 +84,30 @@ class TestPostgresql(SqlServerSuite):
     def standby_away(self) -> Iterator[None]:
         """Every commit waits for a standby that is not there."""
         with self.configured("synchronous_standby_names", "nobody"):
+            until = time.monotonic() + 30
+            while not self.a_commit_waits():
+                assert time.monotonic() < until, "no commit waits"
             yield
+
+    def a_commit_waits(self) -> bool:
+        """
+        Try it: the server says that it knows the setting before its checkpointer, on whose word
+        commits wait, has read it.
+        """
+        with psycopg.connect(
+            host="127.0.0.1", port=self.server.port, user=SUPERUSER, dbname="postgres"
+        ) as session:
+            session.execute("CREATE TABLE IF NOT EXISTS tried ()")
+            session.execute("COMMENT ON TABLE tried IS 'waits'")
+            committing = threading.Thread(target=session.commit)
+            committing.start()
+            waits = f"pid = {session.info.backend_pid} AND wait_event = 'SyncRep'"
+            cancel = f"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE {waits}"
+            has_waited = False
+            while committing.is_alive():
+                has_waited = bool(self.server.execute(cancel)) or has_waited
+                committing.join(0.01)
+            return has_waited
 
     def test_an_append_that_waits_for_a_standby_appears_later(self) -> None:
         """L33: unseen and unknown until the standby is back, and then there, once."""
