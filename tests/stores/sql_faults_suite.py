@@ -31,6 +31,7 @@ from trials.databases.cutting_proxy import Cut, CuttingProxy
 from trials.databases.server import DatabaseServer
 
 SHORT_SECONDS = 1.5
+SECRET = "hush-hush"
 
 
 class SqlServerSuite(LeasedLogSuite, ProjectionSuite, ABC):
@@ -50,6 +51,19 @@ class SqlServerSuite(LeasedLogSuite, ProjectionSuite, ABC):
     @abstractmethod
     def without_delete(self) -> str:
         """The URL of a user that may read, insert and update, and not delete."""
+
+    def crowded(self) -> AbstractContextManager[str]:
+        """Have a user who gets no connection until the end; gives its URL."""
+
+    @abstractmethod
+    def guarded(self) -> AbstractContextManager[tuple[str, str]]:
+        """Have a user with a password; gives its URL, and one whose password SECRET is wrong."""
+
+    def url_of(self, user: str, password: str = "") -> str:
+        """Where the database is for this user."""
+        scheme, _, rest = self.server.url(self.database).partition("://")
+        colon = ":" if password else ""
+        return f"{scheme}://{user}{colon}{password}@{rest.partition('@')[2]}"
 
     def at(self, url: str) -> LeasedLog:
         """A log at this URL, opened; closed after the test."""
@@ -261,6 +275,37 @@ class SqlServerSuite(LeasedLogSuite, ProjectionSuite, ABC):
         assert type(it.value) is StoreError
 
         assert len(read_all(self.opened())) == 1
+
+    def test_a_server_with_no_connection_left_is_tried_again(self) -> None:
+        """Said in one sentence; not final, and whoever has a connection works on."""
+        with self.crowded() as url:
+            writer = self.writer()
+            writer.take()
+            log = open_sql_log(url, own_directory=Path("/nowhere"))
+            self._opened.append(log)
+            with pytest.raises(UnreachableError) as raised:
+                log.open()
+            assert "lets no more connections in: " in str(raised.value)
+            assert "\n" not in str(raised.value)
+            entries = writer.append(b"x")
+        log.open()
+        assert read_all(log) == entries
+
+    def test_a_password_that_is_wrong_is_final_and_never_shown(self) -> None:
+        """Of a running broker too, when it was changed: nothing that was stored is lost."""
+        with self.guarded() as (right, wrong):
+            writer = Writer(self.at(right))
+            writer.take()
+            entries = writer.append(b"x")
+            with pytest.raises(StoreError) as raised:
+                self.at(wrong)
+            assert type(raised.value) is StoreError
+            said = str(raised.value)
+            assert "does not let this user in: " in said
+            assert "\n" not in said
+            assert SECRET not in said
+            assert SECRET not in repr(raised.value.__cause__) + repr(raised.value.__context__)
+            assert read_all(self.at(right)) == entries
 
     def test_facts_tell_the_version(self) -> None:
         """What it is, with its version, and where; no warning."""

@@ -13,7 +13,7 @@ import pytest
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Waiter
 from tests.stores.leased_log_suite import SECONDS, claimant, read_all
-from tests.stores.sql_faults_suite import SqlServerSuite
+from tests.stores.sql_faults_suite import SECRET, SqlServerSuite
 from trials.databases.mariadb import MariadbServer
 
 pytestmark = pytest.mark.processes
@@ -79,6 +79,25 @@ class TestMariadb(SqlServerSuite):
         self.change("ALTER TABLE holdfast_entries ENGINE = MyISAM")
         with pytest.raises(StoreError, match="engine of holdfast_entries is MyISAM, and must be"):
             self.opened()
+
+    @contextmanager
+    def crowded(self) -> Iterator[str]:
+        with self.user("crowded", "WITH MAX_USER_CONNECTIONS 1") as name:
+            connection = pymysql.connect(host="127.0.0.1", port=self.server.port, user=name)
+            yield self.url_of(name)
+            connection.close()
+            self.change(f"ALTER USER {name}@'%' WITH MAX_USER_CONNECTIONS 9")
+
+    @contextmanager
+    def guarded(self) -> Iterator[tuple[str, str]]:
+        with self.user("guarded", "IDENTIFIED BY 'right'") as name:
+            yield self.url_of(name, "right"), self.url_of(name, SECRET)
+
+    @contextmanager
+    def user(self, name: str, what: str) -> Iterator[str]:
+        self.change(f"CREATE OR REPLACE USER {name}@'%' {what}")
+        self.change(f"GRANT ALL ON {self.database}.* TO {name}@'%'")
+        yield name
 
     def test_packets_that_hold_no_part_are_refused(self) -> None:
         """L41: a `max_allowed_packet` of 1 MiB is named, before anything is stored."""

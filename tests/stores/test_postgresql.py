@@ -15,7 +15,7 @@ from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
 from holdfast.sql.opening import open_sql_log
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
-from tests.stores.sql_faults_suite import SHORT_SECONDS, SqlServerSuite
+from tests.stores.sql_faults_suite import SECRET, SHORT_SECONDS, SqlServerSuite
 from trials.databases.cutting_proxy import CuttingProxy
 from trials.databases.postgresql import SUPERUSER, PostgresqlServer
 
@@ -79,6 +79,39 @@ class TestPostgresql(SqlServerSuite):
         self.change("GRANT USAGE ON SCHEMA public TO few")
         self.change("GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO few")
         return self.server.url(self.database).replace(f"{SUPERUSER}@", "few@")
+
+    @contextmanager
+    def crowded(self) -> Iterator[str]:
+        self.role("crowded", "CONNECTION LIMIT 0")
+        yield self.url_of("crowded")
+        self.change("ALTER ROLE crowded SUPERUSER")  # whom no limit holds
+
+    @contextmanager
+    def guarded(self) -> Iterator[tuple[str, str]]:
+        self.role("guarded", "SUPERUSER PASSWORD 'right'")
+        right, wrong = self.url_of("guarded", "right"), self.url_of("guarded", SECRET)
+        rules = self.server.folder / "data" / "pg_hba.conf"
+        before = rules.read_text()
+        rules.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{before}")
+        self.server.execute("SELECT pg_reload_conf()")
+        until = time.monotonic() + 30
+        while self.lets_in(wrong):
+            assert time.monotonic() < until, "the rules are never read"
+        yield right, wrong
+        rules.write_text(before)
+        self.server.execute("SELECT pg_reload_conf()")
+
+    def role(self, name: str, what: str) -> None:
+        self.change(f"DROP ROLE IF EXISTS {name}")
+        self.change(f"CREATE ROLE {name} LOGIN {what}")
+
+    @staticmethod
+    def lets_in(url: str) -> bool:
+        try:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     @contextmanager
     def standby_away(self) -> Iterator[None]:

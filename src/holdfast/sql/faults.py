@@ -22,6 +22,9 @@ class Fault(Enum):
     READ_ONLY = "is read-only there now"
     """A host that was demoted: the next one may be the right one."""
 
+    CROWDED = "lets no more connections in"
+    """It may later; what has a connection keeps it."""
+
     BUSY = "is kept busy by others"
     """A lock was waited for in vain, or lost; nothing was stored."""
 
@@ -35,7 +38,7 @@ class Fault(Enum):
     UNKNOWN = "answers with an error"
 
 
-ROTATES = frozenset({Fault.LOST, Fault.READ_ONLY})
+ROTATES = frozenset({Fault.LOST, Fault.READ_ONLY, Fault.CROWDED})
 """After these the next host is tried."""
 
 _ADVICE = {

@@ -63,7 +63,7 @@ _CODES: Final = {
     "42P07": Fault.DUPLICATE,
     "53100": Fault.FULL,
     "53200": Fault.FULL,
-    "53300": Fault.LOST,
+    "53300": Fault.CROWDED,
     "54000": Fault.FULL,
     "55P03": Fault.BUSY,
 }
@@ -76,6 +76,9 @@ _CLASSES: Final = {
 }
 _REFUSALS: Final = {
     # While it connects libpq gives no code, only what the server says, in its own language.
+    # First of all: it names a role or a database as well.
+    "too many c": Fault.CROWDED,
+    "remaining connection slots": Fault.CROWDED,
     "authentication failed": Fault.CREDENTIALS,
     "no password supplied": Fault.CREDENTIALS,
     "pg_hba.conf": Fault.CREDENTIALS,

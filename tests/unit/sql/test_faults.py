@@ -7,7 +7,7 @@ import pytest
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.sql.faults import ROTATES, Fault, error_of
 
-UNKNOWN_OUTCOMES = {Fault.LOST, Fault.READ_ONLY, Fault.BUSY, Fault.UNKNOWN}
+UNKNOWN_OUTCOMES = {Fault.LOST, Fault.READ_ONLY, Fault.CROWDED, Fault.BUSY, Fault.UNKNOWN}
 
 
 @pytest.mark.parametrize("fault", Fault)
@@ -33,4 +33,4 @@ def test_what_is_final_says_what_to_do(fault: Fault) -> None:
 
 def test_another_host_is_tried_only_where_it_may_help() -> None:
     """A lock that is held is held for all of them."""
-    assert {Fault.LOST, Fault.READ_ONLY} == ROTATES
+    assert {Fault.LOST, Fault.READ_ONLY, Fault.CROWDED} == ROTATES

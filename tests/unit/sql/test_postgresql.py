@@ -25,7 +25,6 @@ from holdfast.sql.url import POSTGRESQL, Host, StoreUrl
         (errors.DeadlockDetected(), Fault.BUSY),
         (errors.DiskFull(), Fault.FULL),
         (errors.ProgramLimitExceeded(), Fault.FULL),
-        (errors.TooManyConnections(), Fault.LOST),
         (errors.AdminShutdown(), Fault.LOST),
         (errors.CrashShutdown(), Fault.LOST),
         (errors.CannotConnectNow(), Fault.LOST),
@@ -46,6 +45,22 @@ from holdfast.sql.url import POSTGRESQL, Host, StoreUrl
         ),
         (psycopg.OperationalError('FATAL:  database "x" does not exist'), Fault.NO_DATABASE),
         (psycopg.OperationalError("FATAL:  the database system is starting up"), Fault.LOST),
+        (errors.TooManyConnections(), Fault.CROWDED),
+        (psycopg.OperationalError("FATAL:  sorry, too many clients already"), Fault.CROWDED),
+        (
+            psycopg.OperationalError('FATAL:  too many connections for role "x"'),
+            Fault.CROWDED,
+        ),
+        (
+            psycopg.OperationalError('FATAL:  too many connections for database "x"'),
+            Fault.CROWDED,
+        ),
+        (
+            psycopg.OperationalError(
+                "FATAL:  remaining connection slots are reserved for non-replication superuser"
+            ),
+            Fault.CROWDED,
+        ),
         (psycopg.ProgrammingError("no result"), Fault.UNKNOWN),
     ],
     ids=str,
