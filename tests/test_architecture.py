@@ -54,6 +54,7 @@ SOURCES = REPOSITORY / "src"
 EXTRA_OF = {
     "holdfast.spark.archive.table": "delta",
     "holdfast.spark": "spark",
+    "holdfast.electors.zookeeper": "zookeeper",
     "holdfast.sql": "sql",
     "holdfast.testing.fixtures": "dev",  # a plugin of pytest, which is there if it is loaded
 }

@@ -7,7 +7,7 @@ itself: the tests of one file follow one another, and the next one finds it runn
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,6 +15,8 @@ from trials.databases.galera import GaleraCluster, missing_galera
 from trials.databases.mariadb import MariadbServer, missing_mariadb
 from trials.databases.postgresql import PostgresqlServer, missing_postgresql
 from trials.databases.server import DatabaseServer
+from trials.electors.etcd import EtcdServer, missing_etcd
+from trials.electors.zookeeper import ZookeeperServer, missing_zookeeper
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +73,26 @@ def go_on(server: DatabaseServer) -> None:
         server.resume()
     else:
         server.start()
+
+
+ELECTORS: dict[str, tuple[type[DatabaseServer], Callable[[], str]]] = {
+    "etcd": (EtcdServer, missing_etcd),
+    "zookeeper": (ZookeeperServer, missing_zookeeper),
+}
+
+
+@pytest.fixture(params=ELECTORS, scope="module")
+def elector_of_module(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
+    """One server for all stories of its kind."""
+    kind, missing = ELECTORS[request.param]
+    if reason := missing():
+        pytest.skip(reason)
+    with kind() as server:
+        yield server
+
+
+@pytest.fixture
+def elector_server(elector_of_module: DatabaseServer) -> Iterator[DatabaseServer]:
+    """It runs again after a story that ended it."""
+    yield elector_of_module
+    go_on(elector_of_module)

@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.config.node import NodeConfig
 from holdfast.leases.contract import Claimant
+from holdfast.leases.elector import Elector
 from holdfast.leases.orders import Order
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.settings import LeaseSettings
@@ -30,7 +31,7 @@ DIRECTORY = Path("/node")
 class GroupDesk:
     """One broker of a group; its orders are performed when the test says so."""
 
-    def __init__(self, medium: ModelMedium, name: str) -> None:
+    def __init__(self, medium: ModelMedium, name: str, elector: Elector | None = None) -> None:
         self.passage = DirectPassage()
         self.local = LocalJournal(SimulatedDisk(1), directory=DIRECTORY)
         log = ModelLog(medium, self.passage)
@@ -48,6 +49,7 @@ class GroupDesk:
             clock=self.passage.clock,
             randomness=EvenChance(),
             known_level=7,
+            elector=elector,
         )
 
     def submit(self, job: Any) -> None:

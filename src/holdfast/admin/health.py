@@ -63,7 +63,7 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
             )
         if status.store.space == "low":
             return True, "serving clients; publishing is refused until disk space returns"
-        return True, "serving clients"
+        return True, f"serving clients{_without_elector(status.lease)}"
     if status.store.unknown_end:
         return False, status.store.unknown_end
     if status.lease is not None:
@@ -77,10 +77,18 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
 
 
 def _standing_by(lease: LeaseStatus) -> str:
+    elector = _without_elector(lease)
     if lease.holder is None:
-        return "standby: nobody holds the lease"
+        return f"standby: nobody holds the lease{elector}"
     silent = f"{lease.silent_seconds:.1f} s ago"
-    return f"standby: {lease.holder} holds the lease, and gave a sign of life {silent}"
+    return f"standby: {lease.holder} holds the lease, and gave a sign of life {silent}{elector}"
+
+
+def _without_elector(lease: LeaseStatus | None) -> str:
+    """What a missing elector costs: no message, and time when the lease is to be taken."""
+    if lease is None or lease.elector is None or not lease.elector.trouble:
+        return ""
+    return f"; its elector does not answer, so a takeover takes longer: {lease.elector.trouble}"
 
 
 def joined(awaits: Sequence[AwaitedStatus]) -> str:

@@ -34,3 +34,8 @@ def lease_metrics(lease: LeaseStatus) -> Iterator[Metric]:
     for copy in lease.copies:
         copies.add_metric([copy.id, copy.place, copy.state], 1.0)
     yield copies
+    if lease.elector is not None:
+        text = "1 if the elector answers"
+        yield gauge("elector_reached", text, not lease.elector.trouble)
+        text = "1 if this broker is the first in its elector's line"
+        yield gauge("elector_elected", text, lease.elector.is_elected)

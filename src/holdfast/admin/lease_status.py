@@ -20,6 +20,33 @@ class CopyStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ElectorStatus:
+    """Who is to take the lease next, as ZooKeeper or etcd said last."""
+
+    kind: str
+    place: str
+    """Where, without any password."""
+
+    trouble: str = ""
+    """Why it is not reached; empty while it is."""
+
+    elected: str | None = None
+    """The name of the first in the line; None if nobody stands in it."""
+
+    is_elected: bool = False
+    """Whether that is this broker, for sure."""
+
+    heard_seconds: float | None = None
+    """How long ago it answered; None if it never did."""
+
+    line: tuple[str, ...] = ()
+    """Who stands for election, in order."""
+
+    strangers: int = 0
+    """How much else is kept in its place, which no broker has put there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseStatus:
     """Who may write the log, since when, and where it is kept."""
 
@@ -60,3 +87,6 @@ class LeaseStatus:
 
     copies: tuple[CopyStatus, ...] = ()
     """Where it keeps several."""
+
+    elector: ElectorStatus | None = None
+    """Where something elects."""

@@ -15,8 +15,8 @@ from typing import Final
 
 from holdfast.config.store_url import hidden
 
-_FLAG: Final = "--store"
-VARIABLE: Final = "HOLDFAST_STORE"
+VARIABLES: Final = {"--store": "HOLDFAST_STORE", "--elector": "HOLDFAST_ELECTOR"}
+"""Flags whose values may have a password, and the variable that says the same."""
 
 
 def without_passwords(
@@ -29,18 +29,18 @@ def without_passwords(
         arguments: As the process was started, the interpreter's own included.
     """
     kept: list[str] = []
-    addresses: list[str] = []
+    addresses: dict[str, list[str]] = {}
     given = iter(arguments)
     for argument in given:
-        if argument == _FLAG:
-            addresses.append(next(given, ""))
-        elif argument.startswith(f"{_FLAG}="):
-            addresses.append(argument.partition("=")[2])
+        flag, is_one, value = argument.partition("=")
+        if flag in VARIABLES:
+            addresses.setdefault(flag, []).append(value if is_one else next(given, ""))
         else:
             kept.append(argument)
-    if all(hidden(it) == it for it in addresses):
+    if all(hidden(it) == it for each in addresses.values() for it in each):
         return None
-    return kept, {**environment, VARIABLE: " ".join(addresses)}
+    said = {VARIABLES[flag]: " ".join(each) for flag, each in addresses.items()}
+    return kept, {**environment, **said}
 
 
 def hide_passwords() -> None:

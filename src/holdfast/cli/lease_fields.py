@@ -6,7 +6,7 @@ What is wrong with the store has a line of its own each, and nothing has one whi
 
 from __future__ import annotations
 
-from holdfast.admin.lease_status import LeaseStatus
+from holdfast.admin.lease_status import ElectorStatus, LeaseStatus
 from holdfast.cli.output import format_seconds
 
 
@@ -19,6 +19,19 @@ def lease_fields(lease: LeaseStatus) -> list[tuple[str, object]]:
         *([("store trouble", lease.trouble)] if lease.trouble else []),
         *([("store refuses", lease.refusal)] if lease.refusal else []),
         *[("store warning", it) for it in lease.warnings],
+        *([] if lease.elector is None else _elector(lease.elector)),
+    ]
+
+
+def _elector(elector: ElectorStatus) -> list[tuple[str, object]]:
+    elected = "elects nobody" if elector.elected is None else f"elects {elector.elected}"
+    waiting = f" of {', '.join(elector.line)}" if len(elector.line) > 1 else ""
+    known = "" if elector.heard_seconds is None else f", {elected}{waiting}"
+    count = elector.strangers
+    return [
+        ("elector", f"{elector.kind}, {elector.place}{known}"),
+        *([("elector trouble", elector.trouble)] if elector.trouble else []),
+        *([("elector warning", f"{count} entries there are no broker's")] if count else []),
     ]
 
 

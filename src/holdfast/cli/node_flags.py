@@ -30,6 +30,7 @@ _TEXTS: Final = {
     "data": _flag("DIR", "The directory of all that must last; several hold the same."),
     "store": _flag("URL", "The database that keeps the log."),
     "shared": _flag("DIR", "The shared directory that keeps the log."),
+    "elector": _flag("URL", "ZooKeeper or etcd: who takes the log's lease next."),
     "name": _flag("NAME", "This node's name among the members."),
     "stomp": _flag("HOST:PORT", "Where clients connect."),
     "admin": _flag("HOST:PORT", "Where operators connect."),

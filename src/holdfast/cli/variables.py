@@ -21,6 +21,9 @@ from holdfast.config import ENVIRONMENT_PREFIX
 OWN_TESTS: Final = frozenset({"HOLDFAST_HYPOTHESIS", "HOLDFAST_SEEDS"})
 """What the project's own tests are told by environment: nobody else meets them."""
 
+PASSWORDS: Final = frozenset({"HOLDFAST_STORE_PASSWORD", "HOLDFAST_ELECTOR_PASSWORD"})
+"""What belongs to the addresses of a store and of an elector, and is read where they are opened."""
+
 _KUBERNETES: Final = re.compile(r".+_SERVICE_(HOST|PORT(_\w+)?)|.+_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?")
 _KUBERNETES_PORT: Final = re.compile(r"(tcp|udp|sctp)://.+")
 
@@ -59,7 +62,7 @@ def _of_settings() -> set[str]:
     from holdfast.config.catalogue import variable_names
     from holdfast.config.format_level import VARIABLE as FORMAT_LEVEL_MAX
 
-    return {*variable_names(), FORMAT_LEVEL_MAX}
+    return {*variable_names(), FORMAT_LEVEL_MAX, *PASSWORDS}
 
 
 def _near(name: str, known: Collection[str]) -> str:

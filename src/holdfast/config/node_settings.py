@@ -16,6 +16,7 @@ from holdfast.config.members import MemberConfig, check_name, check_site, read_m
 from holdfast.config.paths import read_path
 from holdfast.config.read_with import ReadWith
 from holdfast.config.store_url import StoreUrl, read_store_urls
+from holdfast.electors.url import ElectorUrl, read_elector
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["human", "json"]
@@ -30,6 +31,7 @@ _Path = Annotated[Path, ReadWith(read_path)]
 _Address = Annotated[Address, ReadWith(read_address)]
 _Names = Annotated[tuple[str, ...], ReadWith(read_host_names)]
 _Stores = Annotated[tuple[StoreUrl, ...], ReadWith(read_store_urls)]
+_Elector = Annotated[ElectorUrl | None, ReadWith(read_elector)]
 _Members = Annotated[tuple[MemberConfig, ...], ReadWith(read_members)]
 
 
@@ -46,6 +48,10 @@ class NodeSettings:
 
     shared: _Path | None = None
     """The directory, reached by several brokers, that keeps the log."""
+
+    elector: _Elector = None
+    """The place at ZooKeeper or etcd that elects who of the brokers over one log takes its lease;
+    only with `store` or `shared`, whose own lease it does not replace."""
 
     name: _Name = "holdfast"
     """This node's name among the members."""

@@ -73,7 +73,12 @@ def _check_members(fields: NodeSettings, check: Draft) -> None:
 
 
 def _check_medium(fields: NodeSettings, check: Draft) -> None:
-    """A log is kept in one way."""
+    """A log is kept in one way, and only brokers over one log elect."""
+    check.require(
+        fields.elector is None or bool(fields.store) or fields.shared is not None,
+        "elector store shared",
+        "elector: it elects among brokers over one log, which needs --store or --shared",
+    )
     if not fields.store and fields.shared is None:
         return
     given = "store" if fields.store else "shared"

@@ -65,5 +65,6 @@ OTHER_SPELLINGS: Final = {
     "stomp.address": "stomp",
     "stomp.strict": "stomp.is_strict",
     "admin.address": "admin",
+    "lease.elector": "elector",
 }
 """A table and a value of one name cannot stand in one file, so the address moves into the table."""

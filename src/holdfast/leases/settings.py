@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from holdfast.model.allowed import NO_SETTING, Allowed
+from holdfast.model.allowed import Allowed
 from holdfast.model.limits import MiB
 
 
@@ -45,13 +45,13 @@ class LeaseSettings:
     """Use a database with settings that may lose what it said was stored, and tell so in the status
     instead of refusing it."""
 
-    elector_session_seconds: Annotated[float, NO_SETTING] = 3.0
+    elector_session_seconds: Annotated[float, Allowed(1, 120)] = 3.0
     """An elector takes a broker that was not heard of for so long out of the line; ZooKeeper and
-    etcd may make it longer."""
+    etcd may make it longer. Only with `elector`."""
 
-    elector_patience_seconds: Annotated[float, NO_SETTING] = 0.0
+    elector_patience_seconds: Annotated[float, Allowed(0, 3600)] = 0.0
     """So much longer than the lease a broker waits that is not elected, or does not reach the
-    elector, and then takes the lease all the same. 0 stands for two leases."""
+    elector, and then takes the lease all the same. 0 stands for two leases. Only with `elector`."""
 
     append_bytes_max: int = MiB
     """Entries that wait are stored together up to so many bytes; a longer one goes alone."""

@@ -6,7 +6,7 @@ Reads memory only: the store is not asked.
 
 from __future__ import annotations
 
-from holdfast.admin.lease_status import CopyStatus, LeaseStatus
+from holdfast.admin.lease_status import CopyStatus, ElectorStatus, LeaseStatus
 from holdfast.server.leased_group import LeasedGroup
 
 
@@ -31,4 +31,22 @@ def lease_status(group: LeasedGroup) -> LeaseStatus:
         copies=tuple(
             CopyStatus(id=id_, place=place, state=state) for id_, place, state in facts.members
         ),
+        elector=_elector(group),
+    )
+
+
+def _elector(group: LeasedGroup) -> ElectorStatus | None:
+    facts, elections = group.elector_facts(), group.elections
+    if facts is None or elections is None:
+        return None
+    elected = elections.elected()
+    return ElectorStatus(
+        kind=facts.kind,
+        place=facts.place,
+        trouble=elections.trouble,
+        elected=group.name_of(elected) if elected else None,
+        is_elected=group.is_elected,
+        heard_seconds=group.elector_heard_seconds(),
+        line=tuple(group.name_of(it) for it in elections.line),
+        strangers=elections.strangers,
     )

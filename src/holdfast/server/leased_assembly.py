@@ -16,12 +16,13 @@ from holdfast.environment.randomness import SystemRandomness
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.leases.contract import HOLDER_LENGTH, Claimant
+from holdfast.leases.elector_thread import ElectorAsking
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
 from holdfast.replication.format_levels import KNOWN
 from holdfast.server.lease_runner import LeaseRunner
 from holdfast.server.leased_group import LeasedGroup
-from holdfast.server.media import make_medium
+from holdfast.server.media import make_elector, make_medium
 from holdfast.store.contract import WriteReport
 
 
@@ -57,7 +58,7 @@ def leased(
     Let the log be the one that the configured medium keeps; nothing is reached yet.
 
     Raises:
-        ConfigError: The packages for this kind of store are not installed.
+        ConfigError: The packages for this kind of store, or of elector, are not installed.
     """
     medium = make_medium(config)
     randomness = SystemRandomness()
@@ -68,7 +69,11 @@ def leased(
         stomp=config.advertised_stomp,
     )
     worker = LogWorker(medium, SeenFile(config.data, RealDisk()), boottime, name=config.name)
-    runner = LeaseRunner(worker, on_stored)
+    elector, asking = make_elector(config), None
+    if elector is not None:
+        session_seconds = config.sections.lease.elector_session_seconds
+        asking = ElectorAsking(elector, claimant.holder, boottime, session_seconds)
+    runner = LeaseRunner(worker, on_stored, asking)
     group = LeasedGroup(
         monotonic=clock.monotonic,
         settings=config.sections.lease,
@@ -81,5 +86,6 @@ def leased(
         randomness=randomness,
         known_level=int(log_parts.metadata[KNOWN]),
         applied_index=log_parts.applied_index,
+        elector=elector,
     )
     return runner, group

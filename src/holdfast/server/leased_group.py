@@ -13,11 +13,14 @@ from typing import Any, NoReturn
 from holdfast.errors import MembershipError, StoreError
 from holdfast.leases.contract import Claimant, Waiter
 from holdfast.leases.driver import LeasedDriver
+from holdfast.leases.elector import Elector, ElectorFacts
 from holdfast.leases.state import ALWAYS
 from holdfast.replication.membership import Member
 from holdfast.replication.messages import Hello
 from holdfast.replication.promotion import LogEnd
 from holdfast.replication.status import MemberView, ReplicationStatus
+
+_ID_SHOWN = 8
 
 
 class LeasedGroup(LeasedDriver):
@@ -27,10 +30,42 @@ class LeasedGroup(LeasedDriver):
     copies = 1
     """What the medium makes of it is its own affair."""
 
-    def __init__(self, *, monotonic: Callable[[], float], **parts: Any) -> None:
+    def __init__(
+        self, *, monotonic: Callable[[], float], elector: Elector | None = None, **parts: Any
+    ) -> None:
         """Args are those of `LeasedDriver`; `monotonic` is the loop's clock."""
-        super().__init__(**parts)
+        super().__init__(has_elector=elector is not None, **parts)
         self._monotonic = monotonic
+        self._elector = elector
+        self.on_turned: Callable[[], None] = lambda: None
+        """Called after each turn, when something may be wanted of others."""
+
+    def turn(self, now: float) -> None:
+        super().turn(now)
+        self.on_turned()
+
+    def elector_facts(self) -> ElectorFacts | None:
+        """What elects; None if nothing does. Waits for nothing."""
+        return None if self._elector is None else self._elector.facts()
+
+    def name_of(self, holder: str) -> str:
+        """What the broker is called that is known by this id; the id's beginning if unknown."""
+        known = [self.claimant, *(it.claimant for it in self.others())]
+        if self.holder is not None:
+            known.append(self.holder)
+        return next((it.name for it in known if it.holder == holder), holder[:_ID_SHOWN])
+
+    def elector_heard_seconds(self) -> float | None:
+        """How long ago the elector answered; None if it never did."""
+        elections = self.elections
+        if elections is None or elections.heard_at < 0:
+            return None
+        return max(self._clock() - elections.heard_at, 0.0)
+
+    @property
+    def is_elected(self) -> bool:
+        """Whether this broker is the first in the line, for sure."""
+        return self.elections is not None and self.elections.is_elected(self._clock())
 
     def start(self, now: float, process_started_at: float | None = None) -> None:
         """Nothing to begin with: the first turn orders what is due."""

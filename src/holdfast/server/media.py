@@ -1,5 +1,5 @@
 """
-Which medium keeps the log of a broker that shares it: chosen by its configuration, nothing else.
+Which medium keeps the log of a broker that shares it, and who elects: chosen by its configuration.
 
 The packages of a medium are imported only where it is used.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.config.node import NodeConfig
 from holdfast.leases.contract import LeasedLog
+from holdfast.leases.elector import Elector
 
 
 def is_leased(config: NodeConfig) -> bool:
@@ -33,3 +34,18 @@ def make_medium(config: NodeConfig) -> LeasedLog:
         allow_unsafe_database=config.sections.lease.allow_unsafe_database,
         own_directory=config.data,
     )
+
+
+def make_elector(config: NodeConfig) -> Elector | None:
+    """
+    Give what elects, where something does; nothing is reached yet.
+
+    Raises:
+        ConfigError: Its password cannot be read, or its package is not installed.
+    """
+    if config.elector is None:
+        return None
+    from holdfast.electors.opening import open_elector
+
+    session_seconds = config.sections.lease.elector_session_seconds
+    return open_elector(config.elector, name=config.name, session_seconds=session_seconds)

@@ -4,9 +4,12 @@ Readiness: who does its part in the cluster.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.admin.health import readiness
+from holdfast.admin.lease_status import ElectorStatus, LeaseStatus
 from holdfast.admin.status import AwaitedStatus, MemberStatus, NodeStatus, StoreStatus
 
 
@@ -129,3 +132,19 @@ def test_a_verdict_is_readable_by_programs() -> None:
         "reason": "no leader: a is connected to enough voters (2 of 2), and they have elected none"
         " yet; where that lasts, their logs say why",
     }
+
+
+def test_an_elector_that_is_away_is_told_and_takes_nobody_out_of_service() -> None:
+    """Neither the holder nor who waits: what it costs is time, when a lease is to be taken."""
+    elector = ElectorStatus(kind="etcd", place="etcd://e/x", trouble="it is away")
+    lease = LeaseStatus(kind="SQLite", place="f", lease_seconds=5, elector=elector)
+    holder = NodeStatus(name="a", role="leader", serving=True, lease=lease)
+    waits = NodeStatus(name="b", role="standby", lease=lease)
+
+    for status in (holder, waits):
+        found = readiness(status)
+        assert found.ready
+        assert found.reason.endswith("so a takeover takes longer: it is away")
+    well = replace(lease, elector=replace(elector, trouble=""))
+    assert "serving clients" == readiness(replace(holder, lease=well)).reason
+    assert "standby: nobody holds the lease" == readiness(replace(waits, lease=well)).reason

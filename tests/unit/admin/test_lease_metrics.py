@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.admin.lease_metrics import lease_metrics
-from holdfast.admin.lease_status import CopyStatus, LeaseStatus
+from holdfast.admin.lease_status import CopyStatus, ElectorStatus, LeaseStatus
 
 
 def values(lease: LeaseStatus) -> dict[str, float]:
@@ -58,3 +60,14 @@ def test_each_copy_has_a_line_with_its_state() -> None:
         if "state" in sample.labels
     ]
     assert [("1", "enabled"), ("2", "failed")] == states
+
+
+def test_an_elector_says_whether_it_answers_and_whom_it_elects() -> None:
+    """A broker without one has no such metric: an alarm on it would fire for nothing."""
+    lease = LeaseStatus(kind="SQLite", place="f", lease_seconds=5)
+    assert not [name for name in values(lease) if "elector" in name]
+    elector = ElectorStatus(kind="etcd", place="etcd://e/x", trouble="away", is_elected=True)
+    found = values(replace(lease, elector=elector))
+
+    assert 0 == found["holdfast_elector_reached"]
+    assert 1 == found["holdfast_elector_elected"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.hidden_passwords import VARIABLE, without_passwords
+from holdfast.cli.hidden_passwords import VARIABLES, without_passwords
 
 ONE = "postgresql://hf:pa55@h/db"
 OTHER = "sqlite:////tmp/x"
@@ -26,7 +26,15 @@ def test_addresses_go_into_the_environment_all_or_none(given: list[str]) -> None
     assert found is not None
     arguments, environment = found
     assert ["python", "-m", "holdfast", "serve", "--data", "d"] == arguments
-    assert {"A": "b", VARIABLE: f"{ONE} {OTHER}"} == environment
+    assert {"A": "b", VARIABLES["--store"]: f"{ONE} {OTHER}"} == environment
+
+
+def test_each_flag_has_its_own_variable() -> None:
+    """An elector's password is hidden as a database's is, and moves both."""
+    elector = "etcd://hf:pa55@h/log"
+    found = without_passwords(["holdfast", "--store", OTHER, f"--elector={elector}"], {})
+
+    assert found == (["holdfast"], {"HOLDFAST_STORE": OTHER, "HOLDFAST_ELECTOR": elector})
 
 
 @pytest.mark.parametrize("given", [[], ["--store", OTHER], ["--store"], ["--stored", ONE]])

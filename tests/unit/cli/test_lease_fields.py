@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.admin.lease_status import CopyStatus, LeaseStatus
+from holdfast.admin.lease_status import CopyStatus, ElectorStatus, LeaseStatus
 from holdfast.cli.lease_fields import lease_fields
 
 
@@ -35,3 +35,18 @@ def test_what_is_wrong_has_a_line_of_its_own() -> None:
     assert "fsync is off" == found["store warning"]
     assert "1 failed, x" == found["copy"]
     assert {"store", "lease"} == set(told())
+
+
+def test_an_elector_has_a_line_and_its_trouble_another() -> None:
+    """Where it is, whom it elects and of whom; what it never said is not made up."""
+    elector = ElectorStatus(
+        kind="etcd", place="etcd://e/x", elected="a", line=("a", "b"), heard_seconds=0.1
+    )
+    assert "etcd, etcd://e/x, elects a of a, b" == told(elector=elector)["elector"]
+    nobody = ElectorStatus(kind="etcd", place="etcd://e/x", heard_seconds=0.1, strangers=2)
+    found = told(elector=nobody)
+    assert "etcd, etcd://e/x, elects nobody" == found["elector"]
+    assert "2 entries there are no broker's" == found["elector warning"]
+    away = told(elector=ElectorStatus(kind="etcd", place="etcd://e/x", trouble="away"))
+    assert "etcd, etcd://e/x" == away["elector"]
+    assert "away" == away["elector trouble"]

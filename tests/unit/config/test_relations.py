@@ -32,6 +32,8 @@ THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
         ({"stomp": "127.0.0.1:5", "admin": "127.0.0.1:5"}, "two of them are bound to 127.0.0.1:5"),
         ({"members": ["a", "b=h:1,boss"], "name": "a"}, "'a' is not NAME=.*'boss' in 'b=h:1,boss'"),
         ({"data": __file__}, "is not a directory"),
+        ({"elector": "etcd://h/x"}, "elector: it elects among brokers over one log, which needs"),
+        ({"elector": "etcd://h", "shared": "/x"}, "elector: the path is missing, which names the"),
         ({"secret_file": "/no/such/file"}, "secret_file: /no/such/file cannot be read"),
     ],
 )

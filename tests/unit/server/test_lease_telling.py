@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.leases.elector import ElectorFacts, Line, Reading
 from holdfast.server.lease_telling import lease_status
 from trials.leased.group_desk import GroupDesk
 from trials.leased.model_medium import ModelMedium
@@ -43,3 +44,41 @@ def test_what_cannot_be_shown_to_people_is_a_warning() -> None:
     desk.group._state.projection_trouble = "no such table"
 
     assert ("queues are not shown there: no such table",) == lease_status(desk.group).warnings
+
+
+def test_an_elector_is_told_by_the_names_of_its_brokers() -> None:
+    """The first letters of an id stand for one that nobody knows, as of another log's broker."""
+    desk = GroupDesk(ModelMedium(), "a", elector=_Elector())
+    assert lease_status(GroupDesk(ModelMedium(), "b").group).elector is None
+    before = lease_status(desk.group).elector
+    assert before is not None
+    assert ("it was not asked yet", None, None) == (
+        before.trouble,
+        before.elected,
+        before.heard_seconds,
+    )
+    desk.go_on()
+    line = Line(holders=("a" * 32, "f" * 32), sure_seconds=1_000.0, strangers=3)
+    now = desk.passage.now
+    desk.group.elector_said(Reading(began=now, ended=now, is_willing=True, line=line))
+    desk.go_on(3)
+    found = lease_status(desk.group).elector
+
+    assert found is not None
+    assert ("fake", "here", "") == (found.kind, found.place, found.trouble)
+    assert ("a", ("a", "ffffffff"), 3) == (found.elected, found.line, found.strangers)
+    assert found.is_elected
+    assert found.heard_seconds is not None
+
+
+class _Elector:
+    """Asked by nobody here."""
+
+    def facts(self) -> ElectorFacts:
+        return ElectorFacts(kind="fake", place="here")
+
+    def stand(self, candidate: str, *, is_willing: bool, seconds_max: float) -> Line:
+        raise AssertionError
+
+    def close(self, seconds_max: float) -> None:
+        raise AssertionError

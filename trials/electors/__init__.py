@@ -1,0 +1,1 @@
+"""Servers of ZooKeeper and etcd that tests start, kill and cut off, each in a folder of its own."""
