@@ -24,6 +24,8 @@ from holdfast.leases.elector import Reading
 SHORT_FRACTION: Final = 0.4
 """The share of a lease for which a holder's beat counts by itself, if its session may be over."""
 
+NOT_ASKED: Final = "it was not asked yet"
+
 _NEVER: Final = float("-inf")
 _KNOWN_COUNT_MAX: Final = 1_000
 _PATIENCE_LEASES: Final = 2.0
@@ -58,7 +60,7 @@ class Elections:
         self.sure_until = _NEVER
         """Until when, by the lease clock, our session cannot end."""
         self.heard_at = _NEVER
-        self.trouble = "it was not asked yet"
+        self.trouble = NOT_ASKED
         """Why the line is not known; empty while it is."""
         self.strangers = 0
         self._known: set[str] = set()

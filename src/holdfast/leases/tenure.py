@@ -11,6 +11,7 @@ import logging
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AppendRefusedError
 from holdfast.leases.contract import Claimant, Holding, Outcome
+from holdfast.leases.elections import NOT_ASKED
 from holdfast.leases.elector import Reading
 from holdfast.leases.orders import Report, Take
 from holdfast.leases.state import NEVER, LeasedState, Phase
@@ -77,7 +78,7 @@ def heard(state: LeasedState, reading: Reading) -> None:
         state.valid_until = state.validity()
     elif elections.is_elected(state.now) and _holder(state) not in elections.line:
         state.look_at = min(state.look_at, state.now)
-    if elections.trouble and not before[0]:
+    if elections.trouble and before[0] in {"", NOT_ASKED}:
         logger.warning("the elector does not answer: %s", elections.trouble)
     elif before[0] and not elections.trouble:
         logger.info("the elector answers")

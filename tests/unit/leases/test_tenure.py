@@ -10,6 +10,8 @@ from holdfast.errors import AppendRefusedError
 from holdfast.journal.entry import KIND_RECORDS, seal_entry
 from holdfast.leases import tenure
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
+from holdfast.leases.elections import Elections
+from holdfast.leases.elector import Line, Reading
 from holdfast.leases.orders import Look, Release, Renew, Report, Take
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.state import NEVER, LeasedState, Phase
@@ -200,3 +202,18 @@ def test_a_holder_with_another_length_of_the_lease_is_told(
     assert tenure.claim(state) is None
     tenure.seen(state, read(replace(HELD, claimant=other, beat=10), 101.0 + 33.1))
     assert tenure.claim(state) is not None
+
+
+def test_an_elector_that_does_not_answer_is_told_once(
+    state: LeasedState, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From its first answer on that is none, and again when it answers."""
+    caplog.set_level("INFO", logger="holdfast.leases")
+    state.elections = Elections(OWN.holder)
+    away = Reading(began=100.0, ended=101.0, is_willing=False, trouble="it is away")
+    there = Reading(began=102.0, ended=102.0, is_willing=False, line=Line(holders=()))
+    for reading in (away, away, there, there, away):
+        tenure.heard(state, reading)
+
+    away_told = "the elector does not answer: it is away"
+    assert [away_told, "the elector answers", away_told] == caplog.messages
