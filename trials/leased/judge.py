@@ -11,9 +11,9 @@ Invariants (each violation is raised with its name):
     T6: no broker ends by itself, unless the medium was harmed.
     T7: once all is healed somebody serves within a few leases, and commits.
     T8: then every cache is the log.
-    T10: where a log is kept in several databases, all that answer are filled again.
     T9: a log that went back in time, or lost its lease, is refused.
     T10: what is shown to people never goes back to what an earlier holder told.
+    T11: where a log is kept in several databases, all that answer are filled again.
 """
 
 from __future__ import annotations
@@ -134,17 +134,17 @@ class Judge:
         databases = self._world.medium.databases
         self.require(
             len(self._world.medium.active) == len(databases),
-            "T10",
+            "T11",
             f"of {len(databases)} databases {len(self._world.medium.active)} are active",
         )
         for it in databases[1:]:
-            self.require(it.end == databases[0].end, "T10", f"{it.member} has another end")
+            self.require(it.end == databases[0].end, "T11", f"{it.member} has another end")
             shared = it.rows.keys() & databases[0].rows.keys()
             same = all(it.rows[index] == databases[0].rows[index] for index in shared)
-            self.require(same, "T10", f"{it.member} has other entries")
+            self.require(same, "T11", f"{it.member} has other entries")
             first = max(it.first_index, databases[0].first_index)
             whole = all(index in it.rows for index in range(first, it.end.index + 1))
-            self.require(whole, "T10", f"{it.member} lacks entries")
+            self.require(whole, "T11", f"{it.member} lacks entries")
 
     def _compare_cache(self, broker: SimulatedBroker, history: dict[int, bytes]) -> None:
         journal = broker.journal

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
+from holdfast.leases.projection import Changes
 from holdfast.mirrors.mirror_set import MirrorSet, newest_of
 from holdfast.raidb.member import KnownSet, Row, Token
 from trials.leased.model_medium import ModelMedium
@@ -91,6 +92,8 @@ class ModelSet:
 
     def __init__(self, count: int) -> None:
         self.databases = [ModelDatabase(name) for name in "abcde"[:count]]
+        self.shown: list[tuple[int, Changes]] = []
+        """Nothing is shown to people in several databases."""
 
     @property
     def newest(self) -> MirrorSet | None:
