@@ -17,13 +17,13 @@ from pathlib import Path
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, MirrorsMissingError
 from holdfast.journal.reading import is_entry
+from holdfast.journal.rescue import rescued
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.lanes import InTurn, Lanes
 from holdfast.mirrors.opening import MirrorOpening
 from holdfast.mirrors.set_file import FILE_NAME
 from holdfast.mirrors.settings import MirrorSettings
-from holdfast.server.mirror_mending import rescued
 from holdfast.server.mirrored_log import equalize
 from trials.mirrors.seeds import run_seeds
 from trials.simulation.local_journal import LocalJournal

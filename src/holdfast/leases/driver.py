@@ -41,6 +41,7 @@ from holdfast.leases.contract import Claimant, LeasedLog, Outcome
 from holdfast.leases.elections import Elections
 from holdfast.leases.elector import Reading
 from holdfast.leases.mending import Mending
+from holdfast.leases.ordering import bytes_of
 from holdfast.leases.orders import (
     Drop,
     Fetch,
@@ -63,6 +64,10 @@ from holdfast.leases.view import LeasedView
 
 logger = logging.getLogger("holdfast.leases")
 
+LOOK_SECONDS_MAX = 160.0
+"""The longest look of a broker that waits: an entry of 64 MiB at 0.4 MiB a second."""
+_LATE_FRACTION = 0.5
+"""Of its time: less was no want of time."""
 LATER_SECONDS = 30.0
 """What the medium refuses and the log does not need is tried again so much later."""
 
@@ -337,7 +342,12 @@ class LeasedDriver(LeasedView):
 
     def _put_off(self, report: Report, error: UnreachableError) -> None:
         """The outcome is not known, or nothing was reached: the same again, a little later."""
-        state = self._state
+        state, order = self._state, report.order
+        if isinstance(order, Store):
+            state.throughput.late(bytes_of(order.entries), order.seconds_max, state.now)
+        elif isinstance(order, Look) and report.seconds >= _LATE_FRACTION * order.seconds_max:
+            # Who waits may take its time: what is read is one entry at least, however long.
+            state.look_seconds_max = min(2 * order.seconds_max, LOOK_SECONDS_MAX)
         if not state.trouble:
             logger.warning("the store does not answer: %s", error)
         state.trouble = str(error)
@@ -377,6 +387,7 @@ class LeasedDriver(LeasedView):
 
     def _look(self, report: Report) -> None:
         state = self._state
+        state.look_seconds_max = min(state.look_seconds_max, 2 * report.seconds)
         self._catch_up(report)
         tenure.seen(state, report)
         pause = state.settings.look_seconds * self._randomness.uniform(0.8, 1.2)
@@ -416,7 +427,9 @@ class LeasedDriver(LeasedView):
             return
         state.in_flight = []
         state.refusal = ""
-        state.uncommitted_bytes -= sum(len(it.raw) for it in entries)
+        count = bytes_of(entries)
+        state.throughput.stored(count, report.seconds, state.now)
+        state.uncommitted_bytes -= count
         self._writer.submit(self._journal.stage(entries))
         state.commit_index = entries[-1].index
 

@@ -45,7 +45,7 @@ def next_order(
     order = _most_urgent(state, last_index, chain, known_level, is_room=is_room)
     is_put_off = state.pending and state.stores_in_row >= STORES_IN_ROW_MAX
     if order is None and is_put_off and not state.in_flight:
-        order = _store_more(state, state.call_seconds())
+        order = _store_more(state)
     state.stores_in_row = state.stores_in_row + 1 if isinstance(order, Store) else 0
     return order
 
@@ -62,6 +62,8 @@ def _most_urgent(
             return order
     is_reading = state.phase is not Phase.HOLDING and is_room and state.now >= state.retry_at
     if is_reading and state.now >= state.look_at:
+        if not state.is_holder:
+            seconds = max(seconds, state.look_seconds_max)
         return Look(last_index, chain, seconds)
     if state.is_holder and state.now < state.retry_at:
         return None  # What is to be tried again comes first: nothing else may take its time.
@@ -87,11 +89,11 @@ def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
     if state.refusal and is_renewal_due and (not state.trouble or state.now >= state.retry_at):
         return Renew(seconds)  # Nothing of what was refused is stored: the beat comes first.
     if state.in_flight:
-        return _store(state, seconds) if state.now >= state.retry_at else None
+        return _store(state) if state.now >= state.retry_at else None
     if is_renewal_due and (not state.is_fence or not state.pending):
         return Renew(seconds) if state.now >= state.retry_at else None
     if state.pending and (state.is_giving_up or state.stores_in_row < STORES_IN_ROW_MAX):
-        return _store_more(state, seconds)
+        return _store_more(state)
     if state.is_giving_up:
         return Release(seconds) if state.now >= state.retry_at else None
     if state.first_there < state.drop_to and state.phase is Phase.HOLDING:
@@ -100,13 +102,19 @@ def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
     return None
 
 
-def _store_more(state: LeasedState, seconds: float) -> Store:
+def _store_more(state: LeasedState) -> Store:
     state.in_flight = _together(state)
-    return _store(state, seconds)
+    return _store(state)
 
 
-def _store(state: LeasedState, seconds: float) -> Store:
+def _store(state: LeasedState) -> Store:
+    seconds = state.call_seconds(bytes_of(state.in_flight))
     return Store(state.in_flight, seconds, ALWAYS if state.is_fence else state.valid_until)
+
+
+def bytes_of(entries: list[Entry]) -> int:
+    """How many bytes these entries have together."""
+    return sum(len(it.raw) for it in entries)
 
 
 def _mend_at(state: LeasedState) -> float:

@@ -19,10 +19,12 @@ from holdfast.leases.elections import SHORT_FRACTION, Elections
 from holdfast.leases.projection import Changes
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.silence import Silence
+from holdfast.leases.throughput import LARGE_BYTES, Throughput
 
 RENEWALS = 5
 """Signs of life in the time of one lease."""
 
+_MUCH_FRACTION = 0.8
 NEVER = float("-inf")
 ALWAYS = float("inf")
 
@@ -89,6 +91,10 @@ class LeasedState:
 
     in_flight: list[Entry] = field(default_factory=list)
     """Given to the worker; their outcome is not known."""
+
+    throughput: Throughput = field(default_factory=Throughput)
+    look_seconds_max: float = 0.0
+    """How long a look may take while we wait, where the usual time was too short to read in."""
 
     uncommitted_bytes: int = 0
     refusal: str = ""
@@ -225,17 +231,19 @@ class LeasedState:
         undone = self.left_undone.get(kind)
         return NEVER if undone is None else undone.until
 
-    def call_seconds(self) -> float:
+    def call_seconds(self, count: int = 0) -> float:
         """
-        How long a call may take now.
+        How long a call may take now that carries so many bytes.
 
         A holder's ends while half of what is left of the lease is left: a reply that is lost must
-        not cost the lease, since the same again may be answered at once. With an elector it is the
-        whole lease while our session lives.
+        not cost the lease, since the same again may be answered at once. One that carries much is
+        given most of it: to send all that again takes as long. With an elector it is the whole
+        lease while our session lives.
         """
         bound = self.settings.call_seconds_max
         if self.is_holder:
-            bound = min(bound, (self._call_until() - self.now) / 2)
+            fraction = _MUCH_FRACTION if count >= LARGE_BYTES else 0.5
+            bound = min(bound, (self._call_until() - self.now) * fraction)
         return max(bound, 0.05)
 
     def _call_until(self) -> float:

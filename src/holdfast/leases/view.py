@@ -239,6 +239,12 @@ class LeasedView:
             return ""
         return f"publishing is refused until there is room again: {reason}"
 
+    @property
+    def message_bytes_max(self) -> int:
+        """The most that one message may have, so that the medium stores it in time; 0: any."""
+        state = self._state
+        return state.throughput.bytes_max(state.lease_seconds, self._clock())
+
     def is_writing(self, index: int) -> bool:
         """
         Whether an entry proposed is on its way to the medium.

@@ -181,6 +181,11 @@ class Driver(DriverView):
         if refusal.is_fenced:
             self._fence.shut_out(refusal.reason, refusal.generation)
 
+    @property
+    def message_bytes_max(self) -> int:
+        """What a message may have is no matter of time here: parts of a large one go one by one."""
+        return 0
+
     def refusal(self) -> str:
         """On the leader: why nothing may be published, for another member's sake; or empty."""
         witness = leader.cramped_witness(self._state) if self.is_leader else ""

@@ -15,10 +15,10 @@ import structlog
 from holdfast.config.node import NodeConfig
 from holdfast.environment.disk import Disk
 from holdfast.errors import MirrorError
+from holdfast.journal.rescue import rescued
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.lanes import Lanes, ThreadLanes
 from holdfast.mirrors.opening import MirrorOpening, is_of_a_set
-from holdfast.server.mirror_mending import rescued
 from holdfast.server.mirrored_log import equalize
 
 log = structlog.get_logger("holdfast.server")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.errors import StoreFullError
 from holdfast.sessions.credentials import Check, anybody
 from holdfast.sessions.refusals import Refusals
 from holdfast.sessions.selection import Selections
@@ -30,6 +31,7 @@ class SessionContext:
         "leave",
         "leaving_by",
         "leaving_shown",
+        "message_bytes_max",
         "node",
         "now",
         "promotion",
@@ -67,6 +69,8 @@ class SessionContext:
         """Why storing is refused now, or None."""
         self.refused_at = 0.0
         """Since when it is, or was last."""
+        self.message_bytes_max = 0
+        """The most that one message may have so that it can be stored in time; 0: any."""
         self.now = 0.0
         """Monotonic time of this turn."""
         self.waiting: dict[Session, None] = {}
@@ -105,6 +109,20 @@ class SessionContext:
             self.refused_at = now
         self.refusal = refusal
         return begins
+
+    def require_storable(self, size: int) -> None:
+        """
+        Refuse what the store, as fast as it is, could never store in time.
+
+        Raises:
+            StoreFullError: It is too large for it.
+        """
+        if self.message_bytes_max and size > self.message_bytes_max:
+            raise StoreFullError(
+                f"this has {size:,} bytes, and the store has lately been so slow that more than"
+                f" {self.message_bytes_max:,} at once take too long for its lease: send less at"
+                f" once, later, or have 'lease_seconds' made longer"
+            )
 
     def forget_sessions(self) -> None:
         """Begin anew, as all clients are sent away: nothing of theirs is given back one by one."""

@@ -143,6 +143,7 @@ class OpenTransactions:
         """
         if self._context.refusal is not None:
             raise StoreFullError(self._context.refusal)
+        self._context.require_storable(transaction.size_bytes)
         for destination in transaction.destinations:
             if is_waited_for(destination):
                 raise StoreFullError(no_room(destination))

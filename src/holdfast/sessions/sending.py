@@ -106,6 +106,8 @@ class Sending:
                 raise StoreFullError(refusal)
             self._wait_for_disk(session, target, sending, refusal)
             return
+        if self._context.message_bytes_max and not broker.has_taken(producer_id, sequence):
+            self._context.require_storable(len(sending.body))
         if target.is_limited:
             # A repetition stores nothing: it is confirmed, room or none.
             is_known = broker.has_taken(producer_id, sequence)
@@ -200,6 +202,8 @@ class Sending:
                 return
             if is_kept and self._context.refusal is not None:
                 raise StoreFullError(self._context.refusal)
+            if is_kept:
+                self._context.require_storable(len(sending.body))
             waiting.is_refusing = False
         told = (session, sending.receipt)
         queues = [it for it in destinations if isinstance(it, Queue)] if target.is_limited else ()

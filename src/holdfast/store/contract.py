@@ -286,6 +286,11 @@ class KeptLog(Protocol):
         """Say why publishing is refused now, None if it is not."""
         ...
 
+    @property
+    def message_bytes_max(self) -> int:
+        """The most that one message may have so that it can be stored; 0: any."""
+        ...
+
     def is_space_low(self, now: float) -> bool:
         """Whether there is so little room that only acknowledgements are taken."""
         ...

@@ -59,6 +59,11 @@ class LogDriver(Tenure, Protocol):
         """Why nothing may be published, as far as the driver knows; empty if it may."""
         ...
 
+    @property
+    def message_bytes_max(self) -> int:
+        """The most that one message may have so that it can be stored; 0: any."""
+        ...
+
     def learner_matches(self) -> dict[str, int]:
         """Through which entry each that follows without a vote holds the log; 0 if not known."""
         ...

@@ -123,6 +123,11 @@ class ReplicatedStore:
         """Whether a disk is so full that only acknowledgements are taken."""
         return self.journal.space_state(now) == "low" or self.driver.refusal() != ""
 
+    @property
+    def message_bytes_max(self) -> int:
+        """The most that one message may have so that it can be stored; 0: any."""
+        return self.driver.message_bytes_max
+
     def refusal(self, now: float) -> str | None:
         """Say why publishing is refused now, None if it is not."""
         reason = self.driver.refusal()

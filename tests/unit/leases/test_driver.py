@@ -14,6 +14,7 @@ from holdfast.errors import (
     JournalFailedError,
     NotLeaderError,
     StoreError,
+    UnreachableError,
 )
 from holdfast.journal.jobs import WriteResult
 from holdfast.leases.driver import LATER_SECONDS
@@ -691,3 +692,38 @@ def test_a_zombie_shows_nothing(broker: Callable[..., Any]) -> None:
     assert [] == holder.medium.shown
     assert lost < holder.driver.projections_lost
     assert not holder.driver.can_project
+
+
+def test_what_is_too_large_for_its_medium_costs_the_lease_once(
+    broker: Callable[..., Any],
+) -> None:
+    """After that its size is refused: else its sender took the lease again and again."""
+    holder = broker("a").serve()
+    assert 0 == holder.driver.message_bytes_max
+    holder.passage.fates.extend([AWAY] * 20)
+    holder.propose(b"x" * 8_000_000)
+    holder.until(lambda: not holder.driver.is_leader)
+
+    assert 0 < holder.driver.message_bytes_max < 8_000_000
+
+
+def test_whoever_waits_takes_its_time_to_read_a_large_entry(broker: Callable[..., Any]) -> None:
+    """Twice as long each time that it was too short, and the usual time again afterwards."""
+    holder, standby = broker("a").serve(), broker("b")
+    standby.until(lambda: standby.driver.leader == "a")
+    bounds: list[float] = []
+    entries = standby.log.entries
+
+    def slow(after: int, through: int, bytes_max: int, seconds_max: float) -> Any:
+        bounds.append(seconds_max)
+        standby.passage.wait(min(seconds_max, 17.0))
+        if seconds_max < 17.0:
+            raise UnreachableError("timed out")
+        return entries(after, through, bytes_max, seconds_max)
+
+    standby.log.entries = slow
+    holder.store(b"large")
+    standby.until(lambda: standby.journal.last_index == 1)
+    assert [5.0, 10.0, 20.0] == bounds
+    standby.log.entries = entries
+    standby.until(lambda: standby.state.look_seconds_max == 0.0 or standby.driver.is_leader)

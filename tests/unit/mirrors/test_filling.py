@@ -6,8 +6,8 @@ import errno
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.journal.rescue import rescued
 from holdfast.mirrors.filling import PIECE_BYTES, Filling, files_below
-from holdfast.server.mirror_mending import rescued
 from trials.mirrors.logs import Machine
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 

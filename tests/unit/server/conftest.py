@@ -47,6 +47,7 @@ class FakeStore:
         self.has_lease = True
         self.is_awaiting_lease = False
         self.is_low = False
+        self.message_bytes_max = 0
         self.term = 1
         self.numbering = Numbering()
         self.promotion = ""

@@ -9,14 +9,12 @@ import pytest
 from holdfast.errors import MirrorHistoriesError
 from holdfast.journal.ballot import NO_CLAIM
 from holdfast.journal.checkpoint import CheckpointStore, checkpoint_name, whole_checkpoints
-from holdfast.journal.entry import parse_header, seal_entry
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.server import mirrored_log
 from holdfast.server.mirror_mending import (
     judge,
     mend_checkpoints,
     mend_log,
-    rescued,
     restore_files,
 )
 from trials.mirrors.logs import Machine, lost_by
@@ -186,41 +184,3 @@ def test_filling_takes_what_the_one_to_be_filled_has_whole(is_restarted: bool) -
     journal = machine.open().journal
     assert journal.damage == []
     assert {index: journal.entry(index).raw for index in entries} == entries
-
-
-def test_an_entry_that_does_not_join_is_not_taken() -> None:
-    """What was left behind may have another one there: it was never confirmed."""
-    machine, entries = with_entries()
-    machine.open()
-    machine.caretaker.disable(B)
-    machine.kill()
-    first, _ = in_one_segment(machine)
-    path, start, size = machine.log.journal.place_of(first)
-    header = parse_header(entries[first])
-    other = seal_entry(
-        index=first,
-        term=header.term,
-        kind=header.kind,
-        timestamp=header.timestamp,
-        first_record=header.first_record,
-        record_count=header.record_count,
-        parts=[b"another".ljust(header.body_length, b"!")],
-        previous_chain=parse_header(entries[first - 1]).chain,
-    )
-    assert len(other.raw) == size
-    there = B / "journal" / path.name
-    content = machine.disks[B].content(there)
-    machine.disks[B].replace_content(there, content[:start] + other.raw + content[start + size :])
-    spoil(machine, A, first, first)
-    here = A / "journal" / path.name
-
-    assert rescued((here, machine.disks[A]), (there, machine.disks[B])) == []
-    machine.disks[B].replace_content(there, content)
-    assert rescued((here, machine.disks[A]), (there, machine.disks[B])) == [(start, entries[first])]
-
-
-def test_only_segments_are_looked_at() -> None:
-    """Other files are copied as they are."""
-    machine, _ = with_entries()
-    places = [(it / "ballot", machine.disks[it]) for it in (A, B)]
-    assert rescued(places[0], places[1]) == []

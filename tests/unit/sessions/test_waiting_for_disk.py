@@ -141,3 +141,36 @@ def test_what_waits_has_a_bound(desk, monkeypatch) -> None:
     client = desk.connect()
     client.send(b"1", receipt="1")
     assert told(client) == [("ERROR", "store-full")]
+
+
+@pytest.mark.parametrize("place", ["/queue/orders", "/queue/orders,/queue/others"])
+def test_what_is_too_large_for_the_store_is_refused_to_its_sender_alone(desk, place: str) -> None:
+    """
+    It could never be stored in time; what is smaller, and what others send, is taken.
+    """
+    desk.context.refusal = None
+    client, other = desk.connect(), desk.connect()
+    client.subscribe(destination="/topic/lights")
+    desk.context.message_bytes_max = 100
+    client.send(b"x" * 101, "/topic/lights", persistent="false", receipt="transient")
+    assert ("RECEIPT", "transient") in told(client)
+    client.send(b"x" * 100, place, persistent="true", receipt="small")
+    assert told(client)[-1] == ("RECEIPT", "small")
+    client.send(b"x" * 101, place, persistent="true", receipt="large")
+    assert told(client)[-1] == ("ERROR", "store-full")
+    other.send(b"y", place, persistent="true", receipt="other")
+    assert told(other)[-1] == ("RECEIPT", "other")
+
+
+def test_a_transaction_that_is_too_large_for_the_store_is_refused_at_its_commit(desk) -> None:
+    """
+    Its parts may be small: they are stored together.
+    """
+    desk.context.refusal = None
+    client = desk.connect()
+    desk.context.message_bytes_max = 1000
+    client.say("BEGIN", transaction="t")
+    for _ in range(3):
+        client.send(b"x" * 500, transaction="t")
+    client.say("COMMIT", transaction="t", receipt="c")
+    assert told(client)[-1] == ("ERROR", "store-full")

@@ -1,0 +1,56 @@
+"""
+How much a medium stores in the time of a lease, as far as it was seen.
+
+A message that takes longer than its holder's lease can never be stored: each try would cost the
+lease, and every client with it, and its sender would only send it again. So what is known to be too
+large for the medium is refused to its sender alone. Pure, by its owner's clock.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.model.limits import MiB
+
+LARGE_BYTES: Final = MiB
+"""Less says little of how fast much is stored, and is never refused."""
+LEASE_FRACTION: Final = 1 / 3
+"""The share of a lease that one message may take."""
+_LATE_FACTOR: Final = 0.7
+"""Of what was not stored in its time nobody knows how far it came."""
+_FORGET_SECONDS: Final = 600.0
+"""A medium that was slow for a while is tried again."""
+
+
+class Throughput:
+    """What one medium stores in a second."""
+
+    __slots__ = ("_bytes_per_second", "_seen_at")
+
+    def __init__(self) -> None:
+        self._bytes_per_second = 0.0
+        self._seen_at = 0.0
+
+    def stored(self, count: int, seconds: float, now: float) -> None:
+        """So many bytes were stored in this time."""
+        if count < LARGE_BYTES:
+            return
+        rate = count / max(seconds, 1e-3)
+        known = self._bytes_per_second
+        self._bytes_per_second = (known + rate) / 2 if known else rate
+        self._seen_at = now
+
+    def late(self, count: int, seconds: float, now: float) -> None:
+        """So many bytes were not stored in this time."""
+        if count < LARGE_BYTES:
+            return
+        rate = count / max(seconds, 1e-3)
+        known = self._bytes_per_second
+        self._bytes_per_second = _LATE_FACTOR * (min(known, rate) if known else rate)
+        self._seen_at = now
+
+    def bytes_max(self, lease_seconds: float, now: float) -> int:
+        """The most that one message may have; 0: nothing is known that forbids any."""
+        if not self._bytes_per_second or now - self._seen_at > _FORGET_SECONDS:
+            return 0
+        return max(LARGE_BYTES, int(self._bytes_per_second * lease_seconds * LEASE_FRACTION))

@@ -1,0 +1,54 @@
+"""What one copy of a segment has whole where another one is damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.journal.entry import parse_header, seal_entry
+from holdfast.journal.rescue import read_bytes, rescued
+from tests.unit.server.test_mirror_mending import A, B, in_one_segment, spoil, with_entries
+
+
+def test_an_entry_that_does_not_join_is_not_taken() -> None:
+    """What was left behind may have another one there: it was never confirmed."""
+    machine, entries = with_entries()
+    machine.open()
+    machine.caretaker.disable(B)
+    machine.kill()
+    first, _ = in_one_segment(machine)
+    path, start, size = machine.log.journal.place_of(first)
+    header = parse_header(entries[first])
+    other = seal_entry(
+        index=first,
+        term=header.term,
+        kind=header.kind,
+        timestamp=header.timestamp,
+        first_record=header.first_record,
+        record_count=header.record_count,
+        parts=[b"another".ljust(header.body_length, b"!")],
+        previous_chain=parse_header(entries[first - 1]).chain,
+    )
+    assert len(other.raw) == size
+    there = B / "journal" / path.name
+    content = machine.disks[B].content(there)
+    machine.disks[B].replace_content(there, content[:start] + other.raw + content[start + size :])
+    spoil(machine, A, first, first)
+    here = A / "journal" / path.name
+
+    assert rescued((here, machine.disks[A]), (there, machine.disks[B])) == []
+    machine.disks[B].replace_content(there, content)
+    assert rescued((here, machine.disks[A]), (there, machine.disks[B])) == [(start, entries[first])]
+
+
+def test_only_segments_are_looked_at() -> None:
+    """Other files are copied as they are."""
+    machine, _ = with_entries()
+    places = [(it / "ballot", machine.disks[it]) for it in (A, B)]
+    assert rescued(places[0], places[1]) == []
+
+
+def test_what_cannot_be_read_is_nothing() -> None:
+    """Also a file that is not there."""
+    machine, _ = with_entries()
+    assert read_bytes(machine.disks[A], A / "nowhere", 0, 1) is None
+    assert read_bytes(machine.disks[A], Path("/a/ballot"), 0, 4) == b"HFBL"

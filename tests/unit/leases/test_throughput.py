@@ -1,0 +1,43 @@
+"""How much a medium stores in the time of a lease."""
+
+from __future__ import annotations
+
+from holdfast.leases.throughput import LARGE_BYTES, Throughput
+from holdfast.model.limits import MiB
+
+
+def test_nothing_is_refused_before_anything_is_known() -> None:
+    """Nor is what small appends say counted: they wait for other things than bytes."""
+    throughput = Throughput()
+    throughput.stored(LARGE_BYTES - 1, 100.0, 0.0)
+    throughput.late(LARGE_BYTES - 1, 100.0, 0.0)
+    assert throughput.bytes_max(5.0, 0.0) == 0
+
+
+def test_a_message_may_take_a_third_of_the_lease() -> None:
+    """By what was stored, the latest counting most."""
+    throughput = Throughput()
+    throughput.stored(30 * MiB, 3.0, 0.0)
+    assert throughput.bytes_max(6.0, 0.0) == 20 * MiB
+    throughput.stored(30 * MiB, 1.0, 1.0)
+    assert throughput.bytes_max(6.0, 1.0) == 40 * MiB
+
+
+def test_what_was_late_counts_for_less_than_it_took() -> None:
+    """Nobody knows how far it came; each time again, and never below what is not large."""
+    throughput = Throughput()
+    throughput.late(30 * MiB, 3.0, 0.0)
+    assert throughput.bytes_max(6.0, 0.0) == 14 * MiB
+    throughput.late(30 * MiB, 3.0, 0.0)
+    assert throughput.bytes_max(6.0, 0.0) < 10 * MiB
+    for _ in range(50):
+        throughput.late(30 * MiB, 3.0, 0.0)
+    assert throughput.bytes_max(6.0, 0.0) == LARGE_BYTES
+
+
+def test_a_slow_while_is_forgotten() -> None:
+    """After ten minutes without anything large it is tried again."""
+    throughput = Throughput()
+    throughput.late(30 * MiB, 3.0, 0.0)
+    assert throughput.bytes_max(6.0, 599.0) > 0
+    assert throughput.bytes_max(6.0, 601.0) == 0
