@@ -36,7 +36,7 @@ from holdfast.errors import (
 from holdfast.journal.entry import KIND_RECORDS, Entry
 from holdfast.journal.entry_body import EntryBody, seal_body
 from holdfast.journal.journal import Journal
-from holdfast.leases import catching_up, ordering, tenure
+from holdfast.leases import catching_up, company, ordering, tenure
 from holdfast.leases.contract import Claimant, LeasedLog, Outcome
 from holdfast.leases.elections import Elections
 from holdfast.leases.elector import Reading
@@ -240,6 +240,15 @@ class LeasedDriver(LeasedView):
         state.is_giving_up = True
         return others[0] if len(others) == 1 else "whoever takes it first"
 
+    def forget_broker(self, name: str) -> None:
+        """
+        Drop the line of a broker that is gone for good: nobody waits for what it knows any more.
+
+        Raises:
+            MembershipError: There is none of this name, or it is there.
+        """
+        company.forget(self._state, name, is_there=self.is_there(name))
+
     def turn(self, now: float) -> None:
         """
         Take up what was done, and order what is due.
@@ -332,7 +341,7 @@ class LeasedDriver(LeasedView):
             case Fetch(index):
                 self._fetched(index, report)
             case Tell():
-                self._told(report)
+                company.told(state, report)
 
     def _final(self, error: StoreError) -> StoreError:
         """Nothing may be claimed any more."""
@@ -466,17 +475,6 @@ class LeasedDriver(LeasedView):
             if state.projection_trouble != str(error):
                 logger.warning("queues are not shown in the store: %s", error)
             state.projection_trouble = str(error)
-
-    def _told(self, report: Report) -> None:
-        state = self._state
-        before = state.waiters
-        state.waiters = {it.claimant.name: it for it in report.waiters}
-        for name, waiter in state.waiters.items():
-            was = before.get(name)
-            if was is None or (was.beat, was.claimant) != (waiter.beat, waiter.claimant):
-                state.waiters_seen_at[name] = state.now
-        for name in state.waiters_seen_at.keys() - state.waiters.keys():
-            del state.waiters_seen_at[name]
 
     def end(self) -> None:
         """The process ends: nothing is proposed or dispatched from now on."""

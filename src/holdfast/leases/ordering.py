@@ -78,7 +78,7 @@ def _most_urgent(
             beat=state.told_count,
             applied_index=state.taken_index,
         )
-        return Tell(waiter, seconds)
+        return Tell(waiter, seconds, state.forgets)
     if state.projecting and state.phase is Phase.HOLDING:
         return Project(state.projecting[0], min(seconds, PROJECT_SECONDS_MAX))
     return None

@@ -90,6 +90,8 @@ class Tell:
 
     waiter: Waiter
     seconds_max: float
+    forgets: tuple[str, ...] = ()
+    """Brokers whose lines are dropped before that."""
 
 
 @dataclass(frozen=True, slots=True)

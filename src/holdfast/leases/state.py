@@ -127,6 +127,9 @@ class LeasedState:
 
     tell_at: float = NEVER
     told_count: int = 0
+    forgets: tuple[str, ...] = ()
+    """Brokers that are gone for good: their lines are to be dropped."""
+
     left_undone: dict[type, Undone] = field(default_factory=dict)
     """What the log does not need and was refused, by the kind of order."""
 

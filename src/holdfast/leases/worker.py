@@ -118,7 +118,9 @@ class LogWorker:
                 return {"is_more": log.drop_before(before, seconds_max)}
             case Fetch(index, seconds_max):
                 return self._fetch(index, seconds_max)
-            case Tell(waiter, seconds_max):
+            case Tell(waiter, seconds_max, forgets):
+                for name in forgets:
+                    log.forget(name, seconds_max)
                 log.tell(waiter, seconds_max)
                 return {"waiters": log.waiters(seconds_max)}
             case Project(changes, seconds_max):

@@ -156,9 +156,10 @@ class LeasedGroup(LeasedDriver):
         """Refuse: a broker is added by starting it."""
         raise self._no_members("start a broker with this store to add it")
 
-    def remove_member(self, name: str) -> NoReturn:
-        """Refuse: a broker is taken out by stopping it."""
-        raise self._no_members("stop a broker to take it out")
+    def remove_member(self, name: str) -> int:
+        """Forget a broker that is gone for good; returns an index that is committed already."""
+        self.forget_broker(name)
+        return self.commit_index
 
     def promote(self, name: str) -> NoReturn:
         """Refuse: whoever waits takes the lease by itself."""

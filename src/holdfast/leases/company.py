@@ -1,0 +1,42 @@
+"""
+The other brokers of a log: who told of itself last, and who is gone for good.
+
+Each tells of itself under its name; what it told stands until it is stopped or forgotten.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import MembershipError
+from holdfast.leases.orders import Report, Tell
+from holdfast.leases.state import NEVER, LeasedState
+
+
+def told(state: LeasedState, report: Report) -> None:
+    """What all have told was read, after ours was told and those gone for good were forgotten."""
+    order = report.order
+    assert isinstance(order, Tell), "it is asked for by telling"
+    state.forgets = tuple(it for it in state.forgets if it not in order.forgets)
+    before = state.waiters
+    state.waiters = {it.claimant.name: it for it in report.waiters}
+    for name, waiter in state.waiters.items():
+        was = before.get(name)
+        if was is None or (was.beat, was.claimant) != (waiter.beat, waiter.claimant):
+            state.waiters_seen_at[name] = state.now
+    for name in state.waiters_seen_at.keys() - state.waiters.keys():
+        del state.waiters_seen_at[name]
+
+
+def forget(state: LeasedState, name: str, *, is_there: bool) -> None:
+    """
+    Drop the line of a broker that is gone for good: nobody waits for what it knows any more.
+
+    Raises:
+        MembershipError: There is none of this name, or it is there.
+    """
+    if name not in state.waiters:
+        raise MembershipError(f"no broker of this log is called {name!r}")
+    if name == state.claimant.name or is_there:
+        raise MembershipError(f"{name} is there: stop a broker to take it out")
+    state.forgets = (*state.forgets, name)
+    del state.waiters[name]
+    state.tell_at = NEVER
