@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Waiter
+from tests.stores.copied_log_suite import CopiedLogSuite
 from tests.stores.leased_log_suite import SECONDS, claimant, read_all
 from tests.stores.sql_faults_suite import SECRET, SqlServerSuite
 from trials.databases.mariadb import MariadbServer
@@ -19,7 +20,7 @@ from trials.databases.mariadb import MariadbServer
 pytestmark = pytest.mark.processes
 
 
-class TestMariadb(SqlServerSuite):
+class TestMariadb(SqlServerSuite, CopiedLogSuite):
     """One database of one server."""
 
     server: MariadbServer

@@ -14,6 +14,7 @@ import pytest
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
 from holdfast.sql.opening import open_sql_log
+from tests.stores.copied_log_suite import CopiedLogSuite
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
 from tests.stores.sql_faults_suite import SECRET, SHORT_SECONDS, SqlServerSuite
 from trials.databases.cutting_proxy import CuttingProxy
@@ -22,7 +23,7 @@ from trials.databases.postgresql import SUPERUSER, PostgresqlServer
 pytestmark = pytest.mark.processes
 
 
-class TestPostgresql(SqlServerSuite):
+class TestPostgresql(SqlServerSuite, CopiedLogSuite):
     """One database of one server."""
 
     server: PostgresqlServer

@@ -10,12 +10,13 @@ from holdfast.journal.entry import HEADER_BYTES, entry_bytes, parse_header
 from holdfast.leases.contract import LeasedLog
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import SharedLog
+from tests.stores.copied_log_suite import CopiedLogSuite
 from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite
 
 KIB = 1024
 
 
-class TestSharedDirectory(LeasedLogSuite):
+class TestSharedDirectory(LeasedLogSuite, CopiedLogSuite):
     """One directory on the machine's own disk, a handle for each process."""
 
     @pytest.fixture(autouse=True)

@@ -43,9 +43,36 @@ def without_passwords(
     return kept, {**environment, **said}
 
 
+def without_places(
+    arguments: Sequence[str], environment: Mapping[str, str], places: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]] | None:
+    """
+    Give the same call with its places in the environment; None if no argument shows a password.
+
+    Args:
+        places: What stands among the arguments, each only as itself, by the variable for it.
+    """
+    if all(it not in arguments for it in places.values() if hidden(it) != it):
+        return None
+    kept = list(arguments)
+    for place in places.values():
+        if place in kept:
+            # The last one: what a place is called may be the name of a program as well.
+            del kept[len(kept) - 1 - kept[::-1].index(place)]
+    return kept, {**environment, **places}
+
+
 def hide_passwords() -> None:
     """Start this process anew if its arguments have a password; does not return then."""
-    found = without_passwords(sys.orig_argv, os.environ)
+    _begin_anew(without_passwords(sys.orig_argv, os.environ))
+
+
+def hide_places(places: Mapping[str, str]) -> None:
+    """The same where places are arguments by themselves; see `without_places`."""
+    _begin_anew(without_places(sys.orig_argv, os.environ, places))
+
+
+def _begin_anew(found: tuple[list[str], dict[str, str]] | None) -> None:
     if found is not None:
         sys.stdout.flush()
         sys.stderr.flush()

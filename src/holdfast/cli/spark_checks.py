@@ -78,7 +78,7 @@ def check_new_directory(path: Path | None) -> None:
         ConfigError: There is something already.
         StoreLockedError: Another process is restoring to it.
     """
-    from holdfast.spark.pipelines.draft import check_not_restored_now
+    from holdfast.journal.draft import check_not_restored_now
 
     if path is None:
         return

@@ -28,6 +28,7 @@ from holdfast.cli.output import (
     write_line,
     write_lines,
 )
+from holdfast.cli.store_copy import store_copy
 from holdfast.environment.disk import DiskLock, RealDisk
 from holdfast.errors import ConfigError, DestinationError, StoreError, StoreLockedError
 from holdfast.journal.damage import Damage
@@ -41,7 +42,9 @@ from holdfast.model.destination import parse_destination
 
 EXIT_DAMAGED = 1
 
-store = typer.Typer(no_args_is_help=True, help="A data directory: verify, dump, take back.")
+store = typer.Typer(
+    no_args_is_help=True, help="Where a log is kept: verify, dump, copy, take back."
+)
 
 DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A data directory, or a copy of one.")
@@ -50,6 +53,7 @@ DirectoryArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
+    store.command("copy")(store_copy)
     app.add_typer(store, name="store")
 
 

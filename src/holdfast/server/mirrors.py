@@ -19,6 +19,7 @@ from holdfast.journal.rescue import rescued
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.lanes import Lanes, ThreadLanes
 from holdfast.mirrors.opening import MirrorOpening, is_of_a_set
+from holdfast.mirrors.settings import MirrorSettings
 from holdfast.server.mirrored_log import equalize
 
 log = structlog.get_logger("holdfast.server")
@@ -36,7 +37,17 @@ def open_mirrors(config: NodeConfig, disk: Disk) -> Caretaker | None:
     if len(directories) == 1 and not is_of_a_set(config.data, disk):
         return None
     _warn_of_one_disk(directories)
-    settings = config.sections.mirrors
+    return open_set(directories, disk, config.sections.mirrors)
+
+
+def open_set(directories: Sequence[Path], disk: Disk, settings: MirrorSettings) -> Caretaker:
+    """
+    Take the directories of a set, or of a new one; see `MirrorOpening.open`.
+
+    Raises:
+        MirrorError: They are not of one set, too few of them are there, or their logs differ.
+        StoreError: One is locked, or no log can be served.
+    """
     lanes: Lanes = ThreadLanes(settings.timeout_seconds)
     opening = MirrorOpening(
         directories,

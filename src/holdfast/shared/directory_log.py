@@ -25,12 +25,14 @@ from holdfast.environment.shared_disk import SharedDisk
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
+from holdfast.leases.copies import CopyPlan, epochs_used_up
+from holdfast.shared import copy_file
 from holdfast.shared.held_epoch import HeldEpoch
 from holdfast.shared.lease_files import Begun, CurrentFile, claim, read_claim
 from holdfast.shared.log_view import LogView
 from holdfast.shared.places import Places, parse_segment_name
 from holdfast.shared.settings import SharedSettings
-from holdfast.shared.store_file import find_or_lay_out
+from holdfast.shared.store_file import Origin, find, find_or_lay_out
 
 DROPPED_AT_ONCE: Final = 8
 
@@ -53,18 +55,64 @@ class DirectoryLog:
         self._settings = settings
         self._monotonic = monotonic
         self._draw = draw
-        self.identity = ""
+        self._origin = Origin("")
         self._current = CurrentFile(disk, places)
-        self._view = LogView(disk, places, "", self._current)
+        self._view = LogView(disk, places, self._origin, self._current)
         self._claimed = Begun(0, None)
         """The newest epoch that was found won, whether or not it has begun."""
         self._held: HeldEpoch | None = None
+        self._plan: CopyPlan | None = None
+        """Of the copy that is to be finished yet."""
+
+    @property
+    def identity(self) -> str:
+        """The log's own id; empty before it was opened."""
+        return self._origin.identity
+
+    @property
+    def is_half_copy(self) -> bool:
+        """Whether what was begun with `begin_copy` is to be finished yet."""
+        return self._plan is not None
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Find what the directory is, or lay it out; see the contract."""
         draw = self._draw if may_lay_out else None
-        self.identity = find_or_lay_out(self._disk, self._places, draw)
-        self._view = LogView(self._disk, self._places, self.identity, self._current)
+        return self._begin_with(find_or_lay_out(self._disk, self._places, draw))
+
+    def open_existing(self) -> Holding:
+        """Find what the directory is; see `leases.copies`."""
+        return self._begin_with(find(self._disk, self._places))
+
+    def begin_copy(self, plan: CopyPlan) -> Holding:
+        """Lay the directory out for a copy, or go on with what was begun; see the contract."""
+        origin, is_half = copy_file.begin(self._disk, self._places, plan, self._draw)
+        self._plan = plan if is_half else None
+        return self._begin_with(origin)
+
+    def finish_copy(self) -> Outcome:
+        """Make the copy an ordinary log, and give the lease back; see the contract."""
+        held, plan = self._held, self._plan
+        if plan is None:
+            return Outcome.STORED
+        if held is None or self._judge(held) is Outcome.DEPOSED:
+            return Outcome.DEPOSED
+        if held.epoch <= plan.epoch:
+            raise epochs_used_up(str(self._places.root))
+        if held.confirmed != plan.end:
+            raise StoreError(
+                f"the copy in {self._places.root} ends with entry {held.confirmed.index:,}, and"
+                f" should end with entry {plan.end.index:,}: empty it, and copy again"
+            )
+        # First the link: with the lease given back another process may go on with the same copy.
+        copy_file.finish(self._disk, self._places, self._origin, self._draw)
+        self._plan = None
+        self.release()
+        return Outcome.STORED
+
+    def _begin_with(self, origin: Origin) -> Holding:
+        self._origin = origin
+        self._current = CurrentFile(self._disk, self._places, origin.epoch_before)
+        self._view = LogView(self._disk, self._places, origin, self._current)
         return self.observe()
 
     def observe(self) -> Holding:
@@ -80,7 +128,7 @@ class DirectoryLog:
         elif view.beat is not None:
             counter, is_released = view.beat.counter, view.beat.is_released
             counter += view.end.index
-        if epoch and claimant is None:
+        if epoch > self._origin.epoch_before and claimant is None:
             claimant = read_claim(self._disk, self._places, epoch) or _NOBODY
         return Holding(
             epoch=epoch,
@@ -252,7 +300,7 @@ class DirectoryLog:
 
     def is_holder_gone(self, seen: Holding) -> bool:
         """Whether nobody holds the lock of the epoch that has begun last: a hint, no more."""
-        if not seen.epoch or not self._current.has_begun(seen.epoch):
+        if seen.epoch <= self._origin.epoch_before or not self._current.has_begun(seen.epoch):
             return False
         return not self._disk.is_held(self._places.claim(seen.epoch))
 

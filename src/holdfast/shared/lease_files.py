@@ -80,21 +80,22 @@ class Begun:
 class CurrentFile:
     """The file `current`, as one process reads and writes it."""
 
-    def __init__(self, disk: SharedDisk, places: Places) -> None:
+    def __init__(self, disk: SharedDisk, places: Places, before: int = 0) -> None:
+        """Take where it is; epochs begin behind `before`."""
         self._disk = disk
         self._path = places.current
-        self._known = 0
+        self._before = self._known = before
 
     def newest(self) -> Begun:
-        """Return the epoch that has begun last, as it is now; 0 if none ever did."""
+        """Return the epoch that has begun last, as it is now; the one before all if none did."""
         pages = self._pages_from(self._known)
         written = [at for at in range(0, len(pages), PAGE_BYTES) if not _is_blank(pages, at)]
-        if not written and self._known:
+        if not written and self._known > self._before:
             # What was seen before its sync went with a server's power: begin anew.
-            self._known = 0
+            self._known = self._before
             return self.newest()
         if not written:
-            return Begun(0, None)
+            return Begun(self._before, None)
         self._known += written[-1] // PAGE_BYTES
         fields = CURRENT.decode(pages[written[-1] : written[-1] + PAGE_BYTES])
         return Begun(self._known, None if fields is None else claimant_of(fields))
@@ -115,17 +116,20 @@ class CurrentFile:
         file = self._disk.open_through(self._path)
         try:
             page = CURRENT.encode({"epoch": epoch, **claimant_fields(claimant)})
-            file.write(page, epoch * PAGE_BYTES)
+            file.write(page, self._offset(epoch))
             file.sync()
         finally:
             file.close()
         self._disk.sync_directory(self._path.parent)
 
+    def _offset(self, epoch: int) -> int:
+        return (epoch - self._before) * PAGE_BYTES
+
     def _pages_from(self, epoch: int) -> bytes:
         parts = []
         file = self._disk.open(self._path, writable=False)
         try:
-            offset = epoch * PAGE_BYTES
+            offset = self._offset(epoch)
             while data := file.read(_READ_BYTES, offset):
                 parts.append(data)
                 offset += len(data)

@@ -27,6 +27,7 @@ from holdfast.shared.lease_files import Beat, CurrentFile, read_beat
 from holdfast.shared.page import PAGE_BYTES
 from holdfast.shared.places import Places
 from holdfast.shared.segments import SegmentPage, SegmentReader, read_segment_page
+from holdfast.shared.store_file import Origin
 
 EMPTY: Final = Place(0, FIRST_CHAIN)
 
@@ -67,20 +68,21 @@ class LogView:
     """What one process knows of the log."""
 
     def __init__(
-        self, disk: SharedDisk, places: Places, identity: str, current: CurrentFile
+        self, disk: SharedDisk, places: Places, origin: Origin, current: CurrentFile
     ) -> None:
         self._disk = disk
         self._places = places
-        self._identity = identity
+        self._origin = origin
+        self._identity = origin.identity
         self._current = current
         self._segments: list[SegmentPage] = []
         """Without gap, the newest last; the older ones are looked up when they are wanted."""
-        self._tail = _Tail()
+        self._tail = _Tail(end=origin.place, term=origin.term)
         self._reading = _Reading()
         self.beat: Beat | None = None
         """Of the epoch that `refresh` looked at; None if there is none."""
-        self.sure = EMPTY
-        self.first_index = 1
+        self.sure = origin.place
+        self.first_index = origin.first_index
 
     @property
     def end(self) -> Place:
@@ -89,13 +91,13 @@ class LogView:
 
     def refresh(self, epoch: int) -> None:
         """
-        Look at the log as `epoch`, which has begun, has it now; 0: no epoch has.
+        Look at the log as `epoch`, which has begun, has it now; the one before all: no epoch has.
 
         Raises:
             OSError: It could not be read.
             StoreError: It is damaged.
         """
-        self.beat = self._beat_of(epoch) if epoch else None
+        self.beat = self._beat_of(epoch) if epoch > self._origin.epoch_before else None
         self._find(epoch, self.beat)
         if self._segments:
             self._read_on()
@@ -110,7 +112,8 @@ class LogView:
         """
         self._find(epoch, None)
         if not self._segments:
-            return FoundEnd(sure=EMPTY, sure_term=0, segment=None)
+            origin = self._origin
+            return FoundEnd(sure=origin.place, sure_term=origin.term, segment=None)
         page = self._segments[-1]
         self._begin_tail(page)
         behind: list[Entry] = []
@@ -147,6 +150,10 @@ class LogView:
         if after + 1 < self.first_index:
             raise MissingEntriesError(after + 1, self.first_index - 1, str(self._places.journal))
         found: list[Entry] = []
+        anchor = self._origin.anchor
+        if anchor is not None and after + 1 == anchor.index:
+            found.append(anchor)
+            after += 1
         while after < through:
             room = bytes_max - sum([len(it.raw) for it in found])
             try:
@@ -177,7 +184,8 @@ class LogView:
 
     def _find(self, epoch: int, beat: Beat | None) -> None:
         """Find the newest segment: that of the last epoch up to this one that has begun one."""
-        for older in range(epoch, 0, -1):
+        origin = self._origin
+        for older in range(epoch, origin.epoch_before, -1):
             if beat is None and self._current.has_begun(older):
                 beat = self._beat_of(older)
             # Who won an epoch and has not begun it by now will be deposed before it confirms.
@@ -186,8 +194,8 @@ class LogView:
                 self._follow(beat.segment)
                 return
             beat = None
-        self._segments, self._tail = [], _Tail()
-        self.sure, self.first_index = EMPTY, 1
+        self._segments, self._tail = [], _Tail(end=origin.place, term=origin.term)
+        self.sure, self.first_index = origin.place, origin.first_index
 
     def _beat_of(self, epoch: int) -> Beat:
         """Return the beat of an epoch that has begun: its file was there before."""

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -22,6 +23,7 @@ from holdfast.environment.shared_disk import RealSharedDisk, SharedDisk
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Waiter
+from holdfast.leases.copies import CopyPlan
 from holdfast.shared.bounded import BoundedCalls
 from holdfast.shared.brokers import BrokerLines
 from holdfast.shared.directory_log import DirectoryLog
@@ -88,7 +90,26 @@ class SharedLog:
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the directory, refuse it where it is not safe, lay it out if it is empty."""
-        return self._run(lambda: self._open(may_lay_out=may_lay_out), OPEN_SECONDS_MAX)
+        open_log = partial(self._log.open, may_lay_out=may_lay_out)
+        return self._run(lambda: self._open(open_log), OPEN_SECONDS_MAX)
+
+    def open_existing(self) -> Holding:
+        """Open the log that is there; nothing is laid out."""
+        return self._run(self._look, OPEN_SECONDS_MAX)
+
+    @property
+    def is_half_copy(self) -> bool:
+        """Whether what was begun with `begin_copy` is to be finished yet."""
+        return self._log.is_half_copy
+
+    def begin_copy(self, plan: CopyPlan) -> Holding:
+        """Open the directory for a copy: lay it out, or go on with what was begun."""
+        begin = partial(self._log.begin_copy, plan)
+        return self._run(lambda: self._open(begin), OPEN_SECONDS_MAX)
+
+    def finish_copy(self, seconds_max: float) -> Outcome:
+        """Make the copy an ordinary log, and give the lease back."""
+        return self._run(self._log.finish_copy, seconds_max)
 
     def identity(self) -> str:
         """Give the log's own id, 32 hexadecimal digits, chosen when it was laid out."""
@@ -154,11 +175,15 @@ class SharedLog:
         """Let go of the directory; waits a moment at most, and does not give the lease back."""
         self._calls.close(self._log.close)
 
-    def _open(self, *, may_lay_out: bool) -> Holding:
+    def _open(self, open_log: Callable[[], Holding]) -> Holding:
         self._judge_mount()
-        holding = self._log.open(may_lay_out=may_lay_out)
+        holding = open_log()
         self._judge_host()
         return holding
+
+    def _look(self) -> Holding:
+        self._judge_mount()
+        return self._log.open_existing()
 
     def _judge_mount(self) -> None:
         path = Path(self._places.root).absolute().resolve()

@@ -9,14 +9,19 @@ which one is and the other is not was changed by somebody else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from holdfast.errors import StoreError
+from holdfast.leases.copies import half_copy
 from holdfast.sql import schema, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import Session
 
 NOBODY = "0" * 32
 _ATTEMPTS = 5
+
+Result = TypeVar("Result")
 _RACES = frozenset({Fault.DUPLICATE, Fault.BUSY})
 
 
@@ -31,9 +36,14 @@ def lay_out(session: Session, place: str, draw: Callable[[], str] | None) -> str
         StoreError: Its tables are of another version, of somebody else, or not whole, or its user
             may not do with them what a log needs; or there is no log, and none may be begun.
     """
+    return with_others(session, lambda: _lay_out(session, place, draw))
+
+
+def with_others(session: Session, action: Callable[[], Result]) -> Result:
+    """Lay something out while others may do so too: what lost a race is done again."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _lay_out(session, place, draw)
+            return action()
         except session.errors as error:
             if session.fault(error) not in _RACES or attempt == _ATTEMPTS:
                 raise
@@ -41,12 +51,13 @@ def lay_out(session: Session, place: str, draw: Callable[[], str] | None) -> str
     raise AssertionError("the last attempt returns or raises")
 
 
-def read_identity(session: Session, place: str) -> str | None:
+def read_identity(session: Session, place: str, *, is_copying: bool = False) -> str | None:
     """
     Give the id of the log in this database; None if there is none yet.
 
     Raises:
-        StoreError: It is of a version that is not known here.
+        StoreError: It is of a version that is not known here, or a copy that is not whole, unless
+            `is_copying`.
     """
     try:
         rows = session.rows(statements.READ_META)
@@ -57,7 +68,10 @@ def read_identity(session: Session, place: str) -> str | None:
     if not rows:
         return None
     found, identity, _ = rows[0]
-    if found != schema.FORMAT:
+    if found == schema.COPYING:
+        if not is_copying:
+            raise half_copy(place)
+    elif found != schema.FORMAT:
         raise StoreError(
             f"the tables of {place} have format {found}, and this version of Holdfast knows format"
             f" {schema.FORMAT} only: start the version that made them, or use another database;"
@@ -83,12 +97,21 @@ def require_whole(session: Session, place: str) -> None:
 
 
 def _lay_out(session: Session, place: str, draw: Callable[[], str] | None) -> str:
-    identity = read_identity(session, place)
-    if identity is None and draw is None:
+    if draw is not None:
+        return lay_out_with(session, place, partial(_insert_rows, session, draw))
+    if read_identity(session, place) is None:
         raise StoreError(
             f"{place} has no log, and this broker belongs to one: bring it back; to begin a new"
             f" one, give this broker an empty --data"
         )
+    return lay_out_with(session, place, lambda: None)
+
+
+def lay_out_with(
+    session: Session, place: str, insert: Callable[[], None], *, is_copying: bool = False
+) -> str:
+    """Give the id of the log; where there is none, make the tables, and let `insert` begin it."""
+    identity = read_identity(session, place, is_copying=is_copying)
     if identity is None:
         if not _is_there(session, schema.META):
             _refuse_foreign(session, place)
@@ -97,10 +120,10 @@ def _lay_out(session: Session, place: str, draw: Callable[[], str] | None) -> st
         session.rows(probe)
     for change in schema.CHANGES:
         session.write(change)
-    if identity is None and draw is not None:
+    if identity is None:
         _refuse_remains(session, place)
-        _insert_rows(session, draw)
-        identity = read_identity(session, place)
+        insert()
+        identity = read_identity(session, place, is_copying=is_copying)
     if identity is None:
         raise StoreError(
             f"the row of {schema.META} in {place} is gone, and that of the lease is there: it was"

@@ -29,6 +29,7 @@ from holdfast.leases.contract import (
     Place,
     Waiter,
 )
+from holdfast.leases.copies import CopyPlan
 from holdfast.leases.projection import Changes
 from holdfast.model.limits import MiB
 from holdfast.sql import layout, parts, projection, statements
@@ -94,10 +95,17 @@ class SqlLog:
         self._is_given_back = False
         self._last_index = 0
         """Where the log ends, as far as the holder knows."""
+        self._plan: CopyPlan | None = None
+        """Of the copy that is to be finished yet."""
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the database, refuse it where it is not safe, lay it out if it is empty."""
         return self._link.run(OPEN_SECONDS_MAX, lambda it: self._open(it, may_lay_out=may_lay_out))
+
+    @property
+    def is_half_copy(self) -> bool:
+        """Whether what was begun with `begin_copy` is to be finished yet."""
+        return self._plan is not None
 
     def identity(self) -> str:
         """Give the log's own id, 32 hexadecimal digits, chosen when it was laid out."""
@@ -156,7 +164,7 @@ class SqlLog:
         if tenure is None:
             return
         self._is_given_back = True
-        self._link.run(seconds_max, lambda it: it.write(statements.RELEASE, _held_by(tenure)))
+        self._link.run(seconds_max, lambda it: it.write(statements.RELEASE, held_by(tenure)))
         self._tenure = None
 
     def append(self, entries: list[Entry], seconds_max: float) -> Outcome:
@@ -165,7 +173,9 @@ class SqlLog:
         if tenure is None:
             return Outcome.DEPOSED
         first, last = entries[0], entries[-1]
-        assert all(it.term == tenure.epoch for it in entries), "an entry is of its lease's epoch"
+        assert self._plan or all(it.term == tenure.epoch for it in entries), (
+            "an entry is of its lease's epoch, unless it is a copy"
+        )
         at = self._at()
         rows = parts.split(entries, at)
         fence = {
@@ -287,7 +297,7 @@ class SqlLog:
         tenure = self._held()
         if tenure is None:
             return Outcome.DEPOSED
-        fence = {"at": self._at(), "last": self._last_index, **_held_by(tenure)}
+        fence = {"at": self._at(), "last": self._last_index, **held_by(tenure)}
 
         def project(session: Session) -> Outcome:
             self._make_shown(session)
@@ -295,7 +305,7 @@ class SqlLog:
                 raise StoreError(f"{self._url}: {self._tables}")
             if projection.write(session, fence, changes):
                 return Outcome.STORED
-            if _is_held_by(self._read(session), tenure):
+            if is_held_by(self._read(session), tenure):
                 raise UncertainError("the log does not end where this broker's last append did")
             return Outcome.DEPOSED
 
@@ -309,6 +319,10 @@ class SqlLog:
         """Milliseconds by the wall: for people who look at the rows, never judged."""
         return self._clock.wall_microseconds() // 1000
 
+    def _draw(self) -> str:
+        """32 hexadecimal digits that nobody else has."""
+        return self._randomness.bytes(16).hex()
+
     def _held(self) -> _Tenure | None:
         return None if self._is_given_back else self._tenure
 
@@ -320,7 +334,7 @@ class SqlLog:
             raise StoreError(f"{reason}; change that, or allow it with 'allow_unsafe_database'")
         if not self._identity:
             return
-        found = layout.read_identity(session, str(self._url))
+        found = layout.read_identity(session, str(self._url), is_copying=self.is_half_copy)
         if found != self._identity:
             raise StoreError(
                 f"{self._url} has another log now ({found}) than the one that was opened"
@@ -352,8 +366,8 @@ class SqlLog:
 
     def _open(self, session: Session, *, may_lay_out: bool) -> Holding:
         session.check()
-        place, draw = str(self._url), lambda: self._randomness.bytes(16).hex()
-        self._identity = layout.lay_out(session, place, draw if may_lay_out else None)
+        place = str(self._url)
+        self._identity = layout.lay_out(session, place, self._draw if may_lay_out else None)
         self._refuse_one_of_several(session)
         layout.require_whole(session, place)
         self._link.is_trusted = True
@@ -377,10 +391,10 @@ class SqlLog:
         return holding_of(rows[0], str(self._url))
 
     def _renew(self, session: Session, tenure: _Tenure) -> Outcome:
-        if session.write(statements.RENEW, {"at": self._at(), **_held_by(tenure)}) == 1:
+        if session.write(statements.RENEW, {"at": self._at(), **held_by(tenure)}) == 1:
             return Outcome.STORED
         holding = self._read(session)
-        if _is_held_by(holding, tenure):
+        if is_held_by(holding, tenure):
             raise StoreError(
                 f"the lease row of {self._url} says that it is ours and lets nothing be written:"
                 f" the database does not do what it is asked; stop and look at it"
@@ -390,7 +404,7 @@ class SqlLog:
     def _judge(self, session: Session, tenure: _Tenure, end: Place) -> Outcome:
         """What became of an append whose fence found no row to change."""
         holding = self._read(session)
-        if not _is_held_by(holding, tenure):
+        if not is_held_by(holding, tenure):
             return Outcome.DEPOSED
         if holding.end == end:
             return self._renew(session, tenure)
@@ -401,13 +415,15 @@ class SqlLog:
         )
 
 
-def _held_by(tenure: _Tenure) -> dict[str, Any]:
+def held_by(tenure: _Tenure) -> dict[str, Any]:
+    """What a statement that holds the lease to be ours says of it."""
     return {"epoch": tenure.epoch, "holder": tenure.holder}
 
 
-def _is_held_by(holding: Holding, tenure: _Tenure) -> bool:
-    held_by = (holding.epoch, _holder(holding), holding.is_released)
-    return held_by == (tenure.epoch, tenure.holder, False)
+def is_held_by(holding: Holding, tenure: _Tenure) -> bool:
+    """Whether the lease is the one of this tenure still."""
+    found = (holding.epoch, _holder(holding), holding.is_released)
+    return found == (tenure.epoch, tenure.holder, False)
 
 
 def _holder(holding: Holding) -> str:
@@ -435,10 +451,11 @@ def holding_of(row: tuple[Any, ...], place: str) -> Holding:
     claimant = Claimant(
         holder=holder, name=name, admin=address, stomp=stomp, lease_seconds=lease_ms / 1000
     )
+    is_anybody = epoch > 0 and holder != layout.NOBODY
     return Holding(
         epoch=epoch,
         beat=beat,
-        claimant=claimant if epoch else None,
+        claimant=claimant if is_anybody else None,
         is_released=bool(released),
         first_index=first,
         end=end,

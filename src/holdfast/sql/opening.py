@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
+    from holdfast.sql.copied_log import CopiedSqlLog
     from holdfast.sql.log import SqlLog
     from holdfast.sql.session import Session
     from holdfast.sql.url import StoreUrl
@@ -25,7 +26,7 @@ MISSING = "store: {} is not installed, which a database needs: pip install 'hold
 
 def open_sql_log(
     url_text: str, *, allow_unsafe_database: bool = False, own_directory: Path
-) -> SqlLog:
+) -> CopiedSqlLog:
     """
     Give the log at this URL; nothing is reached before its own `open`.
 
@@ -72,10 +73,10 @@ def make_sql_log(
         raise ConfigError([MISSING.format(error.name)]) from None
 
 
-def _log_type() -> type[SqlLog]:
-    from holdfast.sql.log import SqlLog
+def _log_type() -> type[CopiedSqlLog]:
+    from holdfast.sql.copied_log import CopiedSqlLog
 
-    return SqlLog
+    return CopiedSqlLog
 
 
 def _session_type(url: StoreUrl) -> type[Session]:

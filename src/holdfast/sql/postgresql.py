@@ -92,11 +92,11 @@ _APPEND: Final = (
     f"WITH held AS ({statements.ADVANCE} RETURNING epoch)"
     " INSERT INTO holdfast_entries"
     " (idx, part, term, first_record, record_count, bytes, stored_at, raw)"
-    " SELECT it.idx, it.part, held.epoch, it.first_record, it.record_count, it.bytes,"
+    " SELECT it.idx, it.part, it.term, it.first_record, it.record_count, it.bytes,"
     " it.stored_at, it.raw FROM held,"
-    " unnest(%(idx)b::bigint[], %(part)b::int[], %(first)b::bigint[], %(count)b::int[],"
-    " %(size)b::int[], %(stored_at)b::bigint[], %(raw)b::bytea[])"
-    " AS it(idx, part, first_record, record_count, bytes, stored_at, raw)"
+    " unnest(%(idx)b::bigint[], %(part)b::int[], %(term)b::bigint[], %(first)b::bigint[],"
+    " %(count)b::int[], %(size)b::int[], %(stored_at)b::bigint[], %(raw)b::bytea[])"
+    " AS it(idx, part, term, first_record, record_count, bytes, stored_at, raw)"
 )
 
 
@@ -204,11 +204,12 @@ class PostgresqlSession(Session):
 
     def append(self, fence: Values, parts: Sequence[Part]) -> bool:
         columns = list(zip(*parts, strict=True))
-        idx, part, _, first, count, size, stored_at, raw = map(list, columns)
+        idx, part, term, first, count, size, stored_at, raw = map(list, columns)
         values = {
             **fence,
             "idx": idx,
             "part": part,
+            "term": term,
             "first": first,
             "count": count,
             "size": size,

@@ -30,6 +30,8 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateTable
 
 FORMAT: Final = 1
+COPYING: Final = 0
+"""In the place of the format while the log is a copy that is not whole: nobody serves that."""
 TEXT_MAX: Final = 255
 LOCK_VIEW: Final = "ACTIVEMQ_LOCK"
 

@@ -16,6 +16,15 @@ INSERT_META: Final = (
     "INSERT INTO holdfast_meta (id, format, store_id, member_id)"
     " VALUES (1, :format, :store_id, :member_id)"
 )
+READ_MARK: Final = "SELECT member_id FROM holdfast_meta WHERE id = 2"
+INSERT_MARK: Final = (
+    "INSERT INTO holdfast_meta (id, format, store_id, member_id)"
+    " VALUES (2, :format, :store_id, :mark)"
+)
+"""Of which source, as it was then, a copy is made; gone once it is whole."""
+
+DROP_MARK: Final = "DELETE FROM holdfast_meta WHERE id = 2"
+MAKE_WHOLE: Final = "UPDATE holdfast_meta SET format = :format WHERE id = 1 AND format = :copying"
 INSERT_LEASE: Final = (
     "INSERT INTO holdfast_lease (id, epoch, beat, holder, name, address, stomp,"
     " lease_ms, released, last_index, last_chain, first_index, renewed_at, event, members)"
@@ -45,6 +54,22 @@ ADVANCE: Final = (
     f" renewed_at = :at WHERE {HELD} AND last_index = :before"
 )
 """The fence of an append."""
+
+BEGIN_BEHIND: Final = (
+    "UPDATE holdfast_lease SET epoch = :epoch, last_index = :last, last_chain = :chain,"
+    " first_index = :first WHERE id = 1"
+)
+"""Of a lease row that was just inserted: where a copy begins."""
+
+FINISH_COPY: Final = (
+    "UPDATE holdfast_lease SET beat = beat + 1, released = 1"
+    f" WHERE {HELD} AND last_index = :last AND last_chain = :chain"
+)
+INSERT_ENTRY: Final = (
+    "INSERT INTO holdfast_entries (idx, part, term, first_record, record_count, bytes, stored_at,"
+    " raw) VALUES (:idx, :part, :term, :first_record, :record_count, :size, :stored_at, :raw)"
+)
+"""Of an anchor only: it is fenced by nothing."""
 
 CLEAN: Final = (
     "UPDATE holdfast_lease SET beat = beat + 1, renewed_at = :at,"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.hidden_passwords import VARIABLES, without_passwords
+from holdfast.cli.hidden_passwords import VARIABLES, without_passwords, without_places
 
 ONE = "postgresql://hf:pa55@h/db"
 OTHER = "sqlite:////tmp/x"
@@ -61,3 +61,26 @@ def test_a_process_has_none_in_its_arguments(tmp_path: Path) -> None:
     finally:
         process.communicate(b"\n", timeout=20)
     assert 0 == process.returncode
+
+
+def test_places_go_into_the_environment_where_one_has_a_password() -> None:
+    """All of them, as an argument that is left would be taken for another one."""
+    places = {"FROM": "data", "TO": ONE}
+    found = without_places(["python", "holdfast", "store", "copy", "data", ONE], {"A": "b"}, places)
+
+    assert found is not None
+    assert (["python", "holdfast", "store", "copy"], {"A": "b", **places}) == found
+
+
+def test_places_without_a_password_or_from_the_environment_stay() -> None:
+    """What is no argument shows nothing, and a process that began anew does not begin again."""
+    assert without_places(["holdfast", "data", OTHER], {}, {"FROM": "data", "TO": OTHER}) is None
+    assert without_places(["holdfast", "copy"], {}, {"FROM": "data", "TO": ONE}) is None
+
+
+def test_a_place_that_is_called_like_the_program_is_the_later_argument() -> None:
+    """Nothing of the call itself is taken away."""
+    found = without_places(["holdfast", "copy", "holdfast", ONE], {}, {"F": "holdfast", "T": ONE})
+
+    assert found is not None
+    assert ["holdfast", "copy"] == found[0]

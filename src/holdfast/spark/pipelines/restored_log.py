@@ -28,6 +28,7 @@ from holdfast.environment.disk import Disk, RealDisk
 from holdfast.environment.randomness import Randomness, SystemRandomness
 from holdfast.errors import ArchiveError, JournalFailedError
 from holdfast.journal.ballot import Ballot
+from holdfast.journal.draft import Draft
 from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, seal_entry
 from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
@@ -50,7 +51,6 @@ from holdfast.model.topic_records import SubscriptionRecord, TopicRecord
 from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.spark.log.naming import CLUSTER_DIGITS
-from holdfast.spark.pipelines.draft import Draft
 from holdfast.store.record_codec import decode_records, encode_records
 
 ENTRY_RECORDS_MAX: Final = 4096

@@ -9,12 +9,12 @@ import pytest
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import ArchiveError, ConfigError, StoreLockedError
 from holdfast.journal.ballot import BallotFile
+from holdfast.journal.draft import check_not_restored_now
 from holdfast.journal.entry import KIND_CONFIG
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.model.records import ProducerRecord, QueueRecord
 from holdfast.replication.membership import decode_membership
-from holdfast.spark.pipelines.draft import check_not_restored_now
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, RestoredLog, live_by_queue
 from holdfast.store.record_codec import encode_records
 from trials.pipeline.written_log import message

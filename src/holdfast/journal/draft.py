@@ -1,10 +1,11 @@
 """
-The draft of a data directory: a folder beside it, which belongs to one restore at a time.
+The draft of a data directory: a folder beside it, which belongs to one process at a time.
 
     <directory>.restoring         what is written; it gets the directory's name when all is durable
     <directory>.restoring.lock    locked for as long as somebody writes there
 
-A draft that nobody holds is what a killed restore left, and is removed by the next one.
+A draft that nobody holds is what a killed process left, and is removed by the next one. A copy's
+is called `.copying`.
 
 Invariants:
     Nothing in a draft is touched, and it is not given its name, but by whoever holds its lock.
@@ -21,26 +22,30 @@ from typing import Final
 from holdfast.environment.disk import Disk, RealDisk
 from holdfast.errors import ConfigError, StoreLockedError
 
-DRAFT_SUFFIX: Final = ".restoring"
-LOCK_SUFFIX: Final = ".restoring.lock"
+LOCK_SUFFIX: Final = ".lock"
+RESTORING: Final = "restoring"
+COPYING: Final = "copying"
 
 
 class Draft:
     """The draft of one directory, held from the start until `release`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, doing: str = RESTORING) -> None:
         """
-        Take it, and remove what a killed restore left in it.
+        Take it, and remove what a killed process left in it.
+
+        Args:
+            doing: What is done, which is the draft's suffix too.
 
         Raises:
-            StoreLockedError: Another one is restoring to this directory.
+            StoreLockedError: Another one is doing so to this directory.
             ConfigError: There is something in the directory already.
         """
         check_empty(directory)
         self.directory = directory
-        self.path = directory.with_name(directory.name + DRAFT_SUFFIX)
-        self._lock_path = directory.with_name(directory.name + LOCK_SUFFIX)
-        self._descriptor: int | None = _locked(self._lock_path, directory)
+        self.path = directory.with_name(f"{directory.name}.{doing}")
+        self._lock_path = _lock_path(directory, doing)
+        self._descriptor: int | None = _locked(self._lock_path, directory, doing)
         try:
             check_empty(directory)  # the one that held it until now may have finished
             if self.path.exists():
@@ -81,7 +86,7 @@ def check_empty(directory: Path) -> None:
     """
     if directory.exists() and any(directory.iterdir()):
         raise ConfigError(
-            [f"to: {directory} is not empty; nothing is ever restored over a directory in use"]
+            [f"to: {directory} is not empty; nothing is ever written over a directory in use"]
         )
 
 
@@ -92,12 +97,16 @@ def check_not_restored_now(directory: Path) -> None:
     Raises:
         StoreLockedError: One is.
     """
-    path = directory.with_name(directory.name + LOCK_SUFFIX)
+    path = _lock_path(directory, RESTORING)
     if path.exists():
-        os.close(_locked(path, directory))
+        os.close(_locked(path, directory, RESTORING))
 
 
-def _locked(path: Path, directory: Path) -> int:
+def _lock_path(directory: Path, doing: str) -> Path:
+    return directory.with_name(f"{directory.name}.{doing}{LOCK_SUFFIX}")
+
+
+def _locked(path: Path, directory: Path, doing: str) -> int:
     """Open and lock the file of this name, made if need be."""
     RealDisk().make_directory(path.parent)
     while True:
@@ -109,7 +118,7 @@ def _locked(path: Path, directory: Path) -> int:
         except BlockingIOError:
             os.close(descriptor)
             raise StoreLockedError(
-                f"another process is restoring to {directory} at this moment; wait until it has"
+                f"another process is {doing} to {directory} at this moment; wait until it has"
                 f" ended, or name another directory"
             ) from None
         except BaseException:

@@ -11,12 +11,12 @@ import pytest
 
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import ConfigError, StoreLockedError
-from holdfast.spark.pipelines import draft
-from holdfast.spark.pipelines.draft import Draft, check_empty, check_not_restored_now
+from holdfast.journal import draft
+from holdfast.journal.draft import Draft, check_empty, check_not_restored_now
 
 OTHER = """
 import pathlib, sys
-from holdfast.spark.pipelines.draft import Draft
+from holdfast.journal.draft import Draft
 draft = Draft(pathlib.Path(sys.argv[1]))
 draft.path.mkdir()
 (draft.path / "left").touch()
