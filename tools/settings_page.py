@@ -32,6 +32,7 @@ TITLES = {
     "links": "connections between members",
     "admin": "the admin port",
     "mirrors": "several directories that hold the same",
+    "databases": "several databases that hold the same log",
 }
 
 

@@ -29,7 +29,7 @@ from trials.leased.pausing import pause
 
 LEASE = ["--lease-seconds", "1.5"]
 SERVERS = ["postgresql", "mariadb"]
-KINDS = ["shared", "sqlite", *SERVERS]
+KINDS = ["shared", "sqlite", "several", *SERVERS]
 
 
 @pytest.fixture(params=KINDS)
@@ -41,6 +41,9 @@ def medium(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     return {
         "shared": ["--shared", str(tmp_path / "shared")],
         "sqlite": ["--store", f"sqlite:///{tmp_path}/log.db"],
+        "several": [
+            flag for name in "abc" for flag in ("--store", f"sqlite:///{tmp_path}/{name}.db")
+        ],
     }[request.param]
 
 

@@ -175,11 +175,12 @@ class ModelMember:
     def __init__(self, database: ModelDatabase, way: Passage) -> None:
         self.database = database
         self._way = way
+        self.place_name = database.member
 
     @property
     def place(self) -> str:
-        """Its name."""
-        return self.database.member
+        """Where it is, whichever database that is by now."""
+        return self.place_name
 
     def facts(self) -> MediumFacts:
         """What it is."""

@@ -29,10 +29,10 @@ def pause(holder: LocalNode, flags: Sequence[str]) -> None:
     Args:
         flags: What its brokers were told of where the log is.
     """
-    path = next((it.removeprefix(_SQLITE) for it in flags if it.startswith(_SQLITE)), "")
+    paths = [it.removeprefix(_SQLITE) for it in flags if it.startswith(_SQLITE)]
     for _ in range(_TRIES_MAX):
         holder.signal(signal.SIGSTOP)
-        if not path or _is_free(path):
+        if all(map(_is_free, paths)):
             return
         holder.signal(signal.SIGCONT)
         time.sleep(_PAUSE_SECONDS)

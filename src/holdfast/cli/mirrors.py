@@ -1,9 +1,9 @@
 """
-`holdfast mirror`: the directories of a node that has several of them.
+`holdfast mirror`: the directories of a node that has several, or the databases that hold its log.
 
-`status` asks a running node, or looks into directories of a stopped one; `disable`, `enable` and
-`replace` are asked of a running node, that one and no other; `accept` is for a stopped node of
-which too few directories are left.
+`status` asks a running node, or looks into what a stopped one has; `disable`, `enable` and
+`replace` are asked of a running node, that one and no other, and of databases the one that holds
+the lease; `accept` is for stopped nodes of which too few directories or databases are left.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast.cli import databases
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
     AdminOption,
@@ -33,20 +34,28 @@ from holdfast.cli.output import (
     write_line,
     write_table,
 )
+from holdfast.config.store_url import hidden
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import MirrorError
 from holdfast.mirrors.found import FoundAll, look, peek
 from holdfast.mirrors.mirror_set import Start, newest_of
 from holdfast.mirrors.opening import accept_found
 
-mirror = typer.Typer(no_args_is_help=True, help="The directories of a node that has several.")
+mirror = typer.Typer(
+    no_args_is_help=True, help="The directories or databases of a node that has several."
+)
 
 _Directories = Annotated[
     list[Path] | None,
     typer.Option("--data", metavar="DIR", help="Of a stopped node; once for each."),
 ]
-_Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="As the node knows it, or from this folder.")
+_Stores = Annotated[
+    list[str] | None,
+    typer.Option("--store", metavar="URL", help="Of stopped brokers; once for each database."),
+]
+_Place = Annotated[
+    str,
+    typer.Argument(metavar="DIR|URL", help="As the node knows it, or a folder from this one."),
 ]
 
 
@@ -57,9 +66,15 @@ def register(app: typer.Typer) -> None:
 
 @mirror.command("status")
 def status(
-    data: _Directories = None, admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False
+    data: _Directories = None,
+    store: _Stores = None,
+    admin: AdminOption = ADMIN_DEFAULT,
+    json: JsonOption = False,
 ) -> None:
-    """Tell how each mirror is; with --data, what stands in the directories of a stopped node."""
+    """Tell how each mirror is; with --data or --store, what stands in those of stopped nodes."""
+    if store:
+        databases.tell(store, as_json=json)
+        return
     if data:
         _tell_found(peek([it.absolute() for it in data], RealDisk()), as_json=json)
         return
@@ -68,7 +83,10 @@ def status(
         write_json({"mirrors": [vars_of(it) for it in found]})
         return
     if not found:
-        write_line("this node has one directory: start it with --data for each of several")
+        write_line(
+            "this node has one directory: start it with --data for each of several, or with --store"
+            " for each of several databases"
+        )
         return
     rows = [
         (it.directory, it.state, _progress(it.bytes_filled, it.bytes_to_fill, it.state), it.reason)
@@ -79,43 +97,53 @@ def status(
 
 @mirror.command("disable")
 def disable(
-    directory: _Directory,
+    directory: _Place,
     admin: AdminOption = ADMIN_DEFAULT,
     secret_file: SecretOption = None,
 ) -> None:
     """Go on without a mirror, until it is enabled."""
     _change("disable", directory, admin, secret_file)
-    write_line(f"{directory} is not written any more; 'holdfast mirror enable' fills it again")
+    write_line(
+        f"{hidden(directory)} is not written any more; 'holdfast mirror enable' fills it again"
+    )
 
 
 @mirror.command("enable")
 def enable(
-    directory: _Directory,
+    directory: _Place,
     admin: AdminOption = ADMIN_DEFAULT,
     secret_file: SecretOption = None,
 ) -> None:
     """Fill a mirror that failed or was disabled, or a new and empty directory."""
     _change("enable", directory, admin, secret_file)
-    write_line(f"{directory} is being filled; 'holdfast mirror status' tells how far it is")
+    write_line(f"{hidden(directory)} is being filled; 'holdfast mirror status' tells how far it is")
 
 
 @mirror.command("replace")
 def replace(
-    directory: _Directory,
-    by: Annotated[Path, typer.Argument(metavar="NEW", help="An empty directory.")],
+    directory: _Place,
+    by: Annotated[
+        str,
+        typer.Argument(metavar="NEW", help="An empty directory, or a database of this broker."),
+    ],
     admin: AdminOption = ADMIN_DEFAULT,
     secret_file: SecretOption = None,
 ) -> None:
-    """Take a mirror that failed out of the set for good, and fill another directory instead."""
-    _change("replace", directory, admin, secret_file, by=str(by.absolute()))
-    write_line(f"{by} is being filled; name it with --data in place of {directory} from now on")
+    """Take a mirror that failed out of the set for good, and fill another one instead."""
+    _change("replace", directory, admin, secret_file, by=_whole(by))
+    write_line(f"{hidden(by)} is filled; name it in place of {hidden(directory)} from now on")
 
 
 @mirror.command("accept")
-def accept(data: _Directories = None, yes: YesOption = False) -> None:
-    """Let a stopped node go on with these directories alone; what only others had is given up."""
+def accept(data: _Directories = None, store: _Stores = None, yes: YesOption = False) -> None:
+    """Let stopped nodes go on with these alone; what only others had is given up."""
+    if store:
+        databases.accept(store, is_stated=yes)
+        return
     if not data:
-        write_error("holdfast: name each directory that is left with --data")
+        write_error(
+            "holdfast: name each directory that is left with --data, or each database with --store"
+        )
         raise typer.Exit(EXIT_FAILED)
     found = look([it.absolute() for it in data], lambda _path: RealDisk())
     try:
@@ -138,11 +166,14 @@ def accept(data: _Directories = None, yes: YesOption = False) -> None:
     write_line(f"accepted: start the node with {left}; what comes back of the others is filled")
 
 
-def _change(
-    action: str, directory: Path, admin: str, secret_file: Path | None, **more: str
-) -> None:
-    body: dict[str, Any] = {"action": action, "directory": str(directory.absolute()), **more}
+def _change(action: str, directory: str, admin: str, secret_file: Path | None, **more: str) -> None:
+    body: dict[str, Any] = {"action": action, "directory": _whole(directory), **more}
     to_change(admin, secret_file).change("POST", "/mirrors", body)
+
+
+def _whole(place: str) -> str:
+    """A directory by its whole path; a database as it is."""
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def _progress(done: int, total: int, state: str) -> str:

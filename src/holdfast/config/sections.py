@@ -21,6 +21,7 @@ from holdfast.journal.settings import JournalSettings
 from holdfast.leases.settings import LeaseSettings
 from holdfast.mirrors.settings import MirrorSettings
 from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.raidb.settings import RaidbSettings
 from holdfast.replication.settings import LinkSettings, ReplicationSettings
 from holdfast.server.settings import ServerSettings
 from holdfast.shared.settings import SharedSettings
@@ -40,6 +41,7 @@ class Sections:
     links: LinkSettings = field(default_factory=LinkSettings)
     admin: AdminPortSettings = field(default_factory=AdminPortSettings)
     mirrors: MirrorSettings = field(default_factory=MirrorSettings)
+    databases: RaidbSettings = field(default_factory=RaidbSettings)
 
 
 DEFAULTS: Final = Sections()

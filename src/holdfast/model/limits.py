@@ -16,7 +16,7 @@ GiB: Final = 1024 * MiB
 MEMBERS_MAX: Final = 15
 """The largest cluster."""
 
-STORES_MAX: Final = 1
+STORES_MAX: Final = 8
 """Databases that keep one log."""
 
 MESSAGE_BODY_BYTES_MAX: Final = 64 * MiB

@@ -56,7 +56,9 @@ class Caretaker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Look after them on a thread of its own."""
+        """Look after them on a thread of its own, if there is none yet."""
+        if self._thread is not None:
+            return
         self._thread = threading.Thread(target=self._run, name="store-caretaker", daemon=True)
         self._thread.start()
 
@@ -82,7 +84,7 @@ class Caretaker:
             return ""
         if found.token is None:
             return f"failed: {found.trouble}" if found.trouble else ""
-        return f"resyncing, {found.copied:,} of {found.to_copy:,} entries"
+        return f"joining: {found.copied:,} of {found.to_copy:,} entries"
 
     def step(self) -> float:
         """Do one small piece of work; after how many seconds there may be more."""
@@ -192,14 +194,19 @@ class Caretaker:
         if tenure.holding.current.state_of(member) != "active":
             self._want({member: "joining"})
 
-    def forget(self, place: str) -> None:
+    def replace(self, place: str, by: str) -> None:
         """
-        Take a database out of the set for good.
+        Take a database out of the set for good; another one was given to all brokers in its place.
 
         Raises:
-            StoreError: It is none, or still in use.
+            StoreError: It is none, or still in use, or the other one is not known.
         """
         member = self._find(place)
+        if by not in map(self._databases.name, self._databases.ids):
+            raise MirrorError(
+                f"{by} is none of the databases that this broker was started with: start the"
+                f" brokers with it in place of {place} first, one after the other"
+            )
         if member in self._held().holding.current.active:
             raise MirrorError(f"{place} is in use: disable it before it is taken out")
         self._want({member: None})

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.environment.clock import boottime
+from holdfast.raidb.databases import Databases
 from holdfast.raidb.lanes import ThreadLanes
 from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.settings import RaidbSettings
@@ -34,7 +35,27 @@ def open_raidb_log(
     Raises:
         ConfigError: A URL cannot be used, or the packages of its kind are not installed.
     """
-    members = [
+    members = _members(url_texts, own_directory, allow_unsafe_database=allow_unsafe_database)
+    log = RaidbLog(members, settings, lanes=ThreadLanes(), clock=boottime)
+    log.has_thread = True
+    return log
+
+
+def open_databases(url_texts: Sequence[str], *, own_directory: Path) -> Databases:
+    """
+    Give the databases alone, to look at them.
+
+    Raises:
+        ConfigError: As above.
+    """
+    members = _members(url_texts, own_directory, allow_unsafe_database=True)
+    return Databases(members, ThreadLanes())
+
+
+def _members(
+    url_texts: Sequence[str], own_directory: Path, *, allow_unsafe_database: bool
+) -> list[SqlMember]:
+    return [
         make_sql_log(
             it,
             _member_type,
@@ -43,7 +64,6 @@ def open_raidb_log(
         )
         for it in url_texts
     ]
-    return RaidbLog(members, settings, lanes=ThreadLanes(), clock=boottime)
 
 
 def _member_type() -> type[SqlMember]:

@@ -52,6 +52,8 @@ class RaidbLog:
     """Each database judges what it is given, and what is stored is in all that count."""
 
     open_seconds = OPEN_SECONDS_MAX
+    has_thread = False
+    """Whether databases are filled by a thread of its own, which `open` starts."""
 
     def __init__(
         self,
@@ -75,6 +77,11 @@ class RaidbLog:
         """The highest that was ever seen from here."""
         self._identity = ""
 
+    @property
+    def member_timeout_seconds(self) -> float:
+        """So long a database may fail before it is left out."""
+        return self._settings.member_timeout_seconds
+
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the databases, refuse those that are not safe, found the set if there is none."""
         rows = self.databases.read(self.open_seconds, OPEN_PATIENCE_SECONDS)
@@ -84,7 +91,10 @@ class RaidbLog:
                 f" back; to begin a new one, give this broker an empty --data"
             )
         founding.complete(self.databases, rows, self.open_seconds, self._clock)
-        return self.observe(self.open_seconds)
+        holding = self.observe(self.open_seconds)
+        if self.has_thread:
+            self.caretaker.start()
+        return holding
 
     def identity(self) -> str:
         """Give the log's own id, that of the set."""
@@ -111,9 +121,16 @@ class RaidbLog:
         told = dict(known.states)
         new = {it: "new" for it in self.databases.ids if it not in told}
         return tuple(
-            (it, self.databases.name(it), self.caretaker.state(it) or state)
+            (it, self.databases.name(it), self._told(it, state))
             for it, state in sorted((told | new).items())
         )
+
+    def _told(self, member: str, state: str) -> str:
+        """A member's state, and behind a colon what there is to be said of it."""
+        trouble = self.databases.troubles.get(self.databases.name(member))
+        if state != "active" and trouble is not None:
+            return f"{state}: {trouble}"
+        return self.caretaker.state(member) or state
 
     def observe(self, seconds_max: float) -> Holding:
         """Read the lease as it is now."""

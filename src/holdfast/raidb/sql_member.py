@@ -73,6 +73,7 @@ class SqlMember(SqlLog):
         if not rows:
             self._read(session)  # It says what is gone.
         ((_, log_id, member),) = session.rows(statements.READ_META)
+        self._link.is_trusted = True
         return Row(
             member=str(member),
             log_id=str(log_id),

@@ -185,12 +185,20 @@ class Tenure:
 
     def admit(self, member: str, token: Token, seconds_max: float) -> None:
         """
-        Let a member that has everything count from now on.
+        Let a member that has everything count from now on, in place of one that was at its address.
 
         Raises:
             UnreachableError: The set that says so does not stand yet.
         """
-        self.change({member: "active"})
+        name = self._databases.name
+        gone = [
+            it
+            for it, state in self.holding.current.states
+            if it != member and state != "active" and name(it) == name(member)
+        ]
+        changes: dict[str, MirrorState | None] = dict.fromkeys(gone)
+        changes[member] = "active"
+        self.change(changes)
         self.tokens[member] = token
         logger.info("%s has everything, and counts from now on", self._databases.name(member))
         self.stand_within(seconds_max)

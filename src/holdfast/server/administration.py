@@ -39,6 +39,7 @@ from holdfast.model.records import HoldRecord
 from holdfast.model.wildcards import Pattern
 from holdfast.replication.membership import Member
 from holdfast.replication.promotion import LogEnd
+from holdfast.server.leased_group import LeasedGroup
 from holdfast.server.log_access import hold_record, hold_statuses, log_position, log_slice
 from holdfast.server.message_steps import MessageSteps
 from holdfast.server.mirrors import change_mirror
@@ -46,6 +47,7 @@ from holdfast.server.parts import Parts
 from holdfast.server.policies import policies_status, policy_values
 from holdfast.server.requests import OperatorReply
 from holdfast.server.segment_digests import SegmentDigests
+from holdfast.server.several_databases import change_database
 from holdfast.server.status import (
     connection_statuses,
     node_status,
@@ -187,7 +189,11 @@ class Administration:
         await self._committed(self._driver.remove_member(name))
 
     async def change_mirror(self, action: str, directory: str, by: str) -> None:
-        """Disable, enable or replace one of this node's own directories."""
+        """Disable, enable or replace one of this node's own directories, or of its databases."""
+        several = self._driver.several if isinstance(self._driver, LeasedGroup) else None
+        if several is not None:
+            await asyncio.to_thread(change_database, several.caretaker, action, directory, by)
+            return
         await asyncio.to_thread(change_mirror, self._parts.caretaker, action, directory, by)
 
     async def promote(self, name: str) -> None:

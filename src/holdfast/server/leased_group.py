@@ -15,6 +15,7 @@ from holdfast.leases.contract import Claimant, Waiter
 from holdfast.leases.driver import LeasedDriver
 from holdfast.leases.elector import Elector, ElectorFacts
 from holdfast.leases.state import ALWAYS
+from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.replication.membership import Member
 from holdfast.replication.messages import Hello
 from holdfast.replication.promotion import LogEnd
@@ -66,6 +67,11 @@ class LeasedGroup(LeasedDriver):
     def is_elected(self) -> bool:
         """Whether this broker is the first in the line, for sure."""
         return self.elections is not None and self.elections.is_elected(self._clock())
+
+    @property
+    def several(self) -> RaidbLog | None:
+        """The log, where it is kept in several databases."""
+        return self._log if isinstance(self._log, RaidbLog) else None
 
     def start(self, now: float, process_started_at: float | None = None) -> None:
         """Nothing to begin with: the first turn orders what is due."""

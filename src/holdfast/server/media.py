@@ -6,9 +6,15 @@ The packages of a medium are imported only where it is used.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from holdfast.config.node import NodeConfig
 from holdfast.leases.contract import LeasedLog
 from holdfast.leases.elector import Elector
+from holdfast.raidb.settings import RaidbSettings
+
+_SHARE_OF_LEASE: Final = 0.4
 
 
 def is_leased(config: NodeConfig) -> bool:
@@ -27,6 +33,15 @@ def make_medium(config: NodeConfig) -> LeasedLog:
         from holdfast.shared.shared_log import SharedLog
 
         return SharedLog(config.shared, config.sections.share)
+    if len(config.store) > 1:
+        from holdfast.raidb.opening import open_raidb_log
+
+        return open_raidb_log(
+            [it.text for it in config.store],
+            _within_the_lease(config),
+            allow_unsafe_database=config.sections.lease.allow_unsafe_database,
+            own_directory=config.data,
+        )
     from holdfast.sql.opening import open_sql_log
 
     return open_sql_log(
@@ -49,3 +64,12 @@ def make_elector(config: NodeConfig) -> Elector | None:
 
     session_seconds = config.sections.lease.elector_session_seconds
     return open_elector(config.elector, name=config.name, session_seconds=session_seconds)
+
+
+def _within_the_lease(config: NodeConfig) -> RaidbSettings:
+    """A database that fails is left out before the lease is lost for its sake."""
+    settings, lease = config.sections.databases, config.sections.lease.lease_seconds
+    if not lease:
+        return settings
+    bound = min(settings.member_timeout_seconds, _SHARE_OF_LEASE * lease)
+    return replace(settings, member_timeout_seconds=bound)

@@ -40,6 +40,7 @@ from holdfast.server.lease_telling import lease_status
 from holdfast.server.leased_group import LeasedGroup
 from holdfast.server.log_access import hold_statuses
 from holdfast.server.parts import Parts
+from holdfast.server.several_databases import database_statuses
 from holdfast.server.subscription_status import topic_counters
 from holdfast.sessions.session import Session
 
@@ -169,7 +170,9 @@ def _store(node: Parts, replication: ReplicationStatus) -> StoreStatus:
 
 
 def mirror_statuses(node: Parts) -> tuple[MirrorStatus, ...]:
-    """Each directory of a node that has several."""
+    """Each directory of a node that has several, or each database that holds its log."""
+    if isinstance(node.driver, LeasedGroup):
+        return database_statuses(node.driver.facts())
     return tuple(
         MirrorStatus(
             directory=it.directory,

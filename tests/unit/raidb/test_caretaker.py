@@ -73,7 +73,9 @@ def test_what_cannot_be_is_refused(several: Several) -> None:
     with pytest.raises(MirrorError, match="nowhere is none of the databases"):
         caretaker.disable("nowhere")
     with pytest.raises(MirrorError, match="a-member is in use: disable it"):
-        caretaker.forget("a-member")
+        caretaker.replace("a-member", "b-member")
+    with pytest.raises(MirrorError, match="other is none of the databases that this broker"):
+        caretaker.replace("a-member", "other")
     beside(writer, lambda: caretaker.disable("a-member"))
     beside(writer, lambda: caretaker.disable("b-member"))
     told = beside(writer, lambda: caretaker.disable("c-member"))
@@ -87,7 +89,7 @@ def test_a_database_is_taken_out_for_good(several: Several) -> None:
     caretaker = log_of(writer).caretaker
     beside(writer, lambda: caretaker.disable("c-member"))
 
-    assert beside(writer, lambda: caretaker.forget("c-member")) is None
+    assert beside(writer, lambda: caretaker.replace("c-member", "b-member")) is None
     assert several.states() == "active active"
 
 
@@ -137,6 +139,6 @@ def test_what_is_being_filled_is_told(several: Several) -> None:
     for _ in range(3):
         caretaker.step()
         writer.log.renew(SECONDS)
-        if caretaker.state("b-member").startswith("resyncing"):
+        if caretaker.state("b-member").startswith("joining"):
             break
-    assert caretaker.state("b-member") == "resyncing, 0 of 0 entries"
+    assert caretaker.state("b-member") == "joining: 0 of 0 entries"

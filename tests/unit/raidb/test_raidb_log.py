@@ -18,6 +18,7 @@ from holdfast.raidb.member import Token
 from holdfast.raidb.raidb_log import RaidbLog
 from tests.stores.leased_log_suite import SECONDS, Writer, claimant, read_all
 from tests.unit.raidb.several import TIMEOUT, Killed, Several, fill, until_left_out
+from trials.leased.model_databases import ModelDatabase, ModelMember
 
 PLENTY = 1 << 20
 
@@ -452,6 +453,33 @@ def test_a_new_database_is_filled_and_counts(several: Several) -> None:
 
     assert several.states() == "active active active"
     assert several.ends() == [1, 1, 1]
+
+
+def test_a_new_database_at_an_old_address_takes_the_place_of_the_old_one(
+    several: Several,
+) -> None:
+    """Its disk was lost and it was laid out anew: the member that was there is none any more."""
+    writer = several.writer()
+    writer.append(b"one")
+    emptied = ModelDatabase("c")
+    emptied.member = "d-member"
+    several.databases[2].is_away = True
+    entries = writer.sealed(b"two")
+    until_left_out(several, lambda: writer.send(entries))
+    log = writer.log
+    assert isinstance(log, RaidbLog)
+    place = log.databases.name("c-member")
+    member = log.databases.members[2]
+    assert isinstance(member, ModelMember)
+    several.medium.databases[2] = member.database = emptied
+    member.place_name = place
+    member._way.database = emptied  # type: ignore[attr-defined]
+
+    fill(writer)
+
+    told = [it[1:] for it in log.facts().members]
+    assert told == [("a-member", "active"), ("b-member", "active"), ("c-member", "active")]
+    assert several.ends() == [2, 2, 2]
 
 
 def test_an_operator_disables_and_enables(several: Several) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.config.node import NodeConfig
+from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.server.media import is_leased, make_elector, make_medium
 from trials.leased.group_desk import node_config
 
@@ -12,6 +13,22 @@ from trials.leased.group_desk import node_config
 def test_a_directory_of_its_own_is_no_medium(tmp_path: Path) -> None:
     """A node as ever."""
     assert not is_leased(NodeConfig.load(flags={"data": str(tmp_path)}, environment={}))
+
+
+def test_several_databases_are_one_log(tmp_path: Path) -> None:
+    """One that fails is left out before a short lease is lost for its sake."""
+    stores = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    flags = {"data": str(tmp_path / "a"), "name": "a", "store": stores}
+    config = NodeConfig.load(flags=flags, environment={})
+    medium = make_medium(config)
+    assert isinstance(medium, RaidbLog)
+    assert medium.facts().place == ", ".join(stores)
+    assert medium.member_timeout_seconds == config.sections.databases.member_timeout_seconds
+
+    short = NodeConfig.load(flags={**flags, "lease_seconds": 2.0}, environment={})
+    made = make_medium(short)
+    assert isinstance(made, RaidbLog)
+    assert made.member_timeout_seconds == 0.8
 
 
 def test_a_shared_directory_is_one(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""`holdfast mirror` with databases of stopped brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.raidb.opening import open_raidb_log
+from holdfast.raidb.settings import RaidbSettings
+
+
+@pytest.fixture
+def urls(tmp_path: Path) -> list[str]:
+    """Two files that were used together."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    log.open()
+    log.close()
+    return urls
+
+
+def test_status_of_all_tells_that_they_start(urls: list[str], run: Callable[..., int]) -> None:
+    """For programs and for people."""
+    assert run("mirror", "status", "--store", urls[0], "--store", urls[1], "--json") == 0
+    told = json.loads(run.out)
+    assert told["starts"] is True
+    assert {it["directory"]: it["state"] for it in told["mirrors"]} == dict.fromkeys(urls, "active")
+    assert run("mirror", "status", "--store", urls[0], "--store", urls[1]) == 0
+    assert urls[1] in run.out
+
+
+def test_status_of_one_tells_what_is_missing(urls: list[str], run: Callable[..., int]) -> None:
+    """It fails, and names the other one."""
+    assert run("mirror", "status", "--store", urls[0], "--json") == 1
+    told = json.loads(run.out)
+    assert told["starts"] is False
+    assert told["reason"] == f"{urls[1]} cannot be used"
+
+
+def test_one_is_accepted_once_it_is_said_so(urls: list[str], run: Callable[..., int]) -> None:
+    """A script must say that the other one is gone; the second time nothing is missing."""
+    assert run("mirror", "accept", "--store", urls[0]) == 1
+    assert run("mirror", "accept", "--store", urls[0], "--yes") == 0
+    assert f"accepted: brokers go on with {urls[0]}" in run.out
+    assert run("mirror", "accept", "--store", urls[0], "--yes") == 0
+    assert "nothing is missing" in run.out
+
+
+def test_a_database_alone_has_no_mirrors(tmp_path: Path, run: Callable[..., int]) -> None:
+    """It says so, and fails."""
+    assert run("mirror", "status", "--store", f"sqlite:///{tmp_path}/x.db") == 1
+    assert "none of these databases is one of several" in run.err
