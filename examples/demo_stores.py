@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -41,6 +41,7 @@ TITLES = {
     "postgres": "three brokers on PostgreSQL",
     "mariadb": "three brokers on MariaDB",
     "galera": "three brokers on three nodes of Galera",
+    "raidb": "three brokers on PostgreSQL, MariaDB and SQLite, which hold the same",
 }
 TOPOLOGIES = tuple(TITLES)
 
@@ -91,19 +92,60 @@ class FirstNode(GaleraCluster):
         self.await_whole()
 
 
+class ThreeDatabases:
+    """A server of PostgreSQL, one of MariaDB and a file of SQLite; the second one is killed."""
+
+    name = "MariaDB server, one of three databases"
+
+    def __init__(self) -> None:
+        self._postgresql, self._mariadb = PostgresqlServer(), MariadbServer()
+        self._servers = ExitStack()
+
+    def __enter__(self) -> Self:
+        for server in (self._postgresql, self._mariadb):
+            self._servers.enter_context(server)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._servers.close()
+
+    def create(self, database: str) -> str:
+        """Make a database on each server; their addresses, with a space between."""
+        return f"{self._postgresql.create(database)} {self._mariadb.create(database)}"
+
+    def kill(self) -> None:
+        """Kill one of the servers."""
+        self._mariadb.kill()
+
+    def launch(self) -> None:
+        """Start it again."""
+        self._mariadb.launch()
+
+    def await_ready(self) -> None:
+        """Wait until it is of use."""
+        self._mariadb.await_ready()
+
+
+def missing_databases() -> str:
+    """Why one of the servers cannot be had here; or nothing."""
+    return missing_postgresql() or missing_mariadb()
+
+
 SERVERS: dict[str, tuple[type[Server], Callable[[], str]]] = {
     "postgres": (PostgresqlServer, missing_postgresql),
     "mariadb": (MariadbServer, missing_mariadb),
     "galera": (FirstNode, missing_galera),
+    "raidb": (ThreeDatabases, missing_databases),
 }
 
 
 def medium_flags(topology: str, folder: Path, server: Server | None) -> list[str]:
     """Say where the log is, as each broker is told."""
-    if server is not None:
-        return ["--store", server.create("holdfast")]
-    if topology == "sqlite":
-        return ["--store", f"sqlite:///{folder}/log.db"]
+    urls = [] if server is None else server.create("holdfast").split()
+    if topology in ("sqlite", "raidb"):
+        urls.append(f"sqlite:///{folder}/log.db")
+    if urls:
+        return [flag for url in urls for flag in ("--store", url)]
     return ["--shared", str(folder / "shared")]
 
 
@@ -130,7 +172,9 @@ async def killed(
 ) -> float:
     """Kill the one that serves, then pause the next one past its lease; the time of the return."""
     await asyncio.sleep(seconds / 8)
-    if server is not None:
+    if isinstance(server, ThreeDatabases):
+        await database_lost(server, brokers, console, seconds)
+    elif server is not None:
         await server_killed(server, console)
     await asyncio.sleep(seconds / 8)
     holder = await asyncio.to_thread(brokers.leader)
@@ -155,6 +199,31 @@ async def server_killed(server: Server, console: Console) -> None:
     server.launch()
     await asyncio.to_thread(server.await_ready)
     console.print(f"[bold green]the {server.name}[/] is back")
+
+
+async def database_lost(
+    server: ThreeDatabases, brokers: SharedBrokers, console: Console, seconds: float
+) -> None:
+    """Lose one of several databases for a while: the others go on, and it is filled afterwards."""
+    console.print(f"[bold red]kill -9[/] of the {server.name}")
+    server.kill()
+    await asyncio.to_thread(_wait_for, brokers, "failed")
+    console.print("it is left out; the other two go on")
+    await asyncio.sleep(seconds / 8)
+    server.launch()
+    await asyncio.to_thread(server.await_ready)
+    await asyncio.to_thread(_wait_for, brokers, "active")
+    console.print("[bold green]it is back[/], has what it missed, and counts again")
+
+
+def _wait_for(brokers: SharedBrokers, state: str) -> None:
+    """Wait until the database that is killed here is told to be so by who serves."""
+
+    def is_so(status: dict[str, Any]) -> bool:
+        told = {it["directory"]: it["state"] for it in status["store"]["mirrors"]}
+        return any(place.startswith("mysql:") and it == state for place, it in told.items())
+
+    brokers.leader().wait_until(is_so, f"told that it is {state}")
 
 
 async def paused(brokers: SharedBrokers, console: Console, flags: list[str]) -> LocalNode:
