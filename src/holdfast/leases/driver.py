@@ -353,7 +353,10 @@ class LeasedDriver(LeasedView):
         """The outcome is not known, or nothing was reached: the same again, a little later."""
         state, order = self._state, report.order
         if isinstance(order, Store):
-            state.throughput.late(bytes_of(order.entries), order.seconds_max, state.now)
+            if report.seconds >= _LATE_FRACTION * order.seconds_max and not state.is_known_late:
+                # Once: what is tried again says nothing new, and less while there is less time.
+                state.is_known_late = True
+                state.throughput.late(bytes_of(order.entries), report.seconds, state.now)
         elif isinstance(order, Look) and report.seconds >= _LATE_FRACTION * order.seconds_max:
             # Who waits may take its time: what is read is one entry at least, however long.
             state.look_seconds_max = min(2 * order.seconds_max, LOOK_SECONDS_MAX)
@@ -435,6 +438,7 @@ class LeasedDriver(LeasedView):
             tenure.step_down(state, "the lease ran out while an entry was being stored")
             return
         state.in_flight = []
+        state.is_known_late = False
         state.refusal = ""
         count = bytes_of(entries)
         state.throughput.stored(count, report.seconds, state.now)

@@ -93,6 +93,9 @@ class LeasedState:
     """Given to the worker; their outcome is not known."""
 
     throughput: Throughput = field(default_factory=Throughput)
+    is_known_late: bool = False
+    """Of what is in flight it is noted that it was not stored in its time."""
+
     look_seconds_max: float = 0.0
     """How long a look may take while we wait, where the usual time was too short to read in."""
 

@@ -167,6 +167,7 @@ def step_down(state: LeasedState, reason: str) -> None:
 def _forget_unstored(state: LeasedState) -> None:
     state.pending.clear()
     state.in_flight = []
+    state.is_known_late = False
     state.uncommitted_bytes = 0
     state.refusal = ""
     forget_projection(state)

@@ -28,17 +28,19 @@ class Copier:
         self.seconds = seconds_max
 
     def chain_at(self, row: Row, index: int) -> bytes | None:
-        """The chain value of a member's log there; None where it does not say."""
+        """
+        The chain value of a member's log there; None where it does not reach.
+
+        Raises:
+            StoreError: It should be there, and cannot be read: that proves no difference.
+        """
         if index == row.lease.end.index:
             return row.lease.end.chain
         if index == 0:
             return NOTHING.chain if row.lease.first_index <= 1 else None
         if not row.lease.first_index <= index < row.lease.end.index:
             return None
-        try:
-            return self.read(row.member, index - 1, index, 1)[0].chain
-        except (MissingEntriesError, CorruptEntryError):
-            return None
+        return self.read(row.member, index - 1, index, 1)[0].chain
 
     def read(self, member: str, after: int, through: int, bytes_max: int) -> list[Entry]:
         """
@@ -72,10 +74,12 @@ class Copier:
         return found
 
     def _place_if_same(self, row: Row, source: Row, index: int) -> Place | None:
-        chain = self.chain_at(row, index)
-        if chain is None or chain != self.chain_at(source, index):
-            return None
-        return Place(index, chain)
+        try:
+            chain = self.chain_at(row, index)
+        except (MissingEntriesError, CorruptEntryError):
+            chain = None  # What is filled is to be made good: from before this on.
+        there = self.chain_at(source, index)
+        return None if chain is None or chain != there else Place(index, chain)
 
     def copy(self, source: str, target: str, token: Token, after: int, through: int) -> Outcome:
         """

@@ -28,6 +28,8 @@ class Token:
 
     epoch: int
     holder: str
+    member: str = ""
+    """Of which member: an address that leads to another one is not written under it."""
 
 
 @dataclass(frozen=True, slots=True)

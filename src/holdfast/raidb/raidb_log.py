@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -42,6 +43,8 @@ OPEN_SECONDS_MAX: Final = 60.0
 """Also for looking over the pages of large files."""
 OPEN_PATIENCE_SECONDS: Final = 5.0
 """Once one database is open, others are waited for so long."""
+REFUSING_SECONDS: Final = 10.0
+"""A member that can be read and not be taken counts as one that is not there for so long."""
 _CLOSE_SECONDS: Final = 2.0
 
 
@@ -76,6 +79,8 @@ class RaidbLog:
         self._epoch = 0
         """The highest that was ever seen from here."""
         self._identity = ""
+        self._refusing: dict[str, float] = {}
+        """Members that could be read and not be taken, and until when they are passed over."""
 
     @property
     def member_timeout_seconds(self) -> float:
@@ -160,7 +165,7 @@ class RaidbLog:
         try:
             if not any(it.written is not None for it in rows.values()):
                 raise self.databases.trouble()
-            sight = look(rows, known)
+            sight = self._judge(rows, known)
         except MirrorsMissingError as error:
             raise self._missing(error) from None
         set_id = sight.start.newest.set_id
@@ -176,6 +181,15 @@ class RaidbLog:
         if self._tenure is not None and self._tenure.epoch < self._epoch:
             self._let_go()
         return rows, sight
+
+    def _judge(self, rows: dict[str, Row], known: dict[str, Row]) -> Sight:
+        """Without what lately could not be taken, as if it were not there, if enough is left."""
+        now = self._clock()
+        willing = {it: row for it, row in rows.items() if self._refusing.get(it, now) <= now}
+        if len(willing) < len(rows) and any(it.written is not None for it in willing.values()):
+            with suppress(MirrorsMissingError):
+                return look(willing, known)
+        return look(rows, known)
 
     def _missing(self, error: MirrorsMissingError) -> UnreachableError:
         named = self.databases.named
@@ -204,7 +218,7 @@ class RaidbLog:
         if (now.epoch, now.beat) != (seen.epoch, seen.beat):
             return None
         self._let_go()
-        tenure = Taking(
+        taking = Taking(
             databases=self.databases,
             settings=self._settings,
             clock=self._clock,
@@ -213,7 +227,14 @@ class RaidbLog:
             claimant=claimant,
             epoch=max(sight.start.number, self._epoch + 1),
             deadline=deadline,
-        ).run()
+        )
+        try:
+            tenure = taking.run()
+        except UnreachableError:
+            if taking.refused_by:
+                self._refusing[taking.refused_by] = self._clock() + REFUSING_SECONDS
+            raise
+        self._refusing.clear()
         if tenure is None:
             return None
         self._tenure, self._epoch = tenure, tenure.epoch

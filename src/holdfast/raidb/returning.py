@@ -19,6 +19,7 @@ import logging
 from enum import Enum
 
 from holdfast.errors import (
+    CorruptEntryError,
     MirrorError,
     MissingEntriesError,
     StoreError,
@@ -64,10 +65,16 @@ class Returning:
         """Entries."""
         self.is_ready = False
         self._is_compared = False
-        self._read_at = 0
+        self._read_at = self._turn = 0
         self._read: Row | None = None
         self._databases = databases
         self._settings = settings
+
+    @property
+    def _source(self) -> str:
+        """The active member that is read from: the next one where that has not all of it whole."""
+        active = self.tenure.active
+        return active[self._turn % len(active)]
 
     def step(self, seconds_max: float) -> Step:
         """Do one small piece; never raises what another database does."""
@@ -77,6 +84,8 @@ class Returning:
             if str(error) != self.trouble:
                 logger.info("%s is not filled: %s", self._databases.name(self.member), error)
             self.trouble = str(error)
+            if isinstance(error, CorruptEntryError | MissingEntriesError):
+                self._turn += 1  # Another one may have it whole.
             return Step.LATER
         self.is_ready = found is Step.READY
         if found is not Step.LATER:
@@ -88,7 +97,7 @@ class Returning:
         if self.token is None or not row.is_held_by(self.token):
             self._is_compared = False
             return self._take(row, seconds_max)
-        source = self._row(self.tenure.active[0], seconds_max)
+        source = self._row(self._source, seconds_max)
         copier = Copier(self._databases, seconds_max)
         if not self._is_compared:
             copier.require(self._compare(copier, row, source))
@@ -116,7 +125,7 @@ class Returning:
             return Step.LATER
         if own.proved_count <= self._read_at:
             return Step.LATER  # No write that began after the reading has succeeded yet.
-        token = Token(max(own.epoch, lease.epoch + 1), own.claimant.holder)
+        token = Token(max(own.epoch, lease.epoch + 1), own.claimant.holder, self.member)
 
         def take(member: Member, seconds: float) -> bool:
             return member.seize(row, token, own.claimant, seconds)
@@ -182,6 +191,8 @@ class Returning:
         try:
             entries = copier.read(source.member, after, through, self._settings.copy_bytes)
         except MissingEntriesError:
+            if after + 1 >= source.lease.first_index:
+                raise  # It has lost it, or has it damaged.
             self._is_compared = False  # Cleaned away meanwhile.
             return Step.MORE
         assert self.token is not None, "it was taken"
@@ -203,9 +214,10 @@ class Returning:
             return False
         end = self.tenure.end
         copier = Copier(self._databases, deadline_seconds)
-        source = self.tenure.active[0]
         if row.lease.end.index < end.index:
-            entries = copier.read(source, row.lease.end.index, end.index, self._settings.copy_bytes)
+            entries = copier.read(
+                self._source, row.lease.end.index, end.index, self._settings.copy_bytes
+            )
             copier.require(copier.append(self.member, self.token, entries))
             last = Place(entries[-1].index, entries[-1].chain)
         else:

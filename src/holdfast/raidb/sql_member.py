@@ -49,6 +49,8 @@ class SqlMember(SqlLog):
 
     _is_laid_out = False
     _is_taken = False
+    _leads_to = ""
+    """Which member the connection leads to, as far as it says."""
 
     @property
     def place(self) -> str:
@@ -63,6 +65,17 @@ class SqlMember(SqlLog):
         """See that its settings keep what is stored; which database it is, its row says."""
         super()._greet(session)
         self._is_laid_out = False
+        self._leads_to = layout.read_member(session)
+
+    def _require(self, token: Token) -> None:
+        """
+        See that the connection leads to the member that the token is for.
+
+        Raises:
+            UnreachableError: Its address leads to another database now.
+        """
+        if token.member and self._leads_to != token.member:
+            raise UnreachableError(f"{self.place} leads to another database now than it did")
 
     def _row(self, session: Session) -> Row:
         if not self._is_laid_out:
@@ -73,6 +86,7 @@ class SqlMember(SqlLog):
         if not rows:
             self._read(session)  # It says what is gone.
         ((_, log_id, member),) = session.rows(statements.READ_META)
+        self._leads_to = str(member)
         self._link.is_trusted = True
         return Row(
             member=str(member),
@@ -102,6 +116,7 @@ class SqlMember(SqlLog):
         }
 
         def seize(session: Session) -> bool:
+            self._require(token)
             if session.write(SEIZE, values) != 1:
                 return False
             self._is_taken = self._row(session).is_held_by(token)
@@ -119,6 +134,7 @@ class SqlMember(SqlLog):
         wanted = _set_values(written)
 
         def write(session: Session) -> Outcome:
+            self._require(token)
             row = self._row(session)
             if not self._is_ours(row, token):
                 return Outcome.DEPOSED
@@ -136,6 +152,7 @@ class SqlMember(SqlLog):
         """Give a sign of life."""
 
         def beat(session: Session) -> Outcome:
+            self._require(token)
             values = {"at": self._at(), "epoch": token.epoch, "holder": token.holder}
             if session.write(statements.RENEW, values) == 1:
                 return Outcome.STORED
@@ -166,6 +183,7 @@ class SqlMember(SqlLog):
         }
 
         def store(session: Session) -> Outcome:
+            self._require(token)
             self._require_safe(session)
             if session.append(fence, rows):
                 return Outcome.STORED
@@ -188,6 +206,7 @@ class SqlMember(SqlLog):
         """Drop what comes behind this entry."""
 
         def cut(session: Session) -> Outcome:
+            self._require(token)
             row = self._row(session)
             if not self._is_ours(row, token):
                 return Outcome.DEPOSED
@@ -200,6 +219,7 @@ class SqlMember(SqlLog):
         """Empty it, some entries at a time; the row says so once all are gone."""
 
         def clear(session: Session) -> Outcome:
+            self._require(token)
             while True:
                 row = self._row(session)
                 if not self._is_ours(row, token):

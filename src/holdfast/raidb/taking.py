@@ -44,6 +44,8 @@ class Taking:
     """Above all that were promised or seen."""
 
     deadline: float
+    refused_by: str = ""
+    """The member that could be read, and could not be taken."""
 
     def run(self) -> Tenure | None:
         """
@@ -54,14 +56,12 @@ class Taking:
                 where it can be.
             MirrorHistoriesError: Two active members have different logs.
         """
-        token = Token(self.epoch, self.claimant.holder)
-        tenure = self._tenure(token)
+        tenure = self._tenure()
         taken: list[str] = []
         try:
             for member in sorted(self.start.witnesses):
                 taken.append(member)
-                act = _take(self.rows[member], token, self.claimant)
-                if not self.databases.ask(member, act, self._left()):
+                if not self._seize(member, tenure.tokens[member]):
                     taken.pop()
                     tenure.release(taken, GIVE_BACK_SECONDS)
                     return None
@@ -78,7 +78,16 @@ class Taking:
         tenure.timeout_seconds = self.settings.member_timeout_seconds
         return tenure
 
-    def _tenure(self, token: Token) -> Tenure:
+    def _seize(self, member: str, token: Token) -> bool:
+        try:
+            act = _take(self.rows[member], token, self.claimant)
+            return bool(self.databases.ask(member, act, self._left()))
+        except StoreError:
+            self.refused_by = member
+            raise
+
+    def _tenure(self) -> Tenure:
+        holder = self.claimant.holder
         begun = replace(self.start.begin(), number=Number(self.epoch, 1), promised=self.epoch)
         return Tenure(
             self.databases,
@@ -86,7 +95,7 @@ class Taking:
             self.clock,
             claimant=self.claimant,
             epoch=self.epoch,
-            tokens=dict.fromkeys(self.start.witnesses, token),
+            tokens={it: Token(self.epoch, holder, it) for it in self.start.witnesses},
             holding=Holding(begun),
         )
 

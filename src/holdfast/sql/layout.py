@@ -80,6 +80,17 @@ def read_identity(session: Session, place: str, *, is_copying: bool = False) -> 
     return str(identity)
 
 
+def read_member(session: Session) -> str:
+    """Give the id of this database, as one of several that hold the same; empty if it has none."""
+    try:
+        rows = session.rows(statements.READ_META)
+    except session.errors as error:
+        if session.fault(error) is Fault.NO_TABLE:
+            return ""
+        raise
+    return str(rows[0][2]) if rows else ""
+
+
 def require_whole(session: Session, place: str) -> None:
     """
     See that the rows end where the lease says.

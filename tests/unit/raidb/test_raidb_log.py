@@ -496,3 +496,27 @@ def test_an_operator_disables_and_enables(several: Several) -> None:
     log.caretaker.want_soon({"b-member": "joining"})
     fill(writer)
     assert several.states() == "active active active"
+
+
+def test_one_that_can_be_read_and_not_be_taken_is_passed_over(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three are enough, whatever the third one refuses; of two both are needed."""
+    several.writer().append(b"one")
+    refused: list[str] = []
+
+    def refuse(self: ModelMember, *arguments: object) -> bool:
+        if self.place == several.databases[1].member:
+            refused.append(self.place)
+            raise AppendRefusedError("has no room")
+        return seize(self, *arguments)  # type: ignore[arg-type] # as it came
+
+    seize = ModelMember.seize
+    monkeypatch.setattr(ModelMember, "seize", refuse)
+    writer = Writer(several.log(), "b")
+    with pytest.raises(UnreachableError, match="not taken everywhere: has no room"):
+        writer.take()
+    writer.take()
+    assert len(refused) == 1
+    writer.append(b"two")
+    assert sorted(several.states().split()) == ["active", "active", "failed"]

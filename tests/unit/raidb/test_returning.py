@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.mirrors.mirror_set import Acceptance, Number
-from holdfast.raidb.member import KnownSet, Token
+from holdfast.raidb.member import NOTHING, KnownSet, Token
 from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.returning import Returning, Step
 from holdfast.raidb.settings import RaidbSettings
@@ -41,7 +41,7 @@ def test_it_is_taken_only_under_a_lease_that_is_good(several: Several) -> None:
     writer.log.renew(SECONDS)
 
     assert returning.step(SECONDS) is Step.MORE
-    assert returning.token == Token(2, writer.claimant.holder)
+    assert returning.token == Token(2, writer.claimant.holder, "c-member")
 
 
 def test_one_that_somebody_else_uses_is_left_alone(several: Several) -> None:
@@ -126,3 +126,23 @@ def test_entries_that_were_dropped_while_it_was_filled_begin_it_anew(several: Se
     while returning.step(SECONDS) is not Step.READY:
         pass
     assert sorted(several.databases[2].rows) == [4, 5]
+
+
+def test_a_rotten_source_does_not_keep_a_member_from_being_filled(several: Several) -> None:
+    """Another active one has it whole; and what cannot be read there proves no difference."""
+    writer, returning = left_out(several)
+    sources = several.databases[:2]
+    rotten = min(sources, key=lambda it: it.row().member)
+    third = several.databases[2]
+    third.rows.clear()
+    third.end, third.first_index = NOTHING, 1
+    raw = bytearray(rotten.rows[1])
+    raw[-1] ^= 1
+    rotten.rows[1] = bytes(raw)
+    for _ in range(40):
+        if returning.step(SECONDS) is Step.READY:
+            break
+        writer.log.renew(SECONDS)
+    assert returning.is_ready
+    whole = next(it for it in sources if it is not rotten)
+    assert third.rows == whole.rows

@@ -225,3 +225,32 @@ def test_one_of_several_is_not_used_alone(file: File) -> None:
     another = open_sql_log(f"sqlite:///{file.path}", own_directory=file.path.parent)
     with pytest.raises(StoreError, match="one of several databases that hold the same log"):
         another.open()
+
+
+def test_another_database_at_its_address_is_not_written(file: File, tmp_path: Path) -> None:
+    """A name or a proxy that leads to another member: one copy would count as two."""
+    member = file.member()
+    row = member.read(SECONDS)
+    who = claimant("a")
+    token = Token(1, who.holder, row.member)
+    assert member.seize(row, token, who, SECONDS)
+    filled(member, token, 1)
+    other = File(tmp_path / "other.db")
+    there = other.member()
+    assert there.seize(there.read(SECONDS), Token(1, who.holder), who, SECONDS)
+    for it in (member, there):
+        it.close()
+    other.path.rename(file.path)
+    entries = Writer(member).sealed(b"x")  # type: ignore[arg-type] # it only seals
+    for write in (
+        lambda: member.beat(token, SECONDS),
+        lambda: member.store(token, entries, SECONDS),
+        lambda: member.write_set(token, SET, SECONDS),
+        lambda: member.cut(token, Place(0, NOTHING.chain), SECONDS),
+        lambda: member.clear(token, 1, SECONDS),
+    ):
+        with pytest.raises(UnreachableError, match="leads to another database now"):
+            write()
+    found = member.read(SECONDS)
+    assert found.member != row.member
+    assert found.lease.end == NOTHING
