@@ -180,9 +180,12 @@ class GaleraCluster:
         begin.allow_first()
         begin.is_first = True
         begin.start()
+        # One after the other: a node that is sending one what it missed, while the next one joins,
+        # may never call itself synced again (galera 26.4).
         for node in self.nodes:
             if node is not begin:
                 node.launch()
+                self._is_ready_within(node, SETTLE_SECONDS_MAX)
         self.await_whole()
 
     def kill(self) -> None:
@@ -214,6 +217,15 @@ class GaleraCluster:
             logger.warning("nodes that do not come back are started again: %s", self._say())
             self._start_again()
         raise ServerFailedError(f"the cluster does not become whole: {self._say()}")
+
+    @staticmethod
+    def _is_ready_within(node: GaleraNode, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while node.is_running and not node.is_ready():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+        return node.is_running
 
     def _is_whole_within(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
