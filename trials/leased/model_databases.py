@@ -176,6 +176,7 @@ class ModelMember:
         self.database = database
         self._way = way
         self.place_name = database.member
+        self.may_lay_out = True
 
     @property
     def place(self) -> str:

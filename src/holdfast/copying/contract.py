@@ -7,6 +7,7 @@ it meanwhile; a target is nobody's before it is finished.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from holdfast.journal.entry import Entry
@@ -36,9 +37,12 @@ class Source(Protocol):
         """
         ...
 
-    def keep(self) -> None:
+    def keep(self, *, at_once: bool = False) -> None:
         """
         Hold it still; to be called at least every few seconds.
+
+        Args:
+            at_once: See that it is still held now, however lately that was seen.
 
         Raises:
             StoreError: Somebody else serves it by now: what was read is not all.
@@ -83,8 +87,13 @@ class Target(Protocol):
         """Hold it still."""
         ...
 
-    def finish(self) -> str:
-        """Let it be a log from now on; how a broker is started on it."""
+    def finish(self, last_look: Callable[[], None]) -> str:
+        """
+        Let it be a log from now on; how a broker is started on it.
+
+        Args:
+            last_look: Called just before that; if it raises, this is no log.
+        """
         ...
 
     def close(self) -> None:

@@ -61,8 +61,8 @@ def copy(source: Source, target: Target, told: Told = lambda *_: None) -> Copied
         target.keep()
         told("copied", entries[-1].index - first, total)
     size = _compare(source, target, told)
-    source.keep()
-    start = target.finish()
+    start = target.finish(lambda: source.keep(at_once=True))
+    _require_unserved(source, target)
     return Copied(
         identity=plan.identity,
         first_index=first + 1,
@@ -74,6 +74,23 @@ def copy(source: Source, target: Target, told: Told = lambda *_: None) -> Copied
         was_whole=target.is_whole,
         start=start,
     )
+
+
+def _require_unserved(source: Source, target: Target) -> None:
+    """
+    See once more that nobody has served the source, while the copy became whole.
+
+    Raises:
+        StoreError: Somebody has: the copy lacks what was confirmed there since.
+    """
+    try:
+        source.keep(at_once=True)
+    except StoreError as error:
+        raise StoreError(
+            f"{error}; it may have been served while {target.place} became whole, which then lacks"
+            f" what was confirmed meanwhile: start no broker on {target.place}, remove it, stop all"
+            f" brokers of {source.place}, and copy again"
+        ) from error
 
 
 def _behind(source: Source, index: int, chain: bytes) -> Iterator[list[Entry]]:

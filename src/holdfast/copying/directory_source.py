@@ -55,7 +55,7 @@ class DirectorySource:
         """Read what follows on entry `after`."""
         return self._log.entries(after)
 
-    def keep(self) -> None:
+    def keep(self, *, at_once: bool = False) -> None:
         """Nothing to do: a lock lasts as long as its process."""
 
     def close(self) -> None:

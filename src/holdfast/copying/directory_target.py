@@ -9,6 +9,7 @@ nodes of before are shut out, as after a promotion by force.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -111,7 +112,7 @@ class DirectoryTarget:
     def keep(self) -> None:
         """Nothing to do: a lock lasts as long as its process."""
 
-    def finish(self) -> str:
+    def finish(self, last_look: Callable[[], None]) -> str:
         """Write whose the directory is, and give it its name."""
         draft = self._draft
         assert draft is not None, "a copy is begun first"
@@ -122,6 +123,7 @@ class DirectoryTarget:
             raise StoreError(f"{draft.path} does not end as it was copied; copy again")
         self._write_owner(self._journal)
         self._close_log()
+        last_look()
         draft.finish(self._disk)
         return f"holdfast serve --name {self._node.name} --data {self._directory}"
 

@@ -61,9 +61,9 @@ class LeasedSource:
         """Read what follows on entry `after`."""
         return _entries(self._held, after, self.plan.end.index)
 
-    def keep(self) -> None:
+    def keep(self, *, at_once: bool = False) -> None:
         """Hold it still."""
-        self._held.keep()
+        self._held.keep(at_once=at_once)
 
     def close(self) -> None:
         """Give the lease back."""
@@ -151,9 +151,10 @@ class LeasedTarget:
         if not self.is_whole:
             self._ours.keep()
 
-    def finish(self) -> str:
+    def finish(self, last_look: Callable[[], None]) -> str:
         """Let brokers open it."""
         held = self._ours
+        last_look()
         if not self.is_whole:
             held.require(held.again(lambda: held.log.finish_copy(CALL_SECONDS_MAX)))
             held.is_held = False

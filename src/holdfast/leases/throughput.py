@@ -18,7 +18,7 @@ LEASE_FRACTION: Final = 1 / 3
 """The share of a lease that one message may take."""
 _LATE_FACTOR: Final = 0.7
 """Of what was not stored in its time nobody knows how far it came."""
-_FORGET_SECONDS: Final = 600.0
+_FORGET_SECONDS: Final = 120.0
 """A medium that was slow for a while is tried again."""
 
 
@@ -41,12 +41,16 @@ class Throughput:
         self._seen_at = now
 
     def late(self, count: int, seconds: float, now: float) -> None:
-        """So many bytes were not stored in this time."""
+        """
+        So many bytes were not stored in this time.
+
+        It may have been no matter of how many they were: what was stored before counts as much.
+        """
         if count < LARGE_BYTES:
             return
         rate = count / max(seconds, 1e-3)
         known = self._bytes_per_second
-        self._bytes_per_second = _LATE_FACTOR * (min(known, rate) if known else rate)
+        self._bytes_per_second = (known + _LATE_FACTOR * rate) / 2 if known else _LATE_FACTOR * rate
         self._seen_at = now
 
     def bytes_max(self, lease_seconds: float, now: float) -> int:

@@ -78,6 +78,9 @@ class Row:
 class Member(Protocol):
     """One database. Made with its address; nothing is reached before the first call."""
 
+    may_lay_out: bool
+    """Whether it is laid out where it is empty; not by who only looks, or knows its log."""
+
     lease_seconds: float
     """How long a holder that is not heard of is waited for, if the settings do not say."""
 

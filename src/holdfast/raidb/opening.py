@@ -49,6 +49,8 @@ def open_databases(url_texts: Sequence[str], *, own_directory: Path) -> Database
         ConfigError: As above.
     """
     members = _members(url_texts, own_directory, allow_unsafe_database=True)
+    for member in members:
+        member.may_lay_out = False
     return Databases(members, ThreadLanes())
 
 

@@ -89,12 +89,13 @@ class RaidbLog:
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the databases, refuse those that are not safe, found the set if there is none."""
+        for member in self.databases.members:
+            member.may_lay_out = may_lay_out
         rows = self.databases.read(self.open_seconds, OPEN_PATIENCE_SECONDS)
-        if not may_lay_out and rows and not any(it.written is not None for it in rows.values()):
-            raise StoreError(
-                f"{self.databases.named(rows)} has no log, and this broker belongs to one: bring it"
-                f" back; to begin a new one, give this broker an empty --data"
-            )
+        if not any(it.written is not None for it in rows.values()) and not may_lay_out:
+            raise self.databases.trouble()
+        for member in self.databases.members:
+            member.may_lay_out = True  # The log is there: what is new beside it is to be filled.
         founding.complete(self.databases, rows, self.open_seconds, self._clock)
         holding = self.observe(self.open_seconds)
         if self.has_thread:

@@ -47,6 +47,9 @@ _CLEARED_AT_ONCE: Final = 64
 class SqlMember(SqlLog):
     """One of several databases."""
 
+    may_lay_out = True
+    """Whether tables are made where there are none; not by who only looks."""
+
     _is_laid_out = False
     _is_taken = False
     _leads_to = ""
@@ -80,7 +83,8 @@ class SqlMember(SqlLog):
     def _row(self, session: Session) -> Row:
         if not self._is_laid_out:
             session.check()
-            layout.lay_out(session, self.place, lambda: self._randomness.bytes(16).hex())
+            draw = (lambda: self._randomness.bytes(16).hex()) if self.may_lay_out else None
+            layout.lay_out(session, self.place, draw)
             self._is_laid_out = True
         rows = session.rows(READ)
         if not rows:

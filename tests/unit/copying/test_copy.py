@@ -300,3 +300,31 @@ def test_a_source_that_somebody_takes_meanwhile_is_no_copy(tmp_path: Path) -> No
     source.close()
     with pytest.raises(StoreError, match="is not whole"):
         sqlite_at(tmp_path / "target").open()
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_source_that_somebody_takes_while_the_copy_becomes_whole_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_before: bool
+) -> None:
+    """To finish takes its time: it is looked at just before, while there is no log, and after."""
+    served(sqlite_at(tmp_path / "source"))
+    time = Time()
+    source = LeasedSource.open(sqlite_at(tmp_path / "source"), hold=time.hold)
+    target = DirectoryTarget(tmp_path / "node", NewNode(name="n"), SETTINGS)
+    finish = DirectoryTarget.finish
+
+    def slow(self: DirectoryTarget, last_look: Callable[[], None]) -> str:
+        if is_before:
+            served(sqlite_at(tmp_path / "source"), 1)
+        start = finish(self, last_look)
+        served(sqlite_at(tmp_path / "source"), 1)
+        return start
+
+    monkeypatch.setattr(DirectoryTarget, "finish", slow)
+    with pytest.raises(StoreError) as raised:
+        copy(source, target)
+    target.close()
+    source.close()
+    assert "was taken by somebody else while it was copied" in str(raised.value)
+    assert ("start no broker on" in str(raised.value)) is not is_before
+    assert (tmp_path / "node").exists() is not is_before

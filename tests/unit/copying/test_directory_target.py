@@ -33,7 +33,7 @@ def made(directory: Path, entries: list, plan: CopyPlan) -> Membership:
     assert target.begin(plan) == plan.begins_behind
     target.append(entries)
     assert target.entries(plan.begins_behind.index) == entries
-    assert target.finish() == f"holdfast serve --name b --data {directory}"
+    assert target.finish(lambda: None) == f"holdfast serve --name b --data {directory}"
     target.close()
     journal = Journal.open(directory, RealDisk(), SETTINGS)
     last = journal.entry(journal.last_index)
@@ -95,7 +95,7 @@ def test_what_lacks_an_entry_gets_no_name(tmp_path: Path) -> None:
     target.begin(plan_of(entries))
     target.append(entries[:-1])
     with pytest.raises(StoreError, match="does not end as it was copied"):
-        target.finish()
+        target.finish(lambda: None)
     target.close()
     assert not (tmp_path / "b").exists()
 

@@ -84,7 +84,7 @@ def test_of_two_copies_to_one_place_the_second_is_refused(
     with pytest.raises(StoreError, match="was taken by somebody else"):
         first.append(entries[3:])
     assert third.entries(ANCHOR.index) == entries
-    assert third.finish() == "start"
+    assert third.finish(lambda: None) == "start"
     third.close()
     first.close()
 

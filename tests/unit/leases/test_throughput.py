@@ -28,16 +28,22 @@ def test_what_was_late_counts_for_less_than_it_took() -> None:
     throughput = Throughput()
     throughput.late(30 * MiB, 3.0, 0.0)
     assert throughput.bytes_max(6.0, 0.0) == 14 * MiB
-    throughput.late(30 * MiB, 3.0, 0.0)
-    assert throughput.bytes_max(6.0, 0.0) < 10 * MiB
-    for _ in range(50):
-        throughput.late(30 * MiB, 3.0, 0.0)
+    for _ in range(5):
+        throughput.late(LARGE_BYTES, 30.0, 0.0)
     assert throughput.bytes_max(6.0, 0.0) == LARGE_BYTES
 
 
+def test_one_outage_makes_no_slow_store() -> None:
+    """What was stored before counts as much as what was not."""
+    throughput = Throughput()
+    throughput.stored(50 * MiB, 1.0, 0.0)
+    throughput.late(3 * MiB, 4.0, 1.0)
+    assert throughput.bytes_max(5.0, 1.0) > 40 * MiB
+
+
 def test_a_slow_while_is_forgotten() -> None:
-    """After ten minutes without anything large it is tried again."""
+    """After two minutes without anything large it is tried again."""
     throughput = Throughput()
     throughput.late(30 * MiB, 3.0, 0.0)
-    assert throughput.bytes_max(6.0, 599.0) > 0
-    assert throughput.bytes_max(6.0, 601.0) == 0
+    assert throughput.bytes_max(6.0, 119.0) > 0
+    assert throughput.bytes_max(6.0, 121.0) == 0

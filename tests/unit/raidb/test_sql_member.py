@@ -254,3 +254,14 @@ def test_another_database_at_its_address_is_not_written(file: File, tmp_path: Pa
     found = member.read(SECONDS)
     assert found.member != row.member
     assert found.lease.end == NOTHING
+
+
+def test_nothing_is_laid_out_by_who_only_looks(file: File) -> None:
+    """Nor by a broker that knows its log: what is brought back must find it empty."""
+    member = file.member()
+    member.may_lay_out = False
+    with pytest.raises(StoreError, match="has no log"):
+        member.read(SECONDS)
+    assert file.execute("SELECT name FROM sqlite_master") == []
+    member.may_lay_out = True
+    assert member.read(SECONDS).is_new
