@@ -84,7 +84,8 @@ class Caretaker:
             return ""
         if found.token is None:
             return f"failed: {found.trouble}" if found.trouble else ""
-        return f"joining: {found.copied:,} of {found.to_copy:,} entries"
+        told = f"joining: {found.copied:,} of {found.to_copy:,} entries"
+        return f"{told}: {found.trouble}" if found.trouble else told
 
     def step(self) -> float:
         """Do one small piece of work; after how many seconds there may be more."""
@@ -94,12 +95,15 @@ class Caretaker:
         current = tenure.holding.current
         if len(current.active) >= len(self._databases.members):
             return LOOK_SECONDS
-        if not any(it.token for it in returning.values()):
+        if not any(it.token and not it.trouble for it in returning.values()):
+            # Also where one does not get on: there may be another database at its address.
             try:
                 self._databases.read(CALL_SECONDS_MAX, STRAGGLER_SECONDS)
             except StoreError as error:
                 logger.error("%s", error)  # noqa: TRY400 - the sentence says it all
                 return LOOK_SECONDS
+            for gone in returning.keys() - set(self._databases.ids):
+                del returning[gone]
         pause = LOOK_SECONDS
         for member in self._databases.ids:
             if member in current.active or current.state_of(member) == "disabled":

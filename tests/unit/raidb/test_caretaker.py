@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import MirrorError, StoreError, UnreachableError
 from holdfast.raidb.raidb_log import RaidbLog
 from tests.stores.leased_log_suite import SECONDS, Writer
-from tests.unit.raidb.several import Several, until_left_out
+from tests.unit.raidb.several import Several, fill, until_left_out
 
 
 @pytest.fixture
@@ -142,3 +142,32 @@ def test_what_is_being_filled_is_told(several: Several) -> None:
         if caretaker.state("b-member").startswith("joining"):
             break
     assert caretaker.state("b-member") == "joining: 0 of 0 entries"
+
+
+def test_a_database_that_is_replaced_while_it_is_filled_is_filled_as_the_new_one(
+    several: Several,
+) -> None:
+    """And keeps no other one from being filled: what is at its address is looked at again."""
+    writer = several.writer()
+    writer.append(*(b"%d" % number for number in range(40)))
+    third = several.databases[2]
+
+    def replace(name: str) -> None:
+        third.__init__(name)  # type: ignore[misc] # an empty one in its place
+
+    third.is_away = True
+    entries = writer.sealed(b"more")
+    until_left_out(several, lambda: writer.send(entries))
+    replace("x")
+    caretaker = log_of(writer).caretaker
+    for _ in range(20):
+        caretaker.step()
+        writer.log.renew(SECONDS)
+        if caretaker.state("x-member").startswith("joining"):
+            break
+    assert caretaker.state("x-member").startswith("joining")
+    replace("y")
+    fill(writer)
+    assert third.member == "y-member"
+    assert third.end == several.databases[0].end
+    assert "y-member" in several.medium.newest.active
