@@ -1,8 +1,9 @@
 """
 What one copy of a segment has whole where another one is damaged.
 
-The other copy was left behind, so what it has counts only where it joins: an entry is another one's
-successor by its chain value, and what stands behind the run that was lost says what it follows on.
+The other copy was left behind, so what it has counts only where it went on as the first one did: by
+their chain values entries follow on one another, and what stands behind the run that was lost says
+what it follows on.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.journal.entry import (
     HEADER_BYTES,
     Entry,
-    entry_bytes,
     parse_entry,
     parse_header,
     verify_chain,
 )
+from holdfast.journal.found_log import LogScan
 from holdfast.journal.scan import scan_log
 from holdfast.journal.segment import (
     SEGMENT_HEADER_BYTES,
@@ -50,10 +51,26 @@ def rescued(source: tuple[Path, Disk], target: tuple[Path, Disk]) -> list[tuple[
     if not scan.damage:
         return []
     there, other = target
+    try:
+        whole = _whole_entries(scan_log(there.parent, other, only=there.name), other)
+    except (StoreError, OSError):
+        return []
     found: list[tuple[int, bytes]] = []
     for segment in scan.segments:
         for run in _runs(segment, {it.index for it in scan.damage}):
-            found += _joining(segment, disk, run, there, other)
+            found += _joining(segment, disk, run, whole)
+    return found
+
+
+def _whole_entries(scan: LogScan, disk: Disk) -> dict[int, tuple[int, Entry]]:
+    """Where each sound entry of a copy stands, and the entry."""
+    found = {}
+    for segment in scan.segments:
+        for index in range(segment.base_index, segment.last_index + 1):
+            start, size = segment.place(index)
+            entry = _entry_at(disk, segment.path, start, size)
+            if entry is not None and entry.index == index:
+                found[index] = start, entry
     return found
 
 
@@ -70,30 +87,68 @@ def _runs(segment: Segment, damaged: set[int]) -> Iterator[tuple[int, int]]:
 
 
 def _joining(
-    segment: Segment, disk: Disk, run: tuple[int, int], there: Path, other: Disk
+    segment: Segment, disk: Disk, run: tuple[int, int], whole: dict[int, tuple[int, Entry]]
 ) -> list[tuple[int, bytes]]:
-    """The entries of a run as the other copy has them; none if they do not join at both ends."""
+    """
+    The entries of a run as the other copy has them, if that went on as the first one did.
+
+    From the front as long as each follows on the one before it, from the back as long as each is
+    what the one behind it follows on: what is damaged in both copies does not take its neighbours.
+    """
     first, last = run
-    start, _ = segment.place(first)
-    chain = segment.header.previous_chain
-    if first > segment.base_index:
-        before = _entry_at(disk, segment.path, *segment.place(first - 1))
-        if before is None:
-            return []
-        chain = before.chain
-    found: list[tuple[int, bytes]] = []
+    if not _goes_on_alike(segment, disk, last, whole):
+        return []
+    joined: set[int] = set()
+    chain = _chain_before(segment, disk, first)
     for index in range(first, last + 1):
-        entry = _entry_at(other, there, start, 0)
-        if entry is None or entry.index != index or not verify_chain(entry, chain):
-            return []
-        found.append((start, entry.raw))
-        start, chain = start + len(entry.raw), entry.chain
+        if chain is None or index not in whole or not verify_chain(whole[index][1], chain):
+            break
+        joined.add(index)
+        chain = whole[index][1].chain
+    if any(it + 1 in whole and not _is_followed(segment, disk, it, last, whole) for it in joined):
+        joined.clear()  # What is whole behind them does not follow on them.
+    for index in range(last, first - 1, -1):
+        if index not in whole or not _is_followed(segment, disk, index, last, whole):
+            break
+        joined.add(index)
+    return [(whole[index][0], whole[index][1].raw) for index in sorted(joined)]
+
+
+def _chain_before(segment: Segment, disk: Disk, first: int) -> bytes | None:
+    if first == segment.base_index:
+        return segment.header.previous_chain
+    before = _entry_at(disk, segment.path, *segment.place(first - 1))
+    return None if before is None else before.chain
+
+
+def _goes_on_alike(
+    segment: Segment, disk: Disk, last: int, whole: dict[int, tuple[int, Entry]]
+) -> bool:
+    """Whether the other copy has at the end of a run, or behind it, what this one goes on with."""
+    if last in whole and _joins_behind(segment, disk, last, whole[last][1]):
+        return True
+    if last == segment.last_index or last + 1 not in whole:
+        return False
+    after = _entry_at(disk, segment.path, *segment.place(last + 1))
+    return after is not None and after.raw == whole[last + 1][1].raw
+
+
+def _is_followed(
+    segment: Segment, disk: Disk, index: int, last: int, whole: dict[int, tuple[int, Entry]]
+) -> bool:
+    """Whether what stands behind an entry follows on it."""
+    if index == last:
+        return _joins_behind(segment, disk, last, whole[index][1])
+    behind = whole.get(index + 1)
+    return behind is not None and verify_chain(behind[1], whole[index][1].chain)
+
+
+def _joins_behind(segment: Segment, disk: Disk, last: int, entry: Entry) -> bool:
+    """Whether what stands behind a run, here or in the next file, follows on this entry."""
     if last == segment.last_index:
-        # What comes after it is in another file, or nothing is: the header must have said it.
-        return found if _stated_chain(disk, segment, last) == chain else []
-    after = _entry_at(disk, segment.path, start, 0)
-    is_next = after is not None and after.index == last + 1 and verify_chain(after, chain)
-    return found if is_next else []
+        return _stated_chain(disk, segment, last) == entry.chain
+    after = _entry_at(disk, segment.path, *segment.place(last + 1))
+    return after is not None and after.index == last + 1 and verify_chain(after, entry.chain)
 
 
 def _stated_chain(disk: Disk, segment: Segment, last: int) -> bytes | None:
@@ -115,12 +170,8 @@ def _stated_chain(disk: Disk, segment: Segment, last: int) -> bytes | None:
 
 
 def _entry_at(disk: Disk, path: Path, start: int, size: int) -> Entry | None:
-    """The sound entry that stands there; its header says how long it is if `size` is 0."""
+    """The sound entry that stands there."""
     try:
-        if not size:
-            size = entry_bytes(
-                parse_header(read_bytes(disk, path, start, HEADER_BYTES) or b"").body_length
-            )
         return parse_entry(read_bytes(disk, path, start, size) or b"")
     except CorruptEntryError:
         return None

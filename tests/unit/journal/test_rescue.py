@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from holdfast.journal.entry import parse_header, seal_entry
 from holdfast.journal.rescue import read_bytes, rescued
 from tests.unit.server.test_mirror_mending import A, B, in_one_segment, spoil, with_entries
@@ -52,3 +54,19 @@ def test_what_cannot_be_read_is_nothing() -> None:
     machine, _ = with_entries()
     assert read_bytes(machine.disks[A], A / "nowhere", 0, 1) is None
     assert read_bytes(machine.disks[A], Path("/a/ballot"), 0, 4) == b"HFBL"
+
+
+@pytest.mark.parametrize("also", [0, 1, 2])
+def test_what_is_damaged_in_both_takes_no_neighbours(also: int) -> None:
+    """At the front, in the middle and at the back of a run: the others of it are taken."""
+    machine, entries = with_entries()
+    first, last = in_one_segment(machine)
+    assert last - first >= 2
+    lost = (first, (first + last) // 2, last)[also]
+    spoil(machine, A, first, last)
+    spoil(machine, B, lost, lost)
+    name = machine.log.journal.place_of(first)[0].name
+    places = [(it / "journal" / name, machine.disks[it]) for it in (A, B)]
+
+    found = [raw for _, raw in rescued(places[0], places[1])]
+    assert found == [entries[it] for it in range(first, last + 1) if it != lost]
