@@ -35,6 +35,9 @@ from holdfast.raidb.tenure import Tenure
 
 logger = logging.getLogger("holdfast.raidb")
 
+PATIENCE_SECONDS_MAX = 160.0
+"""For one piece that is copied: 64 MiB at 0.4 MiB a second."""
+
 
 class Step(Enum):
     """What one step came to."""
@@ -66,6 +69,7 @@ class Returning:
         self.is_ready = False
         self._is_compared = False
         self._read_at = self._turn = 0
+        self._patience = 0.0
         self._read: Row | None = None
         self._databases = databases
         self._settings = settings
@@ -79,13 +83,16 @@ class Returning:
     def step(self, seconds_max: float) -> Step:
         """Do one small piece; never raises what another database does."""
         try:
-            found = self._step(seconds_max)
+            found = self._step(max(seconds_max, self._patience))
         except StoreError as error:
             if str(error) != self.trouble:
                 logger.info("%s is not filled: %s", self._databases.name(self.member), error)
             self.trouble = str(error)
             if isinstance(error, CorruptEntryError | MissingEntriesError):
                 self._turn += 1  # Another one may have it whole.
+            elif self._is_compared:
+                # One entry is a piece, however long it is: a slow way to there takes its time.
+                self._patience = min(2 * max(self._patience, seconds_max), PATIENCE_SECONDS_MAX)
             return Step.LATER
         self.is_ready = found is Step.READY
         if found is not Step.LATER:
@@ -197,6 +204,7 @@ class Returning:
             return Step.MORE
         assert self.token is not None, "it was taken"
         copier.require(copier.append(self.member, self.token, entries))
+        self._patience = 0.0
         self.copied += len(entries)
         self.to_copy = max(self.to_copy, self.copied + through - entries[-1].index)
         return Step.READY if entries[-1].index >= through else Step.MORE

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.errors import UnreachableError
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Outcome
 from holdfast.mirrors.mirror_set import Acceptance, Number
 from holdfast.raidb.member import NOTHING, KnownSet, Token
 from holdfast.raidb.raidb_log import RaidbLog
@@ -11,6 +14,7 @@ from holdfast.raidb.returning import Returning, Step
 from holdfast.raidb.settings import RaidbSettings
 from tests.stores.leased_log_suite import SECONDS, Writer, claimant
 from tests.unit.raidb.several import Several, until_left_out
+from trials.leased.model_databases import ModelMember
 
 
 @pytest.fixture
@@ -146,3 +150,27 @@ def test_a_rotten_source_does_not_keep_a_member_from_being_filled(several: Sever
     assert returning.is_ready
     whole = next(it for it in sources if it is not rotten)
     assert third.rows == whole.rows
+
+
+def test_a_piece_that_takes_long_is_given_twice_the_time(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time it was too short: a long entry goes to a database behind a slow link as well."""
+    writer, returning = left_out(several)
+    bounds: list[float] = []
+    store = ModelMember.store
+
+    def slow(self: ModelMember, token: Token, entries: list[Entry], seconds: float) -> Outcome:
+        if self.place == "c-member" and token.member == "c-member":
+            bounds.append(seconds)
+            if seconds < 4 * SECONDS:
+                raise UnreachableError("timed out")
+        return store(self, token, entries, seconds)
+
+    monkeypatch.setattr(ModelMember, "store", slow)
+    for _ in range(40):
+        if returning.step(SECONDS) is Step.READY:
+            break
+        writer.log.renew(SECONDS)
+    assert returning.is_ready
+    assert [round(it / SECONDS) for it in bounds] == [1, 2, 4]
