@@ -27,6 +27,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from holdfast.environment.clock import SystemClock
 from holdfast.environment.disk import RealDisk
 from holdfast.journal.entry import HEADER_BYTES, parse_header
 from holdfast.journal.journal import Journal
@@ -284,7 +285,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Hurt brokers over one log, and account for all.")
     parser.add_argument("--store", action="append", choices=STORES, help="all, if none is named")
     parser.add_argument("--minutes", type=float, default=2.5, help="for each store")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--seed", type=int, default=SystemClock().wall_microseconds() // 1_000_000)
     arguments = parser.parse_args()
     console = Console()
     kept = [
