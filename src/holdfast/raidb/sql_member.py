@@ -19,7 +19,7 @@ from holdfast.leases.contract import Claimant, Outcome, Place
 from holdfast.raidb import set_text
 from holdfast.raidb.member import NOTHING, KnownSet, Row, Token
 from holdfast.sql import layout, parts, statements
-from holdfast.sql.log import SqlLog, holding_of
+from holdfast.sql.log import SqlLog, fence_of, held_by, holding_of
 from holdfast.sql.session import Session
 
 _SEEN: Final = "id = 1 AND epoch = :epoch AND beat = :beat"
@@ -157,7 +157,7 @@ class SqlMember(SqlLog):
 
         def beat(session: Session) -> Outcome:
             self._require(token)
-            values = {"at": self._at(), "epoch": token.epoch, "holder": token.holder}
+            values = {"at": self._at(), **held_by(token)}
             if session.write(statements.RENEW, values) == 1:
                 return Outcome.STORED
             if self._is_ours(self._row(session), token):
@@ -168,23 +168,15 @@ class SqlMember(SqlLog):
 
     def give_back(self, token: Token, seconds_max: float) -> None:
         """Give it back, if the token still counts."""
-        values = {"epoch": token.epoch, "holder": token.holder}
         self._is_taken = False
-        self._link.run(seconds_max, lambda it: it.write(statements.RELEASE, values))
+        self._link.run(seconds_max, lambda it: it.write(statements.RELEASE, held_by(token)))
 
     def store(self, token: Token, entries: list[Entry], seconds_max: float) -> Outcome:
         """Store entries of any epoch behind the last one."""
         first, last = entries[0], entries[-1]
         at = self._at()
         rows = parts.split(entries, at)
-        fence = {
-            "last": last.index,
-            "chain": last.chain.hex(),
-            "before": first.index - 1,
-            "at": at,
-            "epoch": token.epoch,
-            "holder": token.holder,
-        }
+        fence = fence_of(entries, token, at)
 
         def store(session: Session) -> Outcome:
             self._require(token)
@@ -196,7 +188,7 @@ class SqlMember(SqlLog):
                 return Outcome.DEPOSED
             if row.lease.end == Place(last.index, last.chain):
                 # What can be read may yet be undone, and what is written behind it not.
-                values = {"at": at, "epoch": token.epoch, "holder": token.holder}
+                values = {"at": at, **held_by(token)}
                 is_held = session.write(statements.RENEW, values) == 1
                 return Outcome.STORED if is_held else Outcome.DEPOSED
             raise StoreError(
@@ -233,7 +225,7 @@ class SqlMember(SqlLog):
                     end = Place(first_index - 1, NOTHING.chain)
                     return self._end_at(session, row, token, end, first_index)
                 with session.transaction():
-                    values = {"at": self._at(), "epoch": token.epoch, "holder": token.holder}
+                    values = {"at": self._at(), **held_by(token)}
                     if session.write(statements.RENEW, values) == 1:
                         through = lowest + _CLEARED_AT_ONCE - 1
                         session.write(DELETE_THROUGH, {"through": through})
@@ -252,7 +244,7 @@ class SqlMember(SqlLog):
 
     def drop(self, token: Token, index: int, seconds_max: float) -> bool:
         """Forget entries before this one, so many at a time."""
-        return self._drop(token.epoch, token.holder, index, seconds_max)
+        return self._drop(token, index, seconds_max)
 
     def _is_ours(self, row: Row, token: Token) -> bool:
         """
@@ -274,4 +266,4 @@ def _set_values(written: KnownSet) -> dict[str, Any]:
 
 
 def _at(row: Row, token: Token) -> dict[str, Any]:
-    return {"epoch": token.epoch, "holder": token.holder, "beat": row.lease.beat}
+    return {**held_by(token), "beat": row.lease.beat}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.environment.randomness import Randomness, SystemRandomness
@@ -46,6 +46,16 @@ DROP_BYTES_MAX: Final = 64 * MiB
 """Of entries that are forgotten in one transaction."""
 _SIZES_MAX: Final = 4096
 """Entries that are read or forgotten at once, however small they are."""
+
+
+class Held(Protocol):
+    """Under what a database is written: it counts while its lease row says the same."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def holder(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,20 +182,13 @@ class SqlLog:
         tenure = self._held()
         if tenure is None:
             return Outcome.DEPOSED
-        first, last = entries[0], entries[-1]
+        last = entries[-1]
         assert self._plan or all(it.term == tenure.epoch for it in entries), (
             "an entry is of its lease's epoch, unless it is a copy"
         )
         at = self._at()
         rows = parts.split(entries, at)
-        fence = {
-            "last": last.index,
-            "chain": last.chain.hex(),
-            "before": first.index - 1,
-            "at": at,
-            "epoch": tenure.epoch,
-            "holder": tenure.holder,
-        }
+        fence = fence_of(entries, tenure, at)
 
         def append(session: Session) -> Outcome:
             self._require_safe(session)
@@ -219,10 +222,10 @@ class SqlLog:
         tenure = self._held()
         if tenure is None:
             return False
-        return self._drop(tenure.epoch, tenure.holder, index, seconds_max)
+        return self._drop(tenure, index, seconds_max)
 
-    def _drop(self, epoch: int, holder: str, index: int, seconds_max: float) -> bool:
-        held = {"epoch": epoch, "holder": holder}
+    def _drop(self, tenure: Held, index: int, seconds_max: float) -> bool:
+        held = held_by(tenure)
 
         def drop(session: Session) -> bool:
             (lowest,) = session.rows(statements.READ_FIRST)[0]
@@ -415,9 +418,16 @@ class SqlLog:
         )
 
 
-def held_by(tenure: _Tenure) -> dict[str, Any]:
+def held_by(tenure: Held) -> dict[str, Any]:
     """What a statement that holds the lease to be ours says of it."""
     return {"epoch": tenure.epoch, "holder": tenure.holder}
+
+
+def fence_of(entries: list[Entry], tenure: Held, at: int) -> dict[str, Any]:
+    """What the fence of an append says: behind which entry it stores these, and under what."""
+    first, last = entries[0], entries[-1]
+    before = {"before": first.index - 1, "at": at}
+    return {"last": last.index, "chain": last.chain.hex(), **before, **held_by(tenure)}
 
 
 def is_held_by(holding: Holding, tenure: _Tenure) -> bool:
