@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.errors import (
     ForeignMirrorError,
@@ -100,6 +100,35 @@ class MirrorSet:
             else:
                 states[member] = state
         return states
+
+
+def set_fields(known: MirrorSet) -> dict[str, Any]:
+    """Give a set as values that JSON has; `set_of` reads them."""
+    return {
+        "set": known.set_id,
+        "states": dict(known.states),
+        "number": known.number,
+        "before": [sorted(group) for group in known.before],
+        "promised": known.promised,
+        "accepted": [[it.mark, it.after] for it in known.accepted],
+    }
+
+
+def set_of(fields: Mapping[str, Any]) -> MirrorSet:
+    """
+    Read a set from such values.
+
+    Raises:
+        KeyError: One is missing; likewise ValueError, TypeError or AttributeError for what is none.
+    """
+    return MirrorSet(
+        fields["set"],
+        tuple(sorted(fields["states"].items())),
+        Number(*fields["number"]),
+        tuple(frozenset(group) for group in fields["before"]),
+        fields["promised"],
+        tuple(Acceptance(mark, Number(*after)) for mark, after in fields["accepted"]),
+    )
 
 
 def found_set(set_id: str, members: Iterable[str], joining: Iterable[str] = ()) -> MirrorSet:

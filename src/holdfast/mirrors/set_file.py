@@ -24,7 +24,7 @@ from google_crc32c import value as crc32c
 
 from holdfast.environment.disk import Disk
 from holdfast.errors import MirrorError
-from holdfast.mirrors.mirror_set import Acceptance, MirrorSet, Number
+from holdfast.mirrors.mirror_set import MirrorSet, set_fields, set_of
 
 FILE_NAME: Final = "mirror-set"
 SLOT_BYTES: Final = 4096
@@ -60,12 +60,7 @@ def encode_slot(written: WrittenSet) -> bytes:
     text = json.dumps(
         {
             "member": written.member,
-            "set": known.set_id,
-            "states": dict(known.states),
-            "number": known.number,
-            "before": [sorted(group) for group in known.before],
-            "promised": known.promised,
-            "accepted": [[it.mark, it.after] for it in known.accepted],
+            **set_fields(known),
             "places": {
                 member: place[-_PLACE_CHARACTERS_MAX:] for member, place in written.places.items()
             },
@@ -94,14 +89,7 @@ def decode_slot(slot: bytes) -> WrittenSet | None:
     if magic != _MAGIC or version != _VERSION or _HEADER.size + length > SLOT_BYTES:
         return None
     said: dict[str, Any] = json.loads(slot[_HEADER.size : _HEADER.size + length])
-    known = MirrorSet(
-        said["set"],
-        tuple(sorted(said["states"].items())),
-        Number(*said["number"]),
-        tuple(frozenset(group) for group in said["before"]),
-        said["promised"],
-        tuple(Acceptance(mark, Number(*after)) for mark, after in said["accepted"]),
-    )
+    known = set_of(said)
     return WrittenSet(said["member"], known, said["places"], sequence)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from holdfast.errors import MirrorError
-from holdfast.mirrors.mirror_set import Acceptance, MirrorSet, Number
+from holdfast.mirrors.mirror_set import set_fields, set_of
 from holdfast.raidb.member import KnownSet
 
 
@@ -19,12 +19,7 @@ def encode(written: KnownSet) -> str:
     known = written.known
     return json.dumps(
         {
-            "set": known.set_id,
-            "states": dict(known.states),
-            "number": known.number,
-            "before": [sorted(group) for group in known.before],
-            "promised": known.promised,
-            "accepted": [[it.mark, it.after] for it in known.accepted],
+            **set_fields(known),
             "places": dict(written.places),
         },
         separators=(",", ":"),
@@ -42,14 +37,7 @@ def decode(text: str, place: str) -> KnownSet | None:
         return None
     try:
         said = json.loads(text)
-        known = MirrorSet(
-            said["set"],
-            tuple(sorted(said["states"].items())),
-            Number(*said["number"]),
-            tuple(frozenset(group) for group in said["before"]),
-            said["promised"],
-            tuple(Acceptance(mark, Number(*after)) for mark, after in said["accepted"]),
-        )
+        known = set_of(said)
         return KnownSet(known, tuple(sorted(said["places"].items())))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise MirrorError(
