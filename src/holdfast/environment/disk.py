@@ -195,6 +195,25 @@ def read_all(disk: Disk, path: Path) -> bytes:
         file.close()
 
 
+def read_part(disk: Disk, path: Path, count: int, offset: int) -> bytes:
+    """Return up to `count` bytes of a file from `offset`; OSError if they cannot be read."""
+    file = disk.open(path, writable=False)
+    try:
+        return file.read(count, offset)
+    finally:
+        file.close()
+
+
+def write_part(disk: Disk, path: Path, data: bytes, offset: int) -> None:
+    """Write all of `data` into a file that is there, durably; OSError if not."""
+    file = disk.open(path)
+    try:
+        file.write(data, offset)
+        file.sync()
+    finally:
+        file.close()
+
+
 def fill_zeros(file: DiskFile, start: int, end: int) -> None:
     """Write zeros from `start` to before `end`, really and not as a hole; not synced."""
     offset = start

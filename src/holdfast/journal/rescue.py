@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.environment.disk import Disk
+from holdfast.environment.disk import Disk, read_part
 from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.journal.entry import (
     HEADER_BYTES,
@@ -180,10 +180,6 @@ def _entry_at(disk: Disk, path: Path, start: int, size: int) -> Entry | None:
 def read_bytes(disk: Disk, path: Path, start: int, size: int) -> bytes | None:
     """Read a part of a file; None if it cannot be read."""
     try:
-        file = disk.open(path, writable=False)
-        try:
-            return file.read(size, start)
-        finally:
-            file.close()
+        return read_part(disk, path, size, start)
     except OSError:
         return None

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.environment.descriptors import is_out_of_descriptors
-from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError
+from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError, read_part, write_part
 from holdfast.mirrors.gate import Gate
 from holdfast.mirrors.lanes import HangingError, Outcome, attempt
 from holdfast.mirrors.set_file import FILE_NAME
@@ -63,15 +63,6 @@ def _first_failure(outcomes: Iterable[Outcome]) -> BaseException:
 
 def _nobody_left() -> OSError:
     return OSError(errno.EIO, "no mirror is left")
-
-
-def _copy(mirror: Mirror, path: Path, offset: int, count: int) -> bytes:
-    """Read these bytes of one mirror."""
-    file = mirror.disk.open(mirror.here(path), writable=False)
-    try:
-        return file.read(count, offset)
-    finally:
-        file.close()
 
 
 def is_the_disks_fault(error: BaseException) -> bool:
@@ -281,7 +272,7 @@ class MirroredDisk:
         """
         if len(self.keeper.active) < 2:
             return None
-        told = self._told_by_each(lambda it: _copy(it, path, offset, count))
+        told = self._told_by_each(lambda it: read_part(it.disk, it.here(path), count, offset))
         copies: dict[Mirror, bytes | None] = {
             it: copy if error is None else None
             for it, (copy, error) in told.items()
@@ -335,7 +326,7 @@ class MirroredDisk:
 
     def put_right(self, path: Path, offset: int, data: bytes) -> None:
         """Write these bytes, known to be the right ones, where an active mirror has others."""
-        told = self._told_by_each(lambda it: _copy(it, path, offset, len(data)))
+        told = self._told_by_each(lambda it: read_part(it.disk, it.here(path), len(data), offset))
         for mirror, (copy, error) in told.items():
             if copy != data and not isinstance(error, HangingError):
                 self._write_again(mirror, path, offset, data)
@@ -458,15 +449,7 @@ class MirroredDisk:
 
     def _write_again(self, mirror: Mirror, path: Path, offset: int, data: bytes) -> None:
         """Put good bytes in the place of bad ones; a mirror that refuses is left behind."""
-
-        def write() -> None:
-            file = mirror.disk.open(mirror.here(path))
-            try:
-                file.write(data, offset)
-                file.sync()
-            finally:
-                file.close()
-
+        write = partial(write_part, mirror.disk, mirror.here(path), data, offset)
         ((_, error),) = self._lanes.within(MEND_SECONDS_MAX, [(mirror.member, write)])
         if isinstance(error, FileNotFoundError):
             return  # dropped meanwhile; if not, the next write to it tells

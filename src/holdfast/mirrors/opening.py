@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.environment.disk import Disk
+from holdfast.environment.disk import Disk, write_part
 from holdfast.errors import ForeignMirrorError, MirrorError, MirrorsMissingError
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.disk import MirroredDisk
@@ -193,9 +193,8 @@ class MirrorOpening:
                 here = source.directory / path.relative_to(it.directory)
                 for offset, data in self._rescued((here, source.disk), (path, it.disk)):
                     for mirror in active:
-                        _put(
-                            mirror, mirror.directory / path.relative_to(it.directory), offset, data
-                        )
+                        there = mirror.directory / path.relative_to(it.directory)
+                        write_part(mirror.disk, there, data, offset)
                     logger.error(
                         "%s mended by mirror %s, which was behind: %d bytes from byte %d",
                         here.name,
@@ -257,15 +256,6 @@ class MirrorOpening:
         found.each = [other for other in found.each if other.directory != directory]
         found.each.append(it)
         return self._new_mirror(it)
-
-
-def _put(mirror: Mirror, path: Path, offset: int, data: bytes) -> None:
-    file = mirror.disk.open(path)
-    try:
-        file.write(data, offset)
-        file.sync()
-    finally:
-        file.close()
 
 
 def copy_differences(source: Disk, top: Path, mirror: Mirror) -> int:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.environment.disk import Disk, NoRoomError, RealDisk, fill_zeros, read_all
+from holdfast.environment.disk import (
+    Disk,
+    NoRoomError,
+    RealDisk,
+    fill_zeros,
+    read_all,
+    read_part,
+    write_part,
+)
 
 
 @pytest.fixture
@@ -176,3 +184,19 @@ def test_a_pipe_in_a_files_place_is_refused_by_name(
         disk.open(tmp_path / "pipe", writable=writable)
 
     assert before == len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_part_of_a_file_is_read_and_written(tmp_path: Path) -> None:
+    """At its place; a file that is not there is not made."""
+    disk = RealDisk()
+    (tmp_path / "f").write_bytes(b"abcdef")
+    write_part(disk, tmp_path / "f", b"XY", 2)
+
+    assert read_part(disk, tmp_path / "f", 3, 1) == b"bXY"
+    assert (tmp_path / "f").read_bytes() == b"abXYef"
+    for call in (
+        lambda: write_part(disk, tmp_path / "none", b"x", 0),
+        lambda: read_part(disk, tmp_path / "none", 1, 0),
+    ):
+        with pytest.raises(FileNotFoundError):
+            call()
