@@ -81,12 +81,10 @@ _REFUSALS: Final = {
     "remaining connection slots": Fault.CROWDED,
     "authentication failed": Fault.CREDENTIALS,
     "no password supplied": Fault.CREDENTIALS,
-    "pg_hba.conf": Fault.CREDENTIALS,
+    r"pg_hba\.conf": Fault.CREDENTIALS,
     "is not permitted to log in": Fault.CREDENTIALS,
-}
-_MISSING: Final = {
-    re.compile(r'role ".*" does not exist'): Fault.CREDENTIALS,
-    re.compile(r'database ".*" does not exist'): Fault.NO_DATABASE,
+    'role ".*" does not exist': Fault.CREDENTIALS,
+    'database ".*" does not exist': Fault.NO_DATABASE,
 }
 _APPEND: Final = (
     f"WITH held AS ({statements.ADVANCE} RETURNING epoch)"
@@ -262,10 +260,7 @@ class PostgresqlSession(Session):
         said = str(error)
         if "FATAL" in said:
             for words, fault in _REFUSALS.items():
-                if words in said:
-                    return fault
-            for sentence, fault in _MISSING.items():
-                if sentence.search(said):
+                if re.search(words, said):
                     return fault
         return Fault.LOST
 
