@@ -17,10 +17,10 @@ import random
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -203,26 +203,13 @@ def hurt(stage: Stage, load: Load, seconds: float) -> None:
         time.sleep(chance.uniform(0.2, 2.0))
         brokers, servers = stage.of_brokers(), stage.of_servers()
         if servers and chance.random() < _BOTH:
-            errors: list[BaseException] = []
-            thread = threading.Thread(target=_kept(chance.choice(brokers), errors))
-            thread.start()
-            chance.choice(servers)()  # In this thread: a server ends with the one that started it.
-            thread.join()
-            if errors:
-                raise errors[0]
+            with ThreadPoolExecutor(1) as beside:
+                other = beside.submit(chance.choice(brokers))
+                chance.choice(servers)()  # In this thread: a server ends with its starter's.
+            other.result()
         else:
             chance.choice(brokers + servers)()
         load.wait_confirmed(100, BACK_SECONDS)
-
-
-def _kept(trouble: Trouble, errors: list[BaseException]) -> Trouble:
-    def run() -> None:
-        try:
-            trouble()
-        except BaseException as error:  # noqa: BLE001 - raised by who waits for it
-            errors.append(error)
-
-    return run
 
 
 def ends(stage: Stage) -> dict[str, str]:
