@@ -189,7 +189,9 @@ def test_a_holder_that_is_stopped_leaves_the_line(brokers: SharedBrokers) -> Non
         began = time.monotonic()
         other = brokers.leader(but=holder)
         assert time.monotonic() - began < LEASE_SECONDS / 2
-        assert holder.name not in elector_of(other.status())["line"]
+        other.wait_until(
+            lambda status: holder.name not in elector_of(status)["line"], "gone from the line"
+        )
         load.wait_confirmed(300)
         account = load.finish()
     assert_kept(account)
