@@ -55,10 +55,10 @@ def brokers(medium: list[str], tmp_path: Path) -> Iterator[SharedBrokers]:
         yield made
 
 
-def load_on(brokers: SharedBrokers) -> Load:
+def load_on(brokers: SharedBrokers, rate: float = 1_000) -> Load:
     """Traffic of one producer and one consumer that find the one that serves."""
     addresses = [f"127.0.0.1:{it.stomp_port}" for it in brokers.nodes.values()]
-    settings = LoadSettings(rate=1_000, body_bytes=256, deduplicated=True, settle_receipts=True)
+    settings = LoadSettings(rate=rate, body_bytes=256, deduplicated=True, settle_receipts=True)
     return Load(addresses, settings)
 
 

@@ -18,8 +18,7 @@ import pytest
 
 from holdfast.testing.local_cluster import LocalNode
 from holdfast.testing.shared_brokers import SharedBrokers
-from trials.clients.ledger import Account
-from trials.clients.load import Load, LoadSettings
+from tests.stores.test_brokers_over_one_log import assert_kept, load_on
 from trials.databases.cutting_proxy import CuttingProxy
 from trials.databases.server import DatabaseServer
 from trials.leased.pausing import pause
@@ -64,20 +63,6 @@ def elector_of(status: dict[str, Any] | None) -> dict[str, Any]:
     return found
 
 
-def load_on(brokers: SharedBrokers) -> Load:
-    """Traffic of one producer and one consumer that find the one that serves."""
-    addresses = [f"127.0.0.1:{it.stomp_port}" for it in brokers.nodes.values()]
-    settings = LoadSettings(rate=500, body_bytes=256, deduplicated=True, settle_receipts=True)
-    return Load(addresses, settings)
-
-
-def assert_kept(account: Account) -> None:
-    """Nothing that was confirmed is gone, nothing is stored twice, nothing comes back."""
-    assert account.confirmed > 0
-    assert (0, 0, 0) == (account.lost, account.unconfirmed, account.stored_twice)
-    assert (0, 0, 0) == (account.unflagged, account.resurrected, account.corrupt)
-
-
 def trouble_of(node: LocalNode, *, is_there: bool) -> None:
     """Wait until a broker reaches its elector, or does not."""
     what = "does not reach its elector" if is_there else "reaches its elector"
@@ -86,7 +71,7 @@ def trouble_of(node: LocalNode, *, is_there: bool) -> None:
 
 def test_the_elected_one_takes_over_from_a_holder_that_is_killed(brokers: SharedBrokers) -> None:
     """Its process is seen gone: the next in the line takes the lease, and nobody waits for it."""
-    with load_on(brokers) as load:
+    with load_on(brokers, rate=500) as load:
         load.wait_confirmed(300)
         holder = brokers.leader()
         line = elector_of(brokers.standby().status())["line"]
@@ -104,7 +89,7 @@ def test_l2_a_holder_that_is_paused_is_replaced_when_its_session_has_ended(
     brokers: SharedBrokers, store: list[str]
 ) -> None:
     """Half a lease of silence and no session: sooner than the lease; what wakes up is no holder."""
-    with load_on(brokers) as load:
+    with load_on(brokers, rate=500) as load:
         load.wait_confirmed(300)
         holder = brokers.leader()
         began = time.monotonic()
@@ -125,7 +110,7 @@ def test_service_goes_on_while_the_elector_is_away(
     brokers: SharedBrokers, elector_server: DatabaseServer
 ) -> None:
     """Lost for everyone it costs nothing; the holder dies then, and another one takes over."""
-    with load_on(brokers) as load:
+    with load_on(brokers, rate=500) as load:
         load.wait_confirmed(300)
         holder = brokers.leader()
         elector_server.kill()
@@ -182,7 +167,7 @@ def test_a_holder_that_alone_does_not_reach_the_elector_goes_on(
 
 def test_a_holder_that_is_stopped_leaves_the_line(brokers: SharedBrokers) -> None:
     """The next one is elected at once, and takes what was given back."""
-    with load_on(brokers) as load:
+    with load_on(brokers, rate=500) as load:
         load.wait_confirmed(300)
         holder = brokers.leader()
         assert 0 == holder.stop()
