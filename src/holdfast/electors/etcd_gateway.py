@@ -19,7 +19,8 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.electors.url import ElectorUrl, Host
+from holdfast.electors.url import ElectorUrl
+from holdfast.environment.remote_server import Host
 from holdfast.errors import UnreachableError
 from holdfast.model.limits import MiB
 

@@ -14,9 +14,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote
+
+from holdfast.environment.remote_server import Host, read_password_file
 
 PASSWORD_VARIABLE: Final = "HOLDFAST_ELECTOR_PASSWORD"  # noqa: S105 - where it stands
 PASSWORD_FILE: Final = "password_file"  # noqa: S105 - where it stands
@@ -31,17 +32,6 @@ _PARTS: Final = re.compile(
 )
 _HOST: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 _STEP: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """One address of an elector."""
-
-    name: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +66,7 @@ class ElectorUrl:
             return self.password
         if not self.password_file:
             return environment.get(PASSWORD_VARIABLE, "") if self.user else ""
-        try:
-            return Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise ValueError(
-                f"the password's file {self.password_file} cannot be read: {reason}"
-            ) from None
+        return read_password_file(self.password_file)
 
 
 def parse_elector_url(text: str) -> ElectorUrl:

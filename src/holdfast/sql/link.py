@@ -12,10 +12,11 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from holdfast.environment.remote_server import Host
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.sql.faults import ROTATES, Fault, error_of
 from holdfast.sql.session import Session, UncertainError
-from holdfast.sql.url import Host, StoreUrl
+from holdfast.sql.url import StoreUrl
 
 logger = logging.getLogger("holdfast.sql")
 

@@ -32,8 +32,9 @@ from holdfast.sql.parts import PART_BYTES
 from holdfast.sql.session import Session, UncertainError, Values
 
 if TYPE_CHECKING:
+    from holdfast.environment.remote_server import Host
     from holdfast.sql.parts import Part
-    from holdfast.sql.url import Host, StoreUrl
+    from holdfast.sql.url import StoreUrl
 
 LEASE_SECONDS: Final = 5.0
 LEASE_SECONDS_GALERA: Final = 15.0

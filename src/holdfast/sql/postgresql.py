@@ -31,8 +31,9 @@ from holdfast.sql.session import Session, UncertainError, Values
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
 
+    from holdfast.environment.remote_server import Host
     from holdfast.sql.parts import Part
-    from holdfast.sql.url import Host, StoreUrl
+    from holdfast.sql.url import StoreUrl
 
 Result = TypeVar("Result")
 

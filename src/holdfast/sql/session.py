@@ -23,7 +23,8 @@ from holdfast.sql.faults import Fault
 from holdfast.sql.parts import Part
 
 if TYPE_CHECKING:
-    from holdfast.sql.url import Host, StoreUrl
+    from holdfast.environment.remote_server import Host
+    from holdfast.sql.url import StoreUrl
 
 Values = Mapping[str, Any]
 

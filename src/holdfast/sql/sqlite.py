@@ -27,8 +27,9 @@ from holdfast.sql.session import Session, Values
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.environment.remote_server import Host
     from holdfast.sql.parts import Part
-    from holdfast.sql.url import Host, StoreUrl
+    from holdfast.sql.url import StoreUrl
 
 PAGE_BYTES: Final = 16_384
 _INSERT: Final = (

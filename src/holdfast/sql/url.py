@@ -21,6 +21,7 @@ from typing import Final
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from holdfast.environment.remote_server import Host, read_password_file
 from holdfast.errors import ConfigError
 
 PASSWORD_VARIABLE: Final = "HOLDFAST_STORE_PASSWORD"  # noqa: S105 - where it stands
@@ -45,17 +46,6 @@ _OPTIONS: Final = {
 }
 _PORTS: Final = {SQLITE: 0, POSTGRESQL: 5432, MARIADB: 3306}
 _PARTS: Final = re.compile(r"(?P<scheme>[a-z+]+)://(?P<authority>[^/?]*)(?P<rest>.*)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """One address of a database."""
-
-    name: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +161,10 @@ def _password(url: URL, environment: Mapping[str, str]) -> str:
     path = url.query.get(PASSWORD_FILE)
     if path is None:
         return environment.get(PASSWORD_VARIABLE, "")
-    path = path if isinstance(path, str) else path[-1]
     try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise _wrong(f"the password's file {path} cannot be read: {reason}") from None
+        return read_password_file(path if isinstance(path, str) else path[-1])
+    except ValueError as error:
+        raise _wrong(str(error)) from None
 
 
 def _wrong(sentence: str) -> ConfigError:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.electors.url import PASSWORD_VARIABLE, Host, parse_elector_url, read_elector
+from holdfast.electors.url import PASSWORD_VARIABLE, parse_elector_url, read_elector
+from holdfast.environment.remote_server import Host
 
 SECRET = "s3cr3t"
 

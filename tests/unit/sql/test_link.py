@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from holdfast.environment.remote_server import Host
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import Link
 from holdfast.sql.session import Session, UncertainError
-from holdfast.sql.url import POSTGRESQL, Host, StoreUrl
+from holdfast.sql.url import POSTGRESQL, StoreUrl
 from tests.unit.sql.test_session import WrittenDown
 
 HOSTS = (Host("db1", 1), Host("db2", 2), Host("db3", 3))

@@ -10,13 +10,14 @@ import pymysql
 import pytest
 from pymysql import err
 
+from holdfast.environment.remote_server import Host
 from holdfast.errors import StoreError
 from holdfast.sql import mariadb
 from holdfast.sql.faults import Fault
 from holdfast.sql.mariadb import MariadbSession
 from holdfast.sql.parts import Part
 from holdfast.sql.session import UncertainError, Values
-from holdfast.sql.url import MARIADB, Host, StoreUrl
+from holdfast.sql.url import MARIADB, StoreUrl
 
 FENCE = {"last": 3, "chain": "c", "before": 1, "at": 7, "epoch": 2, "holder": "h"}
 

@@ -9,9 +9,10 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from holdfast.environment.remote_server import Host
 from holdfast.sql.faults import Fault
 from holdfast.sql.postgresql import PostgresqlSession
-from holdfast.sql.url import POSTGRESQL, Host, StoreUrl
+from holdfast.sql.url import POSTGRESQL, StoreUrl
 
 
 @pytest.mark.parametrize(

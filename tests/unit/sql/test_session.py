@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy.dialects import postgresql, sqlite
 
+from holdfast.environment.remote_server import Host
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.parts import Part
 from holdfast.sql.session import Session, Values
-from holdfast.sql.url import Host, StoreUrl
+from holdfast.sql.url import StoreUrl
 
 
 class WrittenDown(Session):

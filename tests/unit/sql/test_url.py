@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.environment.remote_server import Host
 from holdfast.errors import ConfigError
-from holdfast.sql.url import Host, StoreUrl, parse_store_url
+from holdfast.sql.url import StoreUrl, parse_store_url
 
 OWN = Path("/var/lib/holdfast/a")
 
