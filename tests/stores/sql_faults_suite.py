@@ -12,8 +12,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import astuple
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -26,7 +27,7 @@ from holdfast.leases.worker import LogWorker
 from holdfast.sql import log as log_module
 from holdfast.sql.opening import open_sql_log
 from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite, Writer, read_all
-from tests.stores.projection_suite import ProjectionSuite
+from tests.stores.projection_suite import ProjectionSuite, project, row
 from trials.databases.cutting_proxy import Cut, CuttingProxy
 from trials.databases.server import DatabaseServer
 
@@ -40,9 +41,18 @@ class SqlServerSuite(LeasedLogSuite, ProjectionSuite, ABC):
     server: DatabaseServer
     database: str
 
+    table_lock: ClassVar[str]
+    """Locks the table of the queues, for whoever wants to write it."""
+    connections: ClassVar[str]
+    """Gives an id of each connection to the database."""
+
     @abstractmethod
+    def locked(self, statement: str) -> AbstractContextManager[None]:
+        """Hold what this statement locks, in a transaction of somebody else's."""
+
     def lease_locked(self) -> AbstractContextManager[None]:
-        """Hold the lease row in a transaction of somebody else's."""
+        """Hold the lease row so."""
+        return self.locked("SELECT 1 FROM holdfast_lease FOR UPDATE")
 
     @abstractmethod
     def unsafe(self) -> AbstractContextManager[str]:
@@ -198,6 +208,28 @@ class SqlServerSuite(LeasedLogSuite, ProjectionSuite, ABC):
         assert read_all(self.opened()) == []
         assert writer.send(entries) is Outcome.STORED
         assert read_all(self.opened()) == entries
+
+    def test_whoever_looks_into_the_tables_for_people_holds_nobody_up(self) -> None:
+        """
+        Neither with a lock on a row nor on a table: what is shown is put off at once, on the same
+        connection, and what is stored does not wait for it.
+        """
+        writer = self.writer()
+        writer.take()
+        assert project(writer.log, row(1, 1)) is Outcome.STORED
+        (connected,) = self.query(self.connections)
+        for lock in ("SELECT * FROM holdfast_queues FOR UPDATE", self.table_lock):
+            with self.locked(lock):
+                began = time.monotonic()
+                with pytest.raises(StoreError, match="others hold a lock") as refused:
+                    project(writer.log, row(1, 2))
+                assert not isinstance(refused.value, UnreachableError)
+                assert writer.append(b"x")
+                assert time.monotonic() - began < 0.8
+        assert connected in self.query(self.connections), "no other one was made"
+
+        assert project(writer.log, row(1, 3)) is Outcome.STORED
+        assert self.shown() == [astuple(row(1, 3))]
 
     def test_a_database_that_went_back_in_time_is_refused(self, tmp_path: Path) -> None:
         """L37: a broker that saw more than a restored backup has does not go on with it."""

@@ -24,6 +24,11 @@ class TestMariadb(SqlServerSuite, CopiedLogSuite):
     """One database of one server."""
 
     server: MariadbServer
+    table_lock = "LOCK TABLES holdfast_queues WRITE"
+    connections = (
+        "SELECT id FROM information_schema.processlist"
+        " WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+    )
 
     @pytest.fixture(autouse=True)
     def an_empty_database(self, mariadb: MariadbServer) -> None:
@@ -37,12 +42,12 @@ class TestMariadb(SqlServerSuite, CopiedLogSuite):
         )
 
     @contextmanager
-    def lease_locked(self) -> Iterator[None]:
+    def locked(self, statement: str) -> Iterator[None]:
         connection = pymysql.connect(
             host="127.0.0.1", port=self.server.port, user="root", database=self.database
         )
         with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM holdfast_lease FOR UPDATE")
+            cursor.execute(statement)
         yield
         connection.rollback()
         connection.close()

@@ -27,6 +27,11 @@ class TestPostgresql(SqlServerSuite, CopiedLogSuite):
     """One database of one server."""
 
     server: PostgresqlServer
+    table_lock = "LOCK TABLE holdfast_queues"
+    connections = (
+        "SELECT pid FROM pg_stat_activity"
+        " WHERE application_name = 'holdfast' AND datname = current_database()"
+    )
 
     @pytest.fixture(autouse=True)
     def an_empty_database(self, postgresql: PostgresqlServer) -> None:
@@ -40,11 +45,11 @@ class TestPostgresql(SqlServerSuite, CopiedLogSuite):
         )
 
     @contextmanager
-    def lease_locked(self) -> Iterator[None]:
+    def locked(self, statement: str) -> Iterator[None]:
         with psycopg.connect(
             host="127.0.0.1", port=self.server.port, user=SUPERUSER, dbname=self.database
         ) as connection:
-            connection.execute("SELECT 1 FROM holdfast_lease FOR UPDATE")
+            connection.execute(statement)
             yield
             connection.rollback()
 

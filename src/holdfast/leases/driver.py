@@ -477,7 +477,7 @@ class LeasedDriver(LeasedView):
             self._put_off(report, error)
         else:
             if state.projection_trouble != str(error):
-                logger.warning("queues are not shown in the store: %s", error)
+                logger.warning("what the store shows is not up to date: %s", error)
             state.projection_trouble = str(error)
 
     def end(self) -> None:

@@ -13,7 +13,7 @@ from holdfast.server.leased_group import LeasedGroup
 def lease_status(group: LeasedGroup) -> LeaseStatus:
     """Who may write the log, since when, and where it is kept; nothing is asked of the store."""
     facts, holder = group.facts(), group.holder
-    unshown = [f"queues are not shown there: {it}" for it in (group.projection_trouble,) if it]
+    unshown = [f"what it shows is not new: {it}" for it in (group.projection_trouble,) if it]
     return LeaseStatus(
         kind=facts.kind,
         place=facts.place,

@@ -302,17 +302,23 @@ class SqlLog:
             return Outcome.DEPOSED
         fence = {"at": self._at(), "last": self._last_index, **held_by(tenure)}
 
-        def project(session: Session) -> Outcome:
+        def project(session: Session) -> Outcome | str:
             self._make_shown(session)
             if self._tables:
                 raise StoreError(f"{self._url}: {self._tables}")
-            if projection.write(session, fence, changes):
-                return Outcome.STORED
+            is_written, refusal = projection.write_unless_locked(session, fence, changes)
+            if is_written or refusal:
+                return Outcome.STORED if is_written else refusal
             if is_held_by(self._read(session), tenure):
                 raise UncertainError("the log does not end where this broker's last append did")
             return Outcome.DEPOSED
 
-        return self._link.run(seconds_max, project)
+        found = self._link.run(seconds_max, project)
+        if isinstance(found, str):
+            raise StoreError(
+                f"others hold a lock on the tables that show it in {self._url}: {found}"
+            )
+        return found
 
     def close(self) -> None:
         """Let go of the database; does not give the lease back."""

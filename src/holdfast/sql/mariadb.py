@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
@@ -47,11 +47,14 @@ _STATEMENT_BYTES: Final = 512
 """For what stands around one part."""
 _PACKET_NEEDED: Final = 2 * PART_BYTES + _PACKET_ROOM
 
+_PATIENCE: Final = (
+    "SET SESSION innodb_lock_wait_timeout = 1, lock_wait_timeout = @@GLOBAL.lock_wait_timeout"
+)
 _SETTINGS: Final = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES'",
     "SET SESSION completion_type = 'NO_CHAIN'",
-    "SET SESSION innodb_lock_wait_timeout = 1",
+    _PATIENCE,
     "SET SESSION wait_timeout = 86400",
 )
 _SETTINGS_GALERA: Final = (
@@ -123,6 +126,7 @@ class MariadbSession(Session):
         self._connection = connection
         self._deadline = 0.0
         self._packet_bytes = PACKET_BYTES_MAX
+        self._haste = 1
         self.kind = "MariaDB"
 
     @classmethod
@@ -172,7 +176,9 @@ class MariadbSession(Session):
             )
         self._packet_bytes = min(PACKET_BYTES_MAX, (packet - _PACKET_ROOM) // 2)
         number, _, rest = str(version).partition("-")
-        self.kind = f"{'MariaDB' if 'MariaDB' in rest else 'MySQL'} {number}"
+        is_mariadb = "MariaDB" in rest
+        self._haste = 0 if is_mariadb else 1
+        self.kind = f"{'MariaDB' if is_mariadb else 'MySQL'} {number}"
         if self._variables("wsrep_on").get("wsrep_on") == "ON":
             self._set_up_galera()
 
@@ -298,6 +304,20 @@ class MariadbSession(Session):
         """Each by itself: these databases know no transaction of tables."""
         for creation in creations:
             self.write(creation)
+
+    @contextmanager
+    def hasty(self) -> Iterator[None]:
+        # It counts in seconds, and MySQL from 1 on.
+        moment = self._haste
+        haste = f"SET SESSION innodb_lock_wait_timeout = {moment}, lock_wait_timeout = {moment}"
+        self._send(f"{haste}; BEGIN", {})
+        try:
+            yield
+            self._send(f"COMMIT; {_PATIENCE}", {})
+        except pymysql.MySQLError as error:
+            if self.fault(error) is Fault.BUSY:
+                self._send(f"ROLLBACK; {_PATIENCE}", {})
+            raise
 
     def give_up(self) -> None:
         self.write("ROLLBACK")

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
@@ -26,7 +26,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
-from holdfast.sql.session import Session, UncertainError, Values
+from holdfast.sql.session import HASTE_SECONDS, Session, UncertainError, Values
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
@@ -274,6 +274,20 @@ class PostgresqlSession(Session):
             # Entries are no text to be compressed, and are read whole.
             self.write("ALTER TABLE holdfast_entries ALTER COLUMN raw SET STORAGE EXTERNAL")
             self.write("ALTER TABLE holdfast_entries SET (autovacuum_vacuum_scale_factor = 0.01)")
+
+    @contextmanager
+    def hasty(self) -> Iterator[None]:
+        milliseconds = int(HASTE_SECONDS * 1000)
+        # Two at once: such a text cannot be prepared.
+        text = f"BEGIN; SET LOCAL lock_timeout = '{milliseconds}ms'"
+        self._connection.execute(text, prepare=False)
+        try:
+            yield
+            self.write("COMMIT")
+        except psycopg.Error as error:
+            if self.fault(error) is Fault.BUSY:
+                self.give_up()
+            raise
 
     def give_up(self) -> None:
         if self._connection.info.transaction_status is not TransactionStatus.IDLE:

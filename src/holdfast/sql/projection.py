@@ -13,6 +13,7 @@ from typing import Final
 
 from holdfast.leases.projection import Changes, QueueRow
 from holdfast.sql import statements
+from holdfast.sql.faults import Fault
 from holdfast.sql.session import Session, Values
 
 QUEUES: Final = "holdfast_queues"
@@ -26,11 +27,25 @@ def write(session: Session, fence: Values, changes: Changes) -> bool:
     Args:
         fence: What `statements.SHOW` names.
     """
-    with session.transaction():
+    with session.hasty():
         is_held = session.write(statements.SHOW, fence) == 1
         if is_held:
             _write(session, changes)
     return is_held
+
+
+def write_unless_locked(session: Session, fence: Values, changes: Changes) -> tuple[bool, str]:
+    """
+    The same, and what the database says where others hold a lock on what is shown.
+
+    Then nothing was done: who looks into a table must not hold up what is stored.
+    """
+    try:
+        return write(session, fence, changes), ""
+    except session.errors as error:
+        if session.fault(error) is not Fault.BUSY:
+            raise
+        return False, " ".join(session.said(error).split())
 
 
 def _write(session: Session, changes: Changes) -> None:

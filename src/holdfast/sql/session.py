@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sqlalchemy import text as sql_text
 from sqlalchemy.engine import Dialect
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from holdfast.sql.url import StoreUrl
 
 Values = Mapping[str, Any]
+
+
+HASTE_SECONDS: Final = 0.05
+"""The moment for which `Session.hasty` waits for locks."""
 
 
 class UncertainError(Exception):
@@ -132,6 +136,17 @@ class Session(ABC):
         self.write("BEGIN")
         yield
         self.write("COMMIT")
+
+    @contextmanager
+    def hasty(self) -> Iterator[None]:
+        """
+        A transaction that waits for the locks of others for a moment only.
+
+        What it waited for in vain comes out as an error that is BUSY; then nothing was done, and
+        the connection is of use.
+        """
+        with self.transaction():
+            yield
 
     def give_up(self) -> None:  # noqa: B027 - where an error leaves nothing open
         """Let go of what an error inside a transaction left open."""

@@ -22,7 +22,7 @@ from sqlalchemy.dialects import sqlite
 from holdfast.errors import StoreError
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
-from holdfast.sql.session import Session, Values
+from holdfast.sql.session import HASTE_SECONDS, Session, Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,6 +157,12 @@ class SqliteSession(Session):
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             raise
+
+    @contextmanager
+    def hasty(self) -> Iterator[None]:
+        self.bound(HASTE_SECONDS)
+        with self.transaction():
+            yield
 
     def append(self, fence: Values, parts: Sequence[Part]) -> bool:
         with self.transaction():

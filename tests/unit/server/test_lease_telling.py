@@ -43,7 +43,7 @@ def test_what_cannot_be_shown_to_people_is_a_warning() -> None:
     assert () == lease_status(desk.group).warnings
     desk.group._state.projection_trouble = "no such table"
 
-    assert ("queues are not shown there: no such table",) == lease_status(desk.group).warnings
+    assert ("what it shows is not new: no such table",) == lease_status(desk.group).warnings
 
 
 def test_an_elector_is_told_by_the_names_of_its_brokers() -> None:

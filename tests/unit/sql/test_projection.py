@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
@@ -99,3 +101,27 @@ def test_another_that_makes_them_at_the_same_time_is_as_good(
 
     monkeypatch.setattr(SqliteSession, "write", late)
     assert layout.make_projections(session) == ""
+
+
+def test_whoever_holds_a_lock_is_not_waited_for(session: SqliteSession, tmp_path: Path) -> None:
+    """Nothing is written, the reason is given, and the connection goes on."""
+    other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    session.bound(5.0)
+    changes = Changes(queues=(row(1),))
+    found = projection.write_unless_locked(session, HELD, changes)
+    assert found == (False, "database is locked")
+    assert time.monotonic() - began < 1
+    other.execute("ROLLBACK")
+    other.close()
+
+    assert projection.write_unless_locked(session, HELD, changes) == (True, "")
+    assert shown(session) == [astuple(row(1))]
+
+
+def test_any_other_error_comes_out(session: SqliteSession) -> None:
+    """As a table that is gone: it is no matter of waiting."""
+    session.write("DROP TABLE holdfast_queues")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        projection.write_unless_locked(session, HELD, Changes(queues=(row(1),)))
