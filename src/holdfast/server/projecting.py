@@ -3,10 +3,12 @@ Tells a store that shows something to people what there is to show: each queue, 
 
 Only the broker that serves does so. It goes over its queues in slices of the loop's time, and tells
 of those that changed since they were told last; after a takeover, or when something told was given
-up, of all. The store writes it in its pauses, on its own thread.
+up, of all. The store writes it in its pauses, on its own thread. What is given up again and again,
+as where somebody holds a lock on what is shown, is told ever later.
 
 Invariants:
     Nothing is gathered while something that was told is not yet written.
+    What is kept here is of queues that are there, and of those whose rows are to go yet.
 
 Owned by the loop.
 """
@@ -25,6 +27,8 @@ from holdfast.model.records import MessageRecord
 
 SECONDS: Final = 5.0
 """From the end of one look to the next."""
+SECONDS_MAX: Final = 300.0
+"""The longest pause, where what is told is given up again and again."""
 
 
 class Shown(Protocol):
@@ -57,6 +61,7 @@ class Projecting:
         self._shown = shown
         self._walk: Iterator[None] | None = None
         self._due_at = 0.0
+        self._pause = SECONDS
         self._told: dict[int, QueueRow] = {}
         """What is shown, as far as is known, by the numbers of queues."""
         self._told_under: tuple[int, int] | None = None
@@ -76,7 +81,7 @@ class Projecting:
                     return False
                 self._walk = self._look()
             if next(self._walk, self) is self:
-                self._walk, self._due_at = None, now + SECONDS
+                self._walk, self._due_at = None, now + self._pause
                 return False
             if is_spent():
                 return False
@@ -89,9 +94,12 @@ class Projecting:
         is_whole = under != self._told_under
         if is_whole:
             self._told, self._told_under = {}, None
+            self._heads = {it: head for it, head in self._heads.items() if it in state.queues}
         began, rows = self._source.applied_index, list[QueueRow]()
         for number in list(state.queues):
             yield
+            if self._is_lost(under):
+                return
             lasting = state.queues.get(number)
             if lasting is None or not lasting.is_declared or type(lasting) is not LastingQueue:
                 continue  # What a durable subscription has is its topic's.
@@ -102,14 +110,32 @@ class Projecting:
             if len(rows) >= ROWS_MAX:
                 yield from self._tell(Changes(queues=tuple(rows)))
                 rows = []
-        gone = [it for it in self._told if it not in state.queues]
-        if rows or gone or is_whole:
+        if rows or is_whole:
             stale_before = began if is_whole else 0
-            yield from self._tell(
-                Changes(queues=tuple(rows), gone=tuple(gone[:ROWS_MAX]), stale_before=stale_before)
-            )
-        if is_whole and under == (shown.term, shown.projections_lost):
-            self._told_under = under
+            yield from self._tell(Changes(queues=tuple(rows), stale_before=stale_before))
+        yield from self._tell_gone()
+        if not self._is_lost(under):
+            self._told_under, self._pause = under, SECONDS
+
+    def _tell_gone(self) -> Iterator[None]:
+        """Tell of all queues that are there no more, however many they are."""
+        gone: list[int] = []
+        for number in list(self._told):
+            yield
+            if number not in self._broker.state.queues:
+                gone.append(number)
+            if len(gone) >= ROWS_MAX:
+                yield from self._tell(Changes(gone=tuple(gone)))
+                gone = []
+        if gone:
+            yield from self._tell(Changes(gone=tuple(gone)))
+
+    def _is_lost(self, under: tuple[int, int]) -> bool:
+        """Whether something told in this look was given up: it ends, and the next one is later."""
+        is_lost = under != (self._shown.term, self._shown.projections_lost)
+        if is_lost:
+            self._told_under, self._pause = None, min(2 * self._pause, SECONDS_MAX)
+        return is_lost
 
     def _tell(self, changes: Changes) -> Iterator[None]:
         """Have this written, and go on when it is."""
@@ -117,7 +143,7 @@ class Projecting:
         for row in changes.queues:
             self._told[row.number] = row
         for number in changes.gone:
-            del self._told[number]
+            self._told.pop(number, None)
             self._heads.pop(number, None)
         yield
 

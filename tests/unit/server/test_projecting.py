@@ -18,7 +18,7 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
-from holdfast.server.projecting import SECONDS, Projecting
+from holdfast.server.projecting import SECONDS, SECONDS_MAX, Projecting
 
 
 class Scene:
@@ -145,6 +145,7 @@ def test_after_a_takeover_or_a_loss_all_are_told_anew(scene: Scene, happens: str
         scene.term += 1
     while scene.step():
         scene.write()
+    scene.now += SECONDS
     (changes,) = scene.look()
 
     assert whole == len(changes.queues) == 2
@@ -152,14 +153,56 @@ def test_after_a_takeover_or_a_loss_all_are_told_anew(scene: Scene, happens: str
 
 
 def test_a_loss_in_the_first_look_makes_the_next_one_whole_again(scene: Scene) -> None:
-    """Though the rest of it was written."""
+    """With nothing of the rest written in between."""
+    scene.apply(*(QueueRecord(it, f"q{it}") for it in range(3, ROWS_MAX + 3)))
     scene.step()
     scene.lose()
-    while scene.step():
-        scene.write()
+    assert not scene.step()
+    assert scene.told == []
+    scene.now += SECONDS
 
-    assert len(scene.look()[0].queues) == 2
+    assert sum(len(it.queues) for it in scene.look()) == ROWS_MAX + 2
     assert scene.look() == []
+
+
+def test_what_is_refused_again_and_again_is_told_ever_later(scene: Scene) -> None:
+    """Up to five minutes; once it was written, as often as before."""
+    pauses = []
+    for _ in range(9):
+        began = scene.now
+        while not scene.step():
+            scene.now += 1.0
+        pauses.append(scene.now - began)
+        scene.lose()
+        assert not scene.step()
+    assert pauses[1:] == [10, 20, 40, 80, 160, *[SECONDS_MAX] * 3]
+    scene.now += SECONDS_MAX
+    assert scene.look()
+    scene.apply(message(1, 1))
+
+    assert scene.look(), "five seconds later"
+
+
+def test_queues_that_come_and_go_leave_nothing(scene: Scene) -> None:
+    """However many go between two looks: no row, and nothing that is kept of them here."""
+    shown: set[int] = set()
+    names = 3
+    for _ in range(5):
+        many = range(names, names + 3 * ROWS_MAX)
+        names = many.stop
+        scene.apply(*(QueueRecord(it, f"q{it}") for it in many), *(message(it, 1) for it in many))
+        for changes in scene.look():
+            shown |= {it.number for it in changes.queues}
+        assert len(shown) == 2 + len(many)
+        scene.apply(*(DeleteQueueRecord(it) for it in many))
+        told = scene.look()
+        assert max(len(it.gone) for it in told) == ROWS_MAX
+        for changes in told:
+            shown -= set(changes.gone)
+
+        assert shown == {1, 2}
+        assert len(scene.projecting._told) == 2
+        assert not scene.projecting._heads
 
 
 def test_many_are_told_in_pieces_and_looked_at_in_slices(scene: Scene) -> None:
