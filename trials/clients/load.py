@@ -63,6 +63,9 @@ class LoadSettings:
     silence_seconds: float = 1.5
     """A connection that hears nothing for so long, not even a heart-beat, is given up."""
 
+    answer_seconds: float = 0.0
+    """The same of a new one that is not answered; 0: as long as any other."""
+
     def __post_init__(self) -> None:
         assert self.body_bytes >= BODY_BYTES_MIN, "a body holds run, producer and sequence"
 
@@ -131,9 +134,10 @@ class _Link(asyncio.Protocol):
 
     async def _watch(self) -> None:
         """Return when the connection is gone or silent for too long."""
-        silence = self.load.settings.silence_seconds
+        settings = self.load.settings
         while self.transport is not None:
-            if time.monotonic() - self.heard_at > silence:
+            patience = 0.0 if self.is_ready else settings.answer_seconds
+            if time.monotonic() - self.heard_at > (patience or settings.silence_seconds):
                 self.transport.abort()
             await asyncio.sleep(_TURN_SECONDS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -94,3 +95,17 @@ def test_a_load_without_an_end_is_waited_for_by_more_than_now(eager_broker):
             load.wait_all_confirmed()
 
     assert load.ledger.confirmed_count >= before + 20 >= 40
+
+
+def test_a_broker_that_never_answers_is_given_up_sooner_than_one_that_falls_silent(eager_broker):
+    """One that is stopped takes connections still, by its kernel, and answers none of them."""
+    settings = LoadSettings(
+        consumers=0, producers=1, count_max=20, silence_seconds=60.0, answer_seconds=0.05
+    )
+    with (
+        socket.create_server(("127.0.0.1", 0)) as stopped,
+        Load([f"127.0.0.1:{stopped.getsockname()[1]}", eager_broker], settings) as load,
+    ):
+        load.wait_all_confirmed(20.0)
+
+    assert load.ledger.confirmed_count == 20
