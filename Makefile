@@ -38,7 +38,7 @@ ARGS ?=
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
         format test test-quick test-covered test-measured test-whole test-rest class-archive test-lowest test-python simulate ablations chaos promises storm retries removals spark-cluster soak \
-        demo demo-dr bench serve clean
+        demo demo-dr bench bench-stores serve clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -152,6 +152,9 @@ demo-dr: setup ## destroy a whole cluster, come back from archive and far site: 
 
 bench: setup ## measure; prints medians and ratios (ARGS=--help lists the scenarios)
 	$(BIN)/python $(BENCH) $(ARGS)
+
+bench-stores: setup ## measure each way to keep the log, and takeovers, beside ActiveMQ (eight minutes; ARGS=--quick)
+	$(BIN)/python benches/stores.py $(ARGS)
 
 serve: setup ## run one node on this machine; its data is in var/serve
 	$(BIN)/holdfast serve --data var/serve $(ARGS)

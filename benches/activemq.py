@@ -24,11 +24,11 @@ _CONFIGURATION = """\
   http://activemq.apache.org/schema/core/activemq-core.xsd">
   <broker xmlns="http://activemq.apache.org/schema/core" useJmx="false" brokerName="bench"
       dataDirectory="{directory}/data"{attributes}>{elements}
-    <persistenceAdapter><kahaDB directory="{directory}/data/kahadb"/></persistenceAdapter>
+    <persistenceAdapter>{persistence}</persistenceAdapter>
     <transportConnectors>
       <transportConnector name="stomp" uri="stomp+nio://127.0.0.1:{port}"/>
     </transportConnectors>
-  </broker>
+  </broker>{beans}
 </beans>
 """
 
@@ -44,6 +44,13 @@ class ActiveMQ(Broker):
     """Further attributes of the broker's element in its configuration, with a blank in front."""
     elements = ""
     """Further elements in it."""
+    beans = ""
+    """Further elements behind it."""
+
+    @property
+    def persistence(self) -> str:
+        """How it keeps messages, as an element of its configuration."""
+        return f'<kahaDB directory="{self.directory}/data/kahadb"/>'
 
     @classmethod
     def missing(cls) -> str:
@@ -65,6 +72,8 @@ class ActiveMQ(Broker):
                 port=self.port,
                 attributes=self.attributes,
                 elements=self.elements,
+                beans=self.beans,
+                persistence=self.persistence,
             )
         )
         places = {

@@ -42,12 +42,14 @@ The parts have benches of their own: `benches/pipeline.py` (microseconds per mes
 one process), `benches/journal.py` (appends against the raw disk), `benches/stomp_codec.py` (one
 frame in the parser), `benches/producers.py` (a million producers with one message each),
 `benches/turns.py` (how long work that grows keeps others waiting), `benches/growth.py` (how speed
-and memory change with size), `benches/features.py` (what the features of consumer clusters cost).
+and memory change with size), `benches/features.py` (what the features of consumer clusters cost),
+`benches/stores.py` (each way to keep the log, and how long a takeover takes).
 """
 
 GROWTH = "## Growth"
 FEATURES = "## Features"
 BACKLOGS = "## Backlogs"
+STORES = "## Stores"
 _GROWTH = """\
 ## Growth
 
@@ -84,6 +86,28 @@ for its first message from its SUBSCRIBE on, and for each of the next thousand f
 {conditions}
 
 {table}
+"""
+_STORES = """\
+## Stores
+
+Written by `make bench-stores ARGS="--write docs/benchmarks.md"`. One broker over each way to keep
+the log, with one producer (window 1,000) and one consumer; bodies of 1 KiB, persistent, each synced
+by what keeps the log before its receipt. In turns, round by round; medians, with the range in
+brackets. × is how many times what stands at the head of the column. Brokers, databases and load
+generator share the processors, and all data one disk.
+
+{conditions}
+
+{rates}
+
+A share is of the rate in the same round. Processor time is the broker's own, without the
+database's.
+
+From the last receipt of a holder that goes to the first one of whoever takes its lease; medians,
+and the longest in brackets. Silent is SIGSTOP: its lease is waited for. The client gives up a
+connection that is silent for {silence:g} s, and one that is not answered in {answer:g} s.
+
+{takeovers}
 """
 
 
@@ -142,6 +166,15 @@ def features(told: dict[str, str], rows: list[str]) -> str:
 def backlogs(told: dict[str, str], table: str) -> str:
     """Give the section on what messages cost that wait."""
     return _BACKLOGS.format(conditions=_listed(told), table=table)
+
+
+def stores(
+    told: dict[str, str], rates: str, takeovers: str, *, silence: float, answer: float
+) -> str:
+    """Give the section on the ways to keep the log."""
+    return _STORES.format(
+        conditions=_listed(told), rates=rates, takeovers=takeovers, silence=silence, answer=answer
+    )
 
 
 def put_section(path: Path, heading: str, text: str) -> None:

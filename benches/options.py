@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def table_options(
-    description: str | None, wanted: str, names: list[str]
+    description: str | None, wanted: str, names: list[str], runs: int = 3
 ) -> argparse.ArgumentParser:
     """Options of a table whose lines can be chosen by `wanted`; more may be added."""
     parser = argparse.ArgumentParser(
@@ -18,7 +18,8 @@ def table_options(
     )
     parser.add_argument(f"--{wanted}", nargs="+", choices=names, default=names, metavar="NAME",
                         help=f"only these: {', '.join(names)}")  # fmt: skip
-    parser.add_argument("--runs", type=int, help="of each line (3; --quick: 1)")
+    parser.add_argument("--runs", type=int,
+                        help=f"of each line ({runs}; --quick: 1)")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="short and few: not for the record")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table into FILE")
     parser.add_argument("--stompbench", type=Path, metavar="PATH",
