@@ -79,7 +79,7 @@ class Bundling:
 
     __slots__ = (
         *("_coming", "_destinations", "_durables", "_errands", "_flow", "_names", "_outlets"),
-        "_routing",
+        *("_routing", "_subscribed_count"),
     )
 
     def __init__(
@@ -95,6 +95,7 @@ class Bundling:
         self._flow = flow
         self._errands = errands
         self._outlets: dict[Bundle, Outlet] = {}
+        self._subscribed_count = 0
         self._coming: deque[Queue | Topic] = deque()
         """What is new and not joined by all yet; the first one is being joined."""
         self._names: WeakValueDictionary[Kind, _Names] = WeakValueDictionary()
@@ -117,6 +118,8 @@ class Bundling:
             DestinationError: There are too many kinds of patterns.
         """
         self._destinations.leadership.wildcards.add(bundle)
+        bundle.number = self._subscribed_count
+        self._subscribed_count += 1
         self._add(bundle, outlet)
         self._errands.begin(self._join_all(bundle, named), bundle.receiver)
 
@@ -255,6 +258,9 @@ class Bundling:
         outlet = self._outlets[bundle]
         strand = outlet.strand(bundle, destination, is_wild=is_wild)
         bundle.strands[destination] = strand
+        joining = destination.joining if isinstance(destination, Topic) else None
+        if joining is not None and bundle.number < joining.known_count:
+            joining.arrivals.append(strand)
         self._routing.subscribe(strand, destination)
         outlet.opened(strand)
         return True
@@ -273,6 +279,8 @@ class Bundling:
             looked_through.append(destination.name)
         if wildcards and wildcards.concern(kind, destination.name):
             self._coming.append(destination)
+            if isinstance(destination, Topic):
+                destination.begin_joining(self._subscribed_count)
             if len(self._coming) == 1:
                 self._errands.begin(self._let_join_all(self._coming))
 
@@ -285,6 +293,8 @@ class Bundling:
                 wildcards.of(kind_of(destination), destination.name), destination
             )
             coming.popleft()
+            if isinstance(destination, Topic):
+                destination.end_joining()
             if coming:
                 yield
 

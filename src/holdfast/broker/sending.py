@@ -223,7 +223,8 @@ class Sending:
         is_kept = self._is_keeping
         if self._state.policies.change_count != self.policies_seen:
             is_kept = self._look_whether_kept()
-        sender_id = sender_id if topic.no_local_count or is_kept else ""
+        is_asked = is_kept or topic.no_local_count or topic.joining
+        sender_id = sender_id if is_asked else ""
         message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish(topic, message)
         if is_kept:
@@ -249,7 +250,8 @@ class Sending:
         is_kept = self._is_keeping
         if self._state.policies.change_count != self.policies_seen:
             is_kept = self._look_whether_kept()
-        sender_id = sender_id if topic.no_local_count or is_kept else ""
+        is_asked = is_kept or topic.no_local_count or topic.joining
+        sender_id = sender_id if is_asked else ""
         message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish_later(topic, message)
         if is_kept:

@@ -6,12 +6,13 @@ came and all that came since, each once, in order, whatever was on its way then.
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.broker.serving.backlogs import Backlogs
 from holdfast.broker.serving.bundle import Strand
 from holdfast.broker.serving.publishing import Publishing
+from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.policies import as_text
 from holdfast.model.records import PolicyRecord
@@ -192,7 +193,8 @@ class World:
         self.serial += 1
         body = f"{self.serial}"
         # The headers as they are stored, and the body.
-        size = len(f"destination:/topic/{topic}\npersistent:true\nn:{value}\n") + len(body)
+        headers = f"persistent:true\nn:{value}\ncontent-length:{len(body)}\n"
+        size = len(headers) + len(body)
         sent = Sent(body, who, value, size, self.now_ms)
         self.kept[topic].append(sent)
         self.trimmed(topic)
@@ -246,8 +248,26 @@ class World:
         assert self.desk.broker.publishing.spread_bytes == 0
 
 
+WILD = ("subscribe", 1, "a.>", "", False, False)
+NEW_TOPIC = [
+    ("follow", "count"),
+    *[WILD] * 5,
+    ("subscribe", 1, "a.>", "", True, False),
+    *[("send", 0, "a.x", 1, False), ("together", 2, "a.x", [1, 2]), WILD],
+]
+"""More subscriptions mean a new topic than join it in one step."""
+NOT_ITS_OWN = [
+    *[("subscribe", 0, "a.>", "", False, it) for it in (False, True, False, False)],
+    ("send", 0, "a.y", 0, True),
+    ("send", 0, "a.x", 0, False),
+]
+"""Who does not want what comes over its own connection joins behind another topic."""
+
+
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(STEPS, max_size=50))
+@example(steps=NEW_TOPIC).via("who joined a new topic in a later step had not its first message")
+@example(steps=NOT_ITS_OWN).via("nobody had asked yet who sent the first message")
+@given(steps=st.lists(STEPS, max_size=50))
 def test_each_gets_what_was_kept_and_what_came_since(steps: list[tuple]) -> None:
     """
     Q53: by each rule, with selectors, wildcards, transactions and a line that goes on in steps.
@@ -291,6 +311,17 @@ def test_a_seam_that_is_open_is_found_out(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(Publishing, "replay", broken)
         with pytest.raises(AssertionError):
             tell(STORY)
+
+
+def test_a_new_topic_that_does_not_wait_for_all_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    The ablation: whoever joins in a later step lacks what was sent first.
+    """
+    monkeypatch.setattr(Topic, "begin_joining", lambda *_: None)
+    with pytest.raises(AssertionError):
+        tell(NEW_TOPIC)
 
 
 def test_what_was_kept_and_counts_as_sent_since_is_found_out(

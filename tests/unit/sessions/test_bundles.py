@@ -51,3 +51,27 @@ def test_each_part_has_a_number_of_its_own(desk) -> None:
     assert {it.headers["subscription"] for it in found} == {"s"}
     assert len({it.headers["ack"].partition("-")[0] for it in found}) == 3
     assert {it.headers["destination"] for it in found} == {"/queue/a", "/queue/b", "/temp-queue/c"}
+
+
+def test_all_whose_wildcards_mean_a_new_topic_get_its_first_message(desk) -> None:
+    """
+    They join it in steps, and whoever sent to it is told when the last of them has had it; who
+    subscribed behind that has not.
+    """
+    listeners = [desk.connect() for _ in range(9)]
+    for each in listeners:
+        each.subscribe("/topic/prices.>", "w", ack="auto")
+    sender, late = desk.connect(), desk.connect()
+    sender.send(b"first", "/topic/prices.new", receipt="out")
+    late.subscribe("/topic/prices.>", "w", ack="auto")
+    desk.dispatch()
+    desk.confirm()
+    assert not any(each.frames() for each in (*listeners, sender, late))
+    desk.turn()
+    sender.send(b"second", "/topic/prices.else")  # It is read again.
+    desk.confirm()
+    assert [it.headers["receipt-id"] for it in sender.frames()] == ["out"]
+    for each in listeners:
+        assert [it.body for it in each.frames()] == [b"first"]
+    assert not late.frames()
+    assert desk.broker.destinations.topics["prices.new"].spread_count == 0

@@ -303,7 +303,7 @@ class Bundle(Subscription):
 
     __slots__ = (
         *("_stirring", "gone", "held", "holding", "is_durable", "is_stirring", "lapsing"),
-        *("patterns", "served", "strands", "waiting"),
+        *("number", "patterns", "served", "strands", "waiting"),
     )
 
     def __init__(
@@ -327,6 +327,8 @@ class Bundle(Subscription):
             client=client,
         )
         self.patterns = tuple(patterns)
+        self.number = 0
+        """How many were made before it, of those with wildcards; counted by who joins them."""
         self.strands: dict[Queue | Topic, Strand] = {}
         self.held = 0
         """What all strands have in delivery."""

@@ -120,7 +120,7 @@ class Publishing:
     def publish_later(self, topic: Topic, message: TransientMessage) -> None:
         """Begin to hand a message to all subscriptions; what is published next goes behind it."""
         self.published_total += 1
-        if topic.subscriptions:
+        if topic.subscriptions or topic.joining is not None:
             self._begin_spread(topic, message)
         elif topic.name == NOWHERE:
             self.unmatched_total += 1
@@ -206,8 +206,10 @@ class Publishing:
         waiting = self.deliveries
         while waiting or self.spreads:
             effort = len(waiting)
-            while self.spreads and effort < step_count:
+            while self.spreads and effort < step_count and not self.spreads[0].is_early:
                 effort += self._spread_some(broken)
+            if not waiting and self.spreads and self.spreads[0].is_early:
+                return  # Those behind it wait, too: who is told of what is told in order.
             if self.taken_count < self.large_through:
                 some = self._take_by_size(step_count)
             else:

@@ -2,10 +2,13 @@
 A topic: each message goes to every live subscription that wants it.
 
 Nothing of a topic is lasting: a message is handed to those who are there. Where they are many it is
-*spread*, some at a time, and what comes meanwhile goes behind it. A subscriber without room keeps a
-bounded backlog; once it is over the limit the topic is *blocked* and its producers wait.
+*spread*, some at a time, and what comes meanwhile goes behind it. A topic that has just come into
+being is *joined* by those whose wildcards mean it, some at a time, too; what is sent to it before
+all have joined is spread once they have. A subscriber without room keeps a bounded backlog; once it
+is over the limit the topic is *blocked* and its producers wait.
 
 Invariants:
+    Who subscribed by a wildcard before a topic came into being gets all that is sent to it.
     Each subscriber gets messages in the order they came: what is handed to it now goes behind what
     was, in one line of deliveries.
 """
@@ -30,10 +33,33 @@ _LOOKED_AT_MAX: Final = 8
 _WITHOUT_LIMIT: Final = 1 << 62
 
 
-class Spread:
-    """A message on its way to the many subscribers that its topic had when it came."""
+class Joining:
+    """The coming of those whose wildcards mean a topic, from when that came into being."""
 
-    __slots__ = ("message", "place", "subscribers", "topic")
+    __slots__ = ("arrivals", "known_count", "newest_before")
+
+    def __init__(self, known_count: int) -> None:
+        self.known_count = known_count
+        """So many subscriptions were made before; those join it, and others by themselves."""
+        self.arrivals: list[Consumer] = []
+        """Who of them has joined, in order."""
+        self.newest_before: int | None = None
+        """The key of the first message that waits for the rest of them."""
+
+    def has_waiting(self, consumer: Consumer, message: TransientMessage) -> bool:
+        """Whether a message waits for somebody who is the last to have joined."""
+        first = self.newest_before
+        is_last = bool(self.arrivals) and self.arrivals[-1] is consumer
+        return is_last and first is not None and message.key <= first  # Keys descend.
+
+
+class Spread:
+    """
+    A message on its way to the many subscribers that its topic had when it came; or to those that
+    it had and those that were about to join it then.
+    """
+
+    __slots__ = ("_joined_before", "_joining", "message", "place", "subscribers", "topic")
 
     @property
     def size_bytes(self) -> int:
@@ -50,9 +76,26 @@ class Spread:
         self.message = message
         self.subscribers = topic.audience()
         self.place = 0
+        self._joining = joining = topic.joining
+        self._joined_before = 0
+        if joining is not None:
+            self._joined_before = len(joining.arrivals)
+            if joining.newest_before is None:
+                joining.newest_before = message.key
+
+    @property
+    def is_early(self) -> bool:
+        """Whether it waits for those that are about to join its topic."""
+        return self._joining is not None and self.topic.joining is self._joining
+
+    def _add_arrivals(self, joining: Joining) -> None:
+        self.subscribers = [*self.subscribers, *joining.arrivals[self._joined_before :]]
+        self._joining = None
 
     def next(self, effort_max: int) -> list[Consumer]:
         """Give the next of them that are still there: one, and more for so much effort."""
+        if self._joining is not None:
+            self._add_arrivals(self._joining)
         start = self.place
         self.place += self._count_for(effort_max)
         return [each for each in self.subscribers[start : self.place] if not each.is_closed]
@@ -88,6 +131,7 @@ class Replay:
     __slots__ = ("_messages", "_place", "_subscription", "topic")
 
     may_be_large = True
+    is_early = False
 
     def __init__(
         self, topic: Topic, subscription: Consumer, messages: Sequence[TransientMessage]
@@ -142,6 +186,7 @@ class Topic:
         "is_outdated",
         "is_stored",
         "is_temporary",
+        "joining",
         "name",
         "no_local_count",
         "owner",
@@ -167,7 +212,10 @@ class Topic:
         self.no_local_count = 0
         """How many of them do not want what comes over their own connection."""
         self.spread_count = 0
-        """Messages on their way to many subscribers; what comes goes behind them."""
+        """Messages on their way to many subscribers, and one more while it is joined; what comes
+        goes behind them."""
+        self.joining: Joining | None = None
+        """Those that join it since it came into being; None: all have."""
         self.blocked_by: set[Consumer] = set()
         """Consumers whose backlog is over the limit; of a mirror there are none."""
         self.is_mirror = is_mirror(name)
@@ -190,6 +238,17 @@ class Topic:
     def is_unnamed(self) -> bool:
         """Whether nobody subscribes who has named it."""
         return len(self.subscriptions) == self.wild_count
+
+    def begin_joining(self, known_count: int) -> None:
+        """Let what is sent wait for those, of so many subscriptions, that are to join it now."""
+        self.joining = Joining(known_count)
+        self.spread_count += 1
+
+    def end_joining(self) -> None:
+        """Note that all of them have joined."""
+        if self.joining is not None:
+            self.joining = None
+            self.spread_count -= 1
 
     def delete(self) -> None:
         """Let its name mean it no more."""
@@ -321,7 +380,8 @@ class IdleTopics:
         """Delete the one without subscribers for longest, if there is any; give it."""
         for _ in range(min(len(self._topics), _LOOKED_AT_MAX)):
             topic = self._topics.popitem(last=False)[0]
-            if topic.blocked_by or any(each.pending for each in topic.subscriptions):
+            is_early = topic.joining is not None
+            if is_early or topic.blocked_by or any(it.pending for it in topic.subscriptions):
                 self._topics[topic] = None  # What waits for somebody is not given up.
                 continue
             topic.delete()
