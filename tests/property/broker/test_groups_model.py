@@ -107,6 +107,7 @@ DEATHS = {"consumer_dies": 3, "subscribe": 5, "acknowledge": 2}
 @pytest.mark.parametrize("suspect_after", [1, 2])
 @pytest.mark.parametrize("story", STORIES)
 @example(seed=3_119_224_352).via("what a late word held was non-persistent, and purged")
+@example(seed=4442).via("who had run empty and had its room again was waited for as before")
 @example(seed=83_031).via("one came to be the first of a group of which the owner was full")
 @given(seed=st.integers(0, 1 << 32))
 def test_what_is_sent_alone_keeps_its_place_in_its_group(

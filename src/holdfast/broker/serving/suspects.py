@@ -81,6 +81,8 @@ class Narrowing:
 
     def widen(self, consumer: Consumer) -> None:
         """Give somebody the room that it had."""
+        if self._emptying is consumer:
+            self._emptying = None  # What it holds from now on is not what it had before.
         if consumer in self._narrowed:
             del self._narrowed[consumer]
             consumer.widen(self)

@@ -67,6 +67,18 @@ def test_where_the_one_is_gone_the_next_is_to_run_empty() -> None:
     assert first.prefetch == 0
 
 
+def test_who_ran_empty_and_has_its_room_again_is_not_waited_for() -> None:
+    """What it was given since is not what it had: the next that waits makes somebody run empty."""
+    suspects, only = waiting(), consumer(held=3)
+    suspects.is_turn_of(only)
+    only.unacknowledged.clear()
+    suspects.widen(only)
+    only.unacknowledged = dict.fromkeys((4, 5))
+    assert only.prefetch == 10
+    assert not suspects.is_turn_of(only)
+    assert only.prefetch == 1
+
+
 def test_who_never_acknowledges_holds_nothing() -> None:
     """It is no less for it."""
     suspects = waiting()
