@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.errors import StoreError, UnreachableError
-from holdfast.raidb.lanes import Lanes
+from holdfast.raidb.lanes import Act, IsEnough, Lanes
 from holdfast.raidb.member import Member, Row
 
 STRAGGLER_SECONDS: Final = 0.5
 """Once one has answered a question, others are waited for so long."""
 
 ActOf = Callable[[Member, float], Any]
+BoundAct = tuple[str, Act] | None
+"""With the way to its member; None where there is none."""
 
 
 class Databases:
@@ -96,16 +98,46 @@ class Databases:
         patience: float | None = None,
     ) -> dict[str, Any]:
         """Do something in several members at once; what came of each, or its error."""
+        return self.run_bound(
+            {it: self.bind(it, act) for it, act in acts.items()}, seconds_max, patience
+        )
+
+    def bind(self, member: str, act: ActOf) -> BoundAct:
+        """Make an act of one member something that may be asked for again while it is under way."""
+        found = self._by_id.get(member)
+        return None if found is None else (self._key(found), _bound(act, found))
+
+    def run_bound(
+        self,
+        acts: Mapping[str, BoundAct],
+        seconds_max: float,
+        patience: float | None = None,
+        is_enough: IsEnough | None = None,
+    ) -> dict[str, Any]:
+        """
+        Do what was bound before; what came of each, or its error.
+
+        Args:
+            is_enough: As `Lanes.run` has it, by member.
+        """
         found: dict[str, Any] = {}
-        bound = {}
-        for it, act in acts.items():
-            member = self._by_id.get(it)
-            if member is None:
+        bound: dict[str, Act] = {}
+        members: dict[str, str] = {}
+        for it, pair in acts.items():
+            if pair is None:
                 found[it] = UnreachableError(f"{self.name(it)} is no address of this broker")
             else:
-                bound[it] = (self._key(member), _bound(act, member))
-        outcomes = self._lanes.run(dict(bound.values()), max(seconds_max, 0.05), patience)
-        return found | {it: outcomes[key] for it, (key, _) in bound.items()}
+                key, act = pair
+                bound[key], members[key] = act, it
+
+        def has_enough(outcomes: Mapping[str, Any]) -> bool:
+            assert is_enough is not None, "it is asked for"
+            return is_enough(found | {members[key]: each for key, each in outcomes.items()})
+
+        outcomes = self._lanes.run(
+            bound, max(seconds_max, 0.05), patience, None if is_enough is None else has_enough
+        )
+        return found | {members[key]: each for key, each in outcomes.items()}
 
     def ask(self, member: str, act: ActOf, seconds_max: float) -> Any:
         """

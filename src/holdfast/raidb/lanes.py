@@ -3,7 +3,8 @@ A thread for each database, so that the same is done in all at once and none hol
 
 What is asked of a member is done on its own thread, one thing after the other. Who asks several at
 once waits for all of them within a bound; one that has not answered by then is an unknown outcome,
-and is asked nothing more until it has come back.
+and is asked nothing more until it has come back. Who needs some of them only says of how many
+answers it has enough: the others go on, and are asked for theirs by the very same act.
 
 Invariants:
     A member is used by its own thread only.
@@ -22,6 +23,8 @@ from holdfast.errors import StoreError, UnreachableError
 
 Act = Callable[[float], Any]
 """What is to be done, within so many seconds."""
+IsEnough = Callable[[Mapping[str, Any]], bool]
+"""Whether, with what has come so far, nobody else need be waited for."""
 
 GRACE_SECONDS: Final = 0.25
 """What a call may take beyond its bound before its member is asked nothing more."""
@@ -31,19 +34,29 @@ class Lanes(Protocol):
     """Does something in several members; each is known by a key."""
 
     def run(
-        self, acts: Mapping[str, Act], seconds_max: float, patience: float | None = None
+        self,
+        acts: Mapping[str, Act],
+        seconds_max: float,
+        patience: float | None = None,
+        is_enough: IsEnough | None = None,
     ) -> dict[str, Any]:
         """
         Do each of these, and give what came of each: a result, or the StoreError that was raised.
 
         Args:
             patience: Once one has answered, others are waited for only so long.
+            is_enough: Asked after each answer. Those that are not waited for are missing in what
+                is given, and go on; what came of them is given to who asks the same by the same
+                act again, which does nothing a second time while it is under way.
         """
         ...
 
     def close(self) -> None:
         """End all threads that are not hanging."""
         ...
+
+
+_Outbox = SimpleQueue[tuple[str, Any]]
 
 
 def attempt(act: Act, seconds_max: float) -> Any:
@@ -57,13 +70,30 @@ def attempt(act: Act, seconds_max: float) -> Any:
 
 
 class _Job:
-    """What was asked of one member."""
+    """What was asked of one member, and who is to hear what came of it."""
 
-    __slots__ = ("act", "deadline", "is_done", "outbox")
+    __slots__ = ("_lock", "_outbox", "_outcome", "act", "deadline", "is_done", "key")
 
-    def __init__(self, act: Act, deadline: float, outbox: SimpleQueue[tuple[str, Any]]) -> None:
-        self.act, self.deadline, self.outbox = act, deadline, outbox
+    def __init__(self, key: str, act: Act, deadline: float, outbox: _Outbox) -> None:
+        self.key, self.act, self.deadline = key, act, deadline
         self.is_done = False
+        self._outcome: Any = None
+        self._outbox = outbox
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Do it."""
+        outcome = attempt(self.act, max(self.deadline - time.monotonic(), 0.05))
+        with self._lock:
+            self._outcome, self.is_done = outcome, True
+            self._outbox.put((self.key, outcome))
+
+    def hand_to(self, outbox: _Outbox) -> None:
+        """Let it be heard here from now on, also where it is done already."""
+        with self._lock:
+            self._outbox = outbox
+            if self.is_done:
+                outbox.put((self.key, self._outcome))
 
 
 class _Lane:
@@ -74,6 +104,8 @@ class _Lane:
         self.key = key
         self.given_up: _Job | None = None
         """The last job that nobody waits for any more."""
+        self.left: _Job | None = None
+        """The one that went on when there was enough without it."""
         thread = threading.Thread(target=self._run, name=f"store-{key[:8]}", daemon=True)
         thread.start()
 
@@ -82,12 +114,23 @@ class _Lane:
         """Whether what was given up is still under way."""
         return self.given_up is not None and not self.given_up.is_done
 
+    def job(self, act: Act, deadline: float, outbox: _Outbox) -> _Job | None:
+        """Have it done, or wait for it again if it is what was left; None while it hangs."""
+        left = self.left
+        if left is not None and left.act is act:
+            self.left = None
+            left.hand_to(outbox)
+            return left
+        if self.is_hanging:
+            return None
+        made = _Job(self.key, act, deadline, outbox)
+        self.inbox.put(made)
+        return made
+
     def _run(self) -> None:
         while (job := self.inbox.get()) is not None:
-            outcome = attempt(job.act, max(job.deadline - time.monotonic(), 0.05))
-            job.is_done = True
-            job.outbox.put((self.key, outcome))
-            del job, outcome
+            job.run()
+            del job
 
 
 class ThreadLanes:
@@ -98,20 +141,23 @@ class ThreadLanes:
         self._lanes: dict[str, _Lane] = {}
 
     def run(
-        self, acts: Mapping[str, Act], seconds_max: float, patience: float | None = None
+        self,
+        acts: Mapping[str, Act],
+        seconds_max: float,
+        patience: float | None = None,
+        is_enough: IsEnough | None = None,
     ) -> dict[str, Any]:
         """Do each of these at the same time."""
-        outbox: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+        outbox: _Outbox = SimpleQueue()
         found: dict[str, Any] = {}
         deadline = time.monotonic() + seconds_max
         jobs: dict[str, _Job] = {}
         for key, act in acts.items():
-            lane = self._lane(key)
-            if lane.is_hanging:
+            job = self._lane(key).job(act, deadline, outbox)
+            if job is None:
                 found[key] = UnreachableError("it has not answered what was asked before")
             else:
-                jobs[key] = _Job(act, deadline, outbox)
-                lane.inbox.put(jobs[key])
+                jobs[key] = job
         until = deadline + GRACE_SECONDS
         try:
             while len(found) < len(acts):
@@ -119,6 +165,10 @@ class ThreadLanes:
                 found[key] = outcome
                 if patience is not None and not isinstance(outcome, StoreError):
                     until = min(until, time.monotonic() + patience)
+                if is_enough is not None and is_enough(found):
+                    for left in jobs.keys() - found.keys():
+                        self._lane(left).left = jobs[left]
+                    break
         except Empty:
             for key in acts.keys() - found.keys():
                 self._lane(key).given_up = jobs[key]
@@ -144,12 +194,26 @@ class ThreadLanes:
 class InTurn:
     """The same without threads, for tests and simulations: one after the other."""
 
-    def __init__(self, shuffle: Callable[[list[str]], None] = lambda _keys: None) -> None:
-        """`shuffle` puts the keys into an order."""
+    def __init__(
+        self,
+        shuffle: Callable[[list[str]], None] = lambda _keys: None,
+        is_left: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """
+        `shuffle` puts the keys into an order.
+
+        `is_left` says of one that need not be waited for whether it takes longer than the others:
+        it is sent on its way then, and sent again with the same act.
+        """
         self._shuffle = shuffle
+        self._is_left = is_left
 
     def run(
-        self, acts: Mapping[str, Act], seconds_max: float, patience: float | None = None
+        self,
+        acts: Mapping[str, Act],
+        seconds_max: float,
+        patience: float | None = None,
+        is_enough: IsEnough | None = None,
     ) -> dict[str, Any]:
         """Do each of these in turn, each with its share of the time."""
         keys = sorted(acts)
@@ -157,6 +221,9 @@ class InTurn:
         found: dict[str, Any] = {}
         share = seconds_max / max(len(keys), 1)
         for key in keys:
+            if is_enough is not None and is_enough(found) and self._is_left():
+                attempt(acts[key], 0.0)
+                continue
             found[key] = attempt(acts[key], share)
             if patience is not None and not isinstance(found[key], StoreError):
                 share = min(share, patience)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from holdfast.errors import StoreError, UnreachableError
-from holdfast.raidb.lanes import InTurn, Lanes, ThreadLanes
+from holdfast.raidb.lanes import Act, InTurn, Lanes, ThreadLanes
 
 
 def refuse(seconds: float) -> None:
@@ -76,3 +76,56 @@ def test_who_is_slower_than_the_first_one_is_waited_for_a_while() -> None:
     assert isinstance(found["b"], UnreachableError)
     go_on.set()
     lanes.close()
+
+
+def test_who_has_enough_waits_for_nobody_else() -> None:
+    """What came of the others is given to who asks the very same; it is not done twice."""
+    go_on, done = threading.Event(), []
+    lanes = ThreadLanes()
+
+    def slow(_: float) -> int:
+        go_on.wait(30)
+        done.append(1)
+        return 3
+
+    began = time.monotonic()
+    found = lanes.run({"a": lambda _: 1, "b": slow}, 20.0, is_enough=lambda it: "a" in it)
+    assert time.monotonic() - began < 5
+    assert found == {"a": 1}
+    found = lanes.run({"a": lambda _: 2, "b": slow}, 20.0, is_enough=lambda it: "a" in it)
+    assert found == {"a": 2}
+
+    go_on.set()
+    assert lanes.run({"b": slow}, 20.0) == {"b": 3}
+    assert done == [1]
+    assert lanes.run({"b": lambda _: 4}, 20.0) == {"b": 4}
+    lanes.close()
+
+
+def test_one_that_was_left_and_never_answers_is_told() -> None:
+    """Its outcome is not known, and it is asked nothing more."""
+    go_on = threading.Event()
+    lanes = ThreadLanes()
+
+    def hang(_: float) -> None:
+        go_on.wait(30)
+
+    lanes.run({"a": lambda _: 1, "b": hang}, 20.0, is_enough=lambda it: "a" in it)
+    assert isinstance(lanes.run({"b": hang}, 0.05)["b"], UnreachableError)
+    assert "asked before" in str(lanes.run({"b": lambda _: 2}, 5.0)["b"])
+    go_on.set()
+    lanes.close()
+
+
+def test_in_turn_one_that_is_left_is_sent_on_its_way() -> None:
+    """As slow as chance has it: what came of it is not known."""
+    asked: list[str] = []
+
+    def act(key: str) -> Act:
+        return lambda seconds: asked.append(f"{key} {seconds:.0f}")
+
+    acts = {key: act(key) for key in "abc"}
+    found = InTurn(is_left=lambda: True).run(acts, 9.0, is_enough=lambda it: len(it) > 1)
+    assert sorted(found) == ["a", "b"]
+    assert asked == ["a 3", "b 3", "c 0"]
+    assert len(InTurn().run(acts, 9.0, is_enough=lambda it: len(it) > 1)) == 3
