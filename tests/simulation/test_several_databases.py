@@ -10,8 +10,10 @@ import pytest
 
 from tests.simulation.test_leased_stores import all_kept
 from trials.leased import plan as plans
+from trials.leased.judge import CONFIRMED_WITHOUT
 from trials.leased.plan import plan_of_several
 from trials.leased.simulator import simulate
+from trials.safeguards.ablation import catch
 from trials.safeguards.several_databases import ABLATIONS
 
 BY_NAME = {it.name: it for it in ABLATIONS}
@@ -47,6 +49,31 @@ def test_each_kind_of_trouble_is_lived_through(kinds: tuple[str, ...], databases
     happened = all_kept(results)
 
     assert not [it for it in kinds if not happened[it]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("databases", [3, 4, 5])
+def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
+    """Others lack what is confirmed at many a moment, and nothing is lost by that."""
+    results = []
+    for seed in range(1, 5):
+        made = plan_of_several(seed)
+        made.databases, made.is_by_majority = databases, True
+        results.append(simulate(seed, made))
+    happened = all_kept(results)
+
+    assert happened["confirmed"] > 2_000
+    assert happened[CONFIRMED_WITHOUT] > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["by majority, what is stored is in most databases", "who is kept has all that was ever sent"],
+)
+def test_a_safeguard_of_majority_that_is_left_out_is_noticed(name: str) -> None:
+    """Some seed loses what was confirmed, or never gets a database back."""
+    assert catch(BY_NAME[name], range(1, 16)) is not None
 
 
 def test_a_seed_lives_the_same_life_again() -> None:

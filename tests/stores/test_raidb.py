@@ -26,6 +26,7 @@ class TwoFiles(LeasedLogSuite):
     """Files of SQLite, each a database of its own."""
 
     count = 2
+    settings = RaidbSettings()
     may_keep_unconfirmed = True  # In one of them, when the first of the others was taken.
 
     @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ class TwoFiles(LeasedLogSuite):
 
     def another(self) -> LeasedLog:
         urls = [f"sqlite:///{it}" for it in self._paths]
-        return open_raidb_log(urls, RaidbSettings(), own_directory=self._paths[0].parent)
+        return open_raidb_log(urls, self.settings, own_directory=self._paths[0].parent)
 
     def lose_entry(self, index: int) -> None:
         self._change(f"DELETE FROM holdfast_entries WHERE idx = {index}")
@@ -69,6 +70,43 @@ class TestThreeFiles(TwoFiles):
     """Three of them: two are enough."""
 
     count = 3
+
+
+class TestThreeFilesByMajority(TwoFiles):
+    """Confirmed once two of them have it."""
+
+    count = 3
+    settings = RaidbSettings(confirm="majority")
+
+
+def test_by_majority_one_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
+    """A foreign transaction holds one of three: no append waits for it, and later it has all."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "abc"]
+    settings = RaidbSettings(confirm="majority", member_timeout_seconds=20)
+    log = open_raidb_log(urls, settings, own_directory=tmp_path)
+    log.open()
+    try:
+        writer = Writer(log)
+        writer.take()
+        writer.append(b"one")
+        foreign = sqlite3.connect(tmp_path / "b.db", isolation_level=None)
+        foreign.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        for number in range(5):
+            assert writer.send(writer.sealed(b"%d" % number), 30.0) is Outcome.STORED
+        assert time.monotonic() - began < 10
+        assert "active: " in "".join(state for _, _, state in log.facts().members)
+        foreign.execute("ROLLBACK")
+        foreign.close()
+        deadline = time.monotonic() + 60
+        while {state for _, _, state in log.facts().members} != {"active"}:
+            assert time.monotonic() < deadline, log.facts().members
+            assert log.renew(SECONDS) is Outcome.STORED
+        log.release(SECONDS)
+        assert read_all(log) == writer.stored
+        assert all(rows_of(it, tmp_path) == [e.raw for e in writer.stored] for it in urls)
+    finally:
+        log.close()
 
 
 def test_three_kinds_of_databases_hold_one_log(

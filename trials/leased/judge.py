@@ -14,6 +14,7 @@ Invariants (each violation is raised with its name):
     T9: a log that went back in time, or lost its lease, is refused.
     T10: what is shown to people never goes back to what an earlier holder told.
     T11: where a log is kept in several databases, all that answer are filled again.
+    T12: what is confirmed there is in more than half of those that count, at that very moment.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from holdfast.journal.entry import Entry
     from trials.leased.simulated_broker import SimulatedBroker
     from trials.leased.simulator import LeasedWorld
+
+
+CONFIRMED_WITHOUT = "confirmed while a database lacked it"
 
 
 class BrokenError(AssertionError):
@@ -83,10 +87,23 @@ class Judge:
         self.counts["confirmed"] += 1
         if self.is_log_lost:
             return
+        if self._world.plan.databases:
+            self._see_who_has(broker, entry)
         before = self.confirmed.setdefault(entry.index, entry.chain)
         self.require(
             before == entry.chain, "T1", f"{broker.name} confirms another entry {entry.index}"
         )
+
+    def _see_who_has(self, broker: SimulatedBroker, entry: Entry) -> None:
+        active = self._world.medium.active
+        count = sum(it.history.get(entry.index) == entry.chain for it in active)
+        self.require(
+            2 * count > len(active),
+            "T12",
+            f"{broker.name} confirms entry {entry.index}, which {count} of {len(active)} have",
+        )
+        if count < len(active):
+            self._world.count(CONFIRMED_WITHOUT)
 
     def after_turn(self, broker: SimulatedBroker) -> None:
         """Whether it is alone."""

@@ -106,6 +106,9 @@ class Plan:
     databases: int = 0
     """In so many that know nothing of each other; 0: in one that is a model of its own."""
 
+    is_by_majority: bool = False
+    """An append is confirmed once most of the databases have it."""
+
     is_shown: bool = False
     """The database shows something to people, which the holder tells all the time."""
 
@@ -123,7 +126,7 @@ class Plan:
     def __str__(self) -> str:
         medium = "database" if self.is_fence else "directory"
         if self.databases:
-            medium = f"{self.databases} databases"
+            medium = f"{self.databases} databases{', by majority' if self.is_by_majority else ''}"
         kinds = ", ".join(sorted(self.kinds))
         elector = f", an elector that is {self.elector}" if self.elector else ""
         return f"{self.brokers} brokers over a {medium}{elector}, {self.ending}: {kinds}"
@@ -182,4 +185,6 @@ def plan_of_several(seed: int) -> Plan:
     made.kinds.pop(FULL, None)
     chosen = chance.sample(OF_SEVERAL, chance.randint(1, len(OF_SEVERAL)))
     made.kinds |= {kind: chance.randint(1, 5) for kind in chosen}
+    chance = random.Random(f"majority {seed}")  # noqa: S311 - to be repeated
+    made.is_by_majority = made.databases >= 3 and chance.random() < 0.5
     return made

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from trials.leased.judge import CONFIRMED_WITHOUT
 from trials.leased.plan import (
     ELECTOR_KINDS,
     ENDINGS,
@@ -72,7 +73,14 @@ LEASED = Kind("--leased", plan, HAPPENINGS)
 SEVERAL = Kind(
     "--several",
     plan_of_several,
-    (*(it for it in KINDS if it != FULL), *OF_SEVERAL, "lost request", "lost reply", "late"),
+    (
+        *(it for it in KINDS if it != FULL),
+        *OF_SEVERAL,
+        "lost request",
+        "lost reply",
+        "late",
+        CONFIRMED_WITHOUT,
+    ),
 )
 
 

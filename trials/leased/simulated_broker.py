@@ -261,8 +261,13 @@ class SimulatedBroker:
         ]
         self.raidb = RaidbLog(
             members,
-            RaidbSettings(member_timeout_seconds=0.3 * plan.lease_seconds, copy_bytes=64 * 1024),
-            lanes=InTurn(self.chance.shuffle),
+            RaidbSettings(
+                confirm="majority" if plan.is_by_majority else "all",
+                behind_bytes_max=20_000,
+                member_timeout_seconds=0.3 * plan.lease_seconds,
+                copy_bytes=64 * 1024,
+            ),
+            lanes=InTurn(self.chance.shuffle, lambda: self.chance.random() < 0.6),
             clock=self.lease_clock,
         )
         self.raidb.open_seconds = plan.lease_seconds

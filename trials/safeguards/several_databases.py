@@ -9,13 +9,15 @@ own; here is what the databases' log makes of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from holdfast.errors import StoreError, UnreachableError
+from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Outcome, Place
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import ActOf
+from holdfast.raidb.majority import MajorityTenure
 from holdfast.raidb.member import KnownSet, Row, Token
 from holdfast.raidb.returning import Returning
 from holdfast.raidb.sight import Sight
@@ -114,6 +116,37 @@ def _believe_rows_of_two_sets() -> list[Patch]:
     return [(Sight, "is_of_one_set", lambda *_arguments: True)]
 
 
+def _one_is_most() -> list[Patch]:
+    def is_enough(
+        self: MajorityTenure, call: Any, entries: list[Entry], stored: Iterable[str] = ()
+    ) -> bool:
+        del entries
+        return bool(call.answered or set(stored)) and any(
+            it.is_empty or (name in set(stored) and it.is_storing and not it.is_behind)
+            for name, it in self.backlogs.items()
+        )
+
+    return [(MajorityTenure, "_is_enough", is_enough)]
+
+
+def _keep_who_lacks() -> list[Patch]:
+    return [(MajorityTenure, "_is_level", lambda *_arguments: True)]
+
+
+def _drop_what_one_lacks() -> list[Patch]:
+    return [(MajorityTenure, "droppable", lambda _self, index: index)]
+
+
+def _old_signs_of_life() -> list[Patch]:
+    heard = MajorityTenure._heard
+
+    def heard_any(self: MajorityTenure, call: Any, member: str, outcome: Any) -> None:
+        self.backlogs[member].call = call.number
+        heard(self, call, member, outcome)
+
+    return [(MajorityTenure, "_heard", heard_any)]
+
+
 def _several(made: Plan) -> None:
     made.databases = max(made.databases, 3)
     made.lost_request = made.lost_reply = made.late = 0.03
@@ -134,6 +167,11 @@ def _two(made: Plan) -> None:
 def _paused(made: Plan) -> None:
     _several(made)
     made.kinds |= {plans.PAUSE: 3, plans.CALL: 5}
+
+
+def _majority(made: Plan) -> None:
+    _several(made)
+    made.is_by_majority = True
 
 
 def _ablation(
@@ -191,6 +229,26 @@ ABLATIONS = [
         covered_by=(
             "the end is that of the longest log that is read: it needs one that was left out and"
             " came back between two rows of one look, and the others not to have what it has"
+        ),
+    ),
+    _ablation("by majority, what is stored is in most databases", _one_is_most, _majority),
+    _ablation("who is kept has all that was ever sent", _keep_who_lacks, _majority),
+    _ablation(
+        "nothing is dropped that a database lacks",
+        _drop_what_one_lacks,
+        _majority,
+        covered_by=(
+            "whoever takes over leaves such a database out, and fills it anew; that nobody could"
+            " take over with it and one more is over here once all is healed"
+        ),
+    ),
+    _ablation(
+        "a sign of life was begun after it was asked for",
+        _old_signs_of_life,
+        _majority,
+        covered_by=(
+            "what was left under way is sent anew when it is asked for again, where databases are"
+            " asked in turn: so it is a sign of life of that moment"
         ),
     ),
 ]

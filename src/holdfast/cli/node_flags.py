@@ -29,6 +29,7 @@ def _flag(metavar: str, text: str) -> tuple[str, str]:
 _TEXTS: Final = {
     "data": _flag("DIR", "The directory of all that must last; several hold the same."),
     "store": _flag("URL", "The database that keeps the log."),
+    "store_confirm": _flag("all|majority", "Which of several databases must have a message."),
     "shared": _flag("DIR", "The shared directory that keeps the log."),
     "elector": _flag("URL", "ZooKeeper or etcd: who takes the log's lease next."),
     "name": _flag("NAME", "This node's name among the members."),

@@ -17,6 +17,8 @@ from holdfast.model.limits import MEMBERS_MAX, STORES_MAX
 
 # Fewer heartbeats than this in the shortest election timeout, and one late packet deposes a leader.
 HEARTBEATS_PER_ELECTION_MIN = 5
+# Most of two are two.
+MAJORITY_STORES_MIN = 3
 
 
 def check_relations(check: Draft, *, has_secret: bool) -> None:
@@ -78,6 +80,12 @@ def _check_medium(fields: NodeSettings, check: Draft) -> None:
         fields.elector is None or bool(fields.store) or fields.shared is not None,
         "elector store shared",
         "elector: it elects among brokers over one log, which needs --store or --shared",
+    )
+    check.require(
+        check.value("databases.confirm") == "all" or len(fields.store) >= MAJORITY_STORES_MIN,
+        "store_confirm store",
+        f"store_confirm: majority needs --store {MAJORITY_STORES_MIN} times or more: most of"
+        f" {len(fields.store)} would be all of them",
     )
     if not fields.store and fields.shared is None:
         return

@@ -60,6 +60,7 @@ SHORT_NAMES: Final = {
     "election_seconds_min": "replication.election_seconds_min",
     "election_seconds_max": "replication.election_seconds_max",
     "lease_seconds": "lease.lease_seconds",
+    "store_confirm": "databases.confirm",
 }
 """Settings that have a flag and a variable, by which most are called."""
 

@@ -8,8 +8,9 @@ told by a random mark, and refused. The lease is given back at once: brokers tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from holdfast.errors import MirrorsMissingError, StoreError, UnreachableError
 from holdfast.leases.contract import Claimant, Outcome
@@ -51,30 +52,60 @@ class FoundDatabases:
             return f"{self.databases.named(error.missing)} cannot be used"
         return ""
 
-    def accept(self, mark: str, holder: str) -> MirrorSet:
+    def accept(
+        self, mark: str, holder: str, sleep: Callable[[float], None] = time.sleep
+    ) -> MirrorSet:
         """
-        Let brokers go on with these alone.
+        Let brokers go on with these alone; of several that are not alike with the longest.
 
         Args:
             mark: Random, so that databases that went on elsewhere are told.
             holder: Nobody's id, 32 hexadecimal digits.
+            sleep: Lets time pass: where somebody may hold the lease, that of a lease.
 
         Raises:
             StoreError: None of them has all that was confirmed, or one went on apart.
             UnreachableError: One does not answer, or is being written: nothing may be assumed.
         """
-        accepted = accept(self.copies, mark)
+        accepted = self._of_the_longest(accept(self.copies, mark))
+        self._wait_for_silence(accepted, sleep)
         token = Token(accepted.number.start, holder)
         claimant = Claimant(holder=holder, name="accept", admin="", stomp="")
         places = tuple((it, self.databases.name(it)) for it, _ in accepted.states)
         for member in sorted(accepted.active):
             act = _take_and_write(self.rows[member], token, claimant, KnownSet(accepted, places))
             if self.databases.ask(member, act, CALL_SECONDS_MAX) is not Outcome.STORED:
-                raise UnreachableError(
-                    f"{self.databases.name(member)} is being written by a broker: stop all of them"
-                    f" first"
-                )
+                raise self._is_written(member)
         return accepted
+
+    def _of_the_longest(self, accepted: MirrorSet) -> MirrorSet:
+        """What lacks the end is not enabled: by majority that may have been confirmed."""
+        ends = {it: self.rows[it].lease.end.index for it in accepted.active}
+        states = dict(accepted.states)
+        states |= {it: "failed" for it, end in ends.items() if end < max(ends.values())}
+        return replace(accepted, states=tuple(sorted(states.items())))
+
+    def _wait_for_silence(self, accepted: MirrorSet, sleep: Callable[[float], None]) -> None:
+        """See that no broker that is there holds the lease in these."""
+        held = [
+            it.claimant.lease_seconds
+            for member in accepted.active
+            if (it := self.rows[member].lease).claimant is not None and not it.is_released
+        ]
+        if not held:
+            return
+        sleep(max(*held, *(it.lease_seconds for it in self.databases.members)))
+        now = self.databases.read(CALL_SECONDS_MAX)
+        for member in sorted(accepted.active):
+            row = now.get(member)
+            if row is None or row.lease.beat != self.rows[member].lease.beat:
+                raise self._is_written(member)
+
+    def _is_written(self, member: str) -> UnreachableError:
+        return UnreachableError(
+            f"{self.databases.name(member)} is being written by a broker, or does not answer any"
+            f" more: stop all of them first"
+        )
 
 
 def look_at(databases: Databases) -> FoundDatabases:

@@ -137,6 +137,9 @@ class Caretaker:
         """
         if tenure.is_in_flight or not tenure.holding.is_standing:
             return
+        is_idle = not self._wanted and not any(it.is_ready for it in self._returning.values())
+        if is_idle or not tenure.level(seconds_max / 2):
+            return
         if self._wanted:
             self._do_wanted(tenure, seconds_max)
         for found in list(self._returning.values()):

@@ -136,6 +136,9 @@ class RaidbLog:
         trouble = self.databases.troubles.get(self.databases.name(member))
         if state != "active" and trouble is not None:
             return f"{state}: {trouble}"
+        lacking = 0 if self._tenure is None else self._tenure.lacking_bytes(member)
+        if state == "active" and lacking:
+            return f"{state}: {lacking:,} bytes behind the others"
         return self.caretaker.state(member) or state
 
     def observe(self, seconds_max: float) -> Holding:
@@ -329,25 +332,31 @@ class RaidbLog:
 
     def _readable(self) -> list[str]:
         if self._tenure is not None:
-            return self._tenure.active
+            whole = self._tenure.whole
+            return [*whole, *(it for it in self._tenure.active if it not in whole)]
         return list(self._sight.by_length) if self._sight is not None else []
+
+    def _at_rest(self) -> list[str]:
+        """Those that are not still storing what others have."""
+        return self._readable() if self._tenure is None else self._tenure.whole
 
     def drop_before(self, index: int, seconds_max: float) -> bool:
         """Forget entries before this one; a database that fails keeps them until the next time."""
         tenure = self._tenure
         if tenure is None:
             return False
-        acts = {it: _drop(tenure.tokens[it], index) for it in tenure.active}
+        index = tenure.droppable(index)
+        acts = {it: _drop(tenure.tokens[it], index) for it in tenure.whole}
         return any(self._of_any(acts, seconds_max))
 
     def tell(self, waiter: Waiter, seconds_max: float) -> None:
         """Let the others know of this broker, in each database."""
-        self._of_any(dict.fromkeys(self._readable(), _tell(waiter)), seconds_max)
+        self._of_any(dict.fromkeys(self._at_rest(), _tell(waiter)), seconds_max)
 
     def waiters(self, seconds_max: float) -> list[Waiter]:
         """Give all brokers that told of themselves, by name."""
         acts: dict[str, ActOf] = dict.fromkeys(
-            self._readable(), lambda member, seconds: member.waiters(seconds)
+            self._at_rest(), lambda member, seconds: member.waiters(seconds)
         )
         told: dict[str, Waiter] = {}
         for lines in self._of_any(acts, seconds_max):
@@ -357,7 +366,7 @@ class RaidbLog:
     def forget(self, name: str, seconds_max: float) -> None:
         """Drop what the broker of this name told."""
         self._of_any(
-            dict.fromkeys(self._readable(), lambda member, seconds: member.forget(name, seconds)),
+            dict.fromkeys(self._at_rest(), lambda member, seconds: member.forget(name, seconds)),
             seconds_max,
         )
 

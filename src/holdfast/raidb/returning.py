@@ -77,8 +77,8 @@ class Returning:
     @property
     def _source(self) -> str:
         """The active member that is read from: the next one where that has not all of it whole."""
-        active = self.tenure.active
-        return active[self._turn % len(active)]
+        whole = self.tenure.whole
+        return whole[self._turn % len(whole)]
 
     def step(self, seconds_max: float) -> Step:
         """Do one small piece; never raises what another database does."""

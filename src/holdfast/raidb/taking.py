@@ -23,6 +23,7 @@ from holdfast.leases.contract import Claimant, Outcome
 from holdfast.mirrors.mirror_set import Holding, Number, Start
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import ActOf, Databases
+from holdfast.raidb.majority import MajorityTenure
 from holdfast.raidb.member import Member, Row, Token
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure
@@ -89,7 +90,8 @@ class Taking:
     def _tenure(self) -> Tenure:
         holder = self.claimant.holder
         begun = replace(self.start.begin(), number=Number(self.epoch, 1), promised=self.epoch)
-        return Tenure(
+        tenure_type = MajorityTenure if self.settings.confirm == "majority" else Tenure
+        return tenure_type(
             self.databases,
             self.settings,
             self.clock,

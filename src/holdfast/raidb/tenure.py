@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from holdfast.errors import (
     AppendRefusedError,
@@ -25,13 +26,20 @@ from holdfast.errors import (
 )
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Outcome, Place
+from holdfast.leases.throughput import LARGE_BYTES
 from holdfast.mirrors.mirror_set import Holding as SetHolding
 from holdfast.mirrors.mirror_set import MirrorState
+from holdfast.model.limits import MiB
 from holdfast.raidb.databases import ActOf, Databases
 from holdfast.raidb.member import KnownSet, Member, Token
 from holdfast.raidb.settings import RaidbSettings
 
 logger = logging.getLogger("holdfast.raidb")
+
+SLOWEST_BYTES_PER_SECOND: Final = 4 * MiB
+"""A member that stores less than that of a large append counts as one that fails."""
+_LARGE_SHARE: Final = 0.75
+"""Of the time that a large append has, for each member; the rest is for what comes of it."""
 
 
 class Tenure:
@@ -71,6 +79,25 @@ class Tenure:
         """The members that have everything."""
         return sorted(self.holding.current.active)
 
+    @property
+    def whole(self) -> list[str]:
+        """The active members that are known to have everything."""
+        return self.active
+
+    def level(self, seconds_max: float) -> bool:
+        """Wait until all active members have everything; whether they do."""
+        del seconds_max
+        return True
+
+    def lacking_bytes(self, member: str) -> int:
+        """How much of what was sent an active member is not known to have; asked by any thread."""
+        del member
+        return 0
+
+    def droppable(self, index: int) -> int:
+        """Through before which entry all may be forgotten, if it is asked of this one."""
+        return index
+
     def append(self, entries: list[Entry], seconds_max: float) -> Outcome:
         """
         Store these entries in all active members.
@@ -83,7 +110,9 @@ class Tenure:
         self.is_in_flight = True
         try:
             outcome = self._everywhere(
-                {it: _append(token_of[it], entries) for it in self.active}, seconds_max
+                {it: append_act(token_of[it], entries) for it in self.active},
+                seconds_max,
+                count=sum(len(it.raw) for it in entries),
             )
         except AppendRefusedError:
             self.is_in_flight = False
@@ -95,7 +124,7 @@ class Tenure:
 
     def renew(self, seconds_max: float) -> Outcome:
         """Give a sign of life in all active members."""
-        acts = {it: _renew(self.tokens[it]) for it in self.active}
+        acts = {it: renew_act(self.tokens[it]) for it in self.active}
         # Whoever lacks what is in flight must not be kept instead of one that may have it.
         return self._everywhere(acts, seconds_max, may_leave_out=not self.is_in_flight)
 
@@ -108,17 +137,22 @@ class Tenure:
         return sum(not isinstance(it, StoreError) for it in found.values())
 
     def _everywhere(
-        self, acts: Mapping[str, ActOf], seconds_max: float, *, may_leave_out: bool = True
+        self,
+        acts: Mapping[str, ActOf],
+        seconds_max: float,
+        *,
+        may_leave_out: bool = True,
+        count: int = 0,
     ) -> Outcome:
-        """Do this in all active members, and leave out those that fail for too long."""
+        """Do this, which carries so many bytes, in all active; leave out who fails for too long."""
         deadline = self._clock() + seconds_max
         self.begun_count += 1
-        count = self.begun_count
+        number = self.begun_count
         if self.stand(deadline) is Outcome.DEPOSED:
             return Outcome.DEPOSED
         acts = {it: act for it, act in acts.items() if it in self.holding.current.active}
         began = self._clock()
-        found = self._databases.run(acts, self._bound(deadline))
+        found = self._databases.run(acts, self._bound(deadline, count))
         failed = {it: each for it, each in found.items() if isinstance(each, StoreError)}
         done = found.keys() - failed.keys()
         if any(found[it] is Outcome.DEPOSED for it in done):
@@ -133,7 +167,7 @@ class Tenure:
                 return Outcome.DEPOSED
             if not self.holding.current.active <= done:
                 raise self._unreachable(failed)
-        self.proved_count = count
+        self.proved_count = number
         return self._settle(deadline)
 
     def _judge(self, failed: Mapping[str, StoreError], *, is_any_done: bool) -> None:
@@ -141,7 +175,7 @@ class Tenure:
         errors = list(failed.values())
         if not is_any_done and all(isinstance(it, AppendRefusedError) for it in errors):
             raise AppendRefusedError("; ".join(map(str, errors)))
-        if not is_any_done and not any(map(_may_pass, errors)):
+        if not is_any_done and not any(map(may_pass, errors)):
             raise StoreError("; ".join(map(str, errors)))
         if not is_any_done:
             raise self._unreachable(failed)
@@ -158,7 +192,7 @@ class Tenure:
         waited = {
             it
             for it, error in failed.items()
-            if _may_pass(error) and now - since[it] < self.timeout_seconds
+            if may_pass(error) and now - since[it] < self.timeout_seconds
         }
         if waited:
             raise self._unreachable(failed)
@@ -267,25 +301,36 @@ class Tenure:
         for it in members:
             self._failing.pop(it, None)
 
-    def _bound(self, deadline: float) -> float:
-        """How long a member may take; a part of the time is left for what comes of it."""
-        return min(deadline - self._clock(), self._settings.member_timeout_seconds)
+    def _bound(self, deadline: float, count: int = 0) -> float:
+        """
+        How long a member may take with so many bytes; some time is left for what comes of it.
+
+        What is large takes its time on a slow way, and nobody has failed for that alone.
+        """
+        left = deadline - self._clock()
+        bound = min(left, self._settings.member_timeout_seconds)
+        if count < LARGE_BYTES:
+            return bound
+        slow = self._settings.member_timeout_seconds + count / SLOWEST_BYTES_PER_SECOND
+        return max(bound, min(slow, left * _LARGE_SHARE))
 
     def _unreachable(self, failed: Mapping[str, StoreError]) -> UnreachableError:
         told = [f"{self._databases.name(it)}: {failed[it]}" for it in sorted(failed)]
         return UnreachableError("; ".join(told))
 
 
-def _may_pass(error: StoreError) -> bool:
-    """Whether it may be otherwise in a moment."""
+def may_pass(error: StoreError) -> bool:
+    """Tell whether it may be otherwise in a moment."""
     return isinstance(error, UnreachableError | AppendRefusedError)
 
 
-def _append(token: Token, entries: list[Entry]) -> ActOf:
+def append_act(token: Token, entries: list[Entry]) -> ActOf:
+    """Give what stores these in one member."""
     return lambda member, seconds: member.store(token, entries, seconds)
 
 
-def _renew(token: Token) -> ActOf:
+def renew_act(token: Token) -> ActOf:
+    """Give what is a sign of life in one member."""
     return lambda member, seconds: member.beat(token, seconds)
 
 

@@ -34,6 +34,9 @@ THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
         ({"data": __file__}, "is not a directory"),
         ({"elector": "etcd://h/x"}, "elector: it elects among brokers over one log, which needs"),
         ({"elector": "etcd://h", "shared": "/x"}, "elector: the path is missing, which names the"),
+        ({"store_confirm": "majority", "store": "sqlite:////x"}, "majority needs --store 3 times"),
+        ({"store_confirm": "majority"}, "store_confirm: majority needs --store 3 times or more"),
+        ({"store_confirm": "most"}, "store_confirm: 'most': input should be 'all' or 'majority'"),
         ({"secret_file": "/no/such/file"}, "secret_file: /no/such/file cannot be read"),
     ],
 )

@@ -45,11 +45,24 @@ class Several:
     def ways(self) -> list[Way]:
         return [Way(self, it) for it in self.databases]
 
-    def log(self, ways: list[Way] | None = None, *, is_open: bool = True) -> RaidbLog:
+    def log(
+        self,
+        ways: list[Way] | None = None,
+        *,
+        is_open: bool = True,
+        by_majority: bool = False,
+        behind_bytes_max: int = 1 << 20,
+    ) -> RaidbLog:
         ways = self.ways() if ways is None else ways
         members = [ModelMember(it.database, it) for it in ways]
-        settings = RaidbSettings(member_timeout_seconds=TIMEOUT, copy_bytes=64 * 1024)
-        log = RaidbLog(members, settings, lanes=InTurn(), clock=self.clock)
+        settings = RaidbSettings(
+            confirm="majority" if by_majority else "all",
+            behind_bytes_max=behind_bytes_max,
+            member_timeout_seconds=TIMEOUT,
+            copy_bytes=64 * 1024,
+        )
+        lanes = InTurn(is_left=lambda: True)
+        log = RaidbLog(members, settings, lanes=lanes, clock=self.clock)
         log.open_seconds = 3.0
         if is_open:
             log.open()

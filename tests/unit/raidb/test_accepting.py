@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import MirrorHistoriesError, StoreError, UnreachableError
+from holdfast.leases.contract import Outcome
 from holdfast.raidb.accepting import look_at
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
 from tests.unit.raidb.several import Several, fill, until_left_out
@@ -84,6 +85,40 @@ def test_one_that_is_being_written_is_left_alone(several: Several) -> None:
 
     with pytest.raises(UnreachableError, match="is being written by a broker"):
         found.accept("mark", NOBODY)
+
+
+def test_a_holder_that_is_there_keeps_its_lease(several: Several) -> None:
+    """It is not taken from a broker that still gives signs of life in what is left of it."""
+    several.databases[1].is_away = several.databases[2].is_away = False
+    writer = Writer(several.log(), "b")
+    writer.take()
+    found = look_at(several.reached())
+
+    def renew(seconds: float) -> None:
+        assert seconds == 5.0
+        assert writer.log.renew(SECONDS) is Outcome.STORED
+
+    with pytest.raises(UnreachableError, match="is being written by a broker"):
+        found.accept("mark", NOBODY, renew)
+    assert writer.log.renew(SECONDS) is Outcome.STORED
+
+
+def test_of_two_that_are_not_alike_the_longer_one_is_enabled() -> None:
+    """By majority what it has beyond the other may have been confirmed; the other is filled."""
+    several = Several(5)
+    ways = several.ways()
+    writer = Writer(several.log(ways, by_majority=True))
+    writer.take()
+    ways[4].is_cut = True
+    writer.append(b"one")
+    assert several.ends() == [1, 1, 1, 1, 0]
+    for it in several.databases[:3]:
+        it.is_away = True
+
+    accepted = look_at(several.reached()).accept("mark", NOBODY, lambda _: None)
+
+    assert accepted.active == {"d-member"}
+    assert Writer(several.log(), "b").take().end.index == 1
 
 
 def test_databases_of_no_set_are_told() -> None:

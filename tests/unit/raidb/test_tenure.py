@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
+from holdfast.model.limits import MiB
 from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.tenure import Tenure
 from tests.stores.leased_log_suite import SECONDS, Writer
@@ -113,3 +114,15 @@ def test_a_renewal_leaves_out_as_an_append_does() -> None:
 
     assert until_left_out(several, lambda: writer.log.renew(SECONDS)) is Outcome.STORED
     assert several.states() == "failed active active"
+
+
+def test_what_is_large_takes_its_time() -> None:
+    """Nobody has failed who only is far away; some of the time is left for what comes of it."""
+    several = Several()
+    _, tenure = held(several)
+    deadline = several.clock() + 3.6
+
+    assert tenure._bound(deadline, 100_000) == TIMEOUT
+    assert tenure._bound(deadline, 48 * MiB) == pytest.approx(2.7)
+    assert tenure._bound(deadline, MiB) == pytest.approx(TIMEOUT + 0.25)
+    assert tenure._bound(several.clock() + 1.0, 48 * MiB) == pytest.approx(1.0)
