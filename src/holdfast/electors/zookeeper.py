@@ -32,6 +32,8 @@ of one that dies the leader may not know what it heard last."""
 
 _NUMBER: Final = re.compile(r"[0-9a-f]{32}-(-?[0-9]{1,10})")
 _RETRY_SECONDS_MAX: Final = 1.0
+_LOOKED_AT_MAX: Final = 32
+"""So many nodes of ours are asked of whom they are, or removed, in one step."""
 
 
 class ZookeeperElector:
@@ -59,6 +61,8 @@ class ZookeeperElector:
         self._own = ""
         """Our node's name, and of which session it is."""
         self._own_session: object = None
+        self._entering: Any = None
+        """Our node that was asked for and not answered yet, in that session."""
 
     def facts(self) -> ElectorFacts:
         """What this is."""
@@ -80,13 +84,15 @@ class ZookeeperElector:
         names = self._names(client, until)
         session = client.client_id
         ours = [it for it in names if holder_of(it) == candidate]
-        is_known = session is not None and session == self._own_session and self._own in ours
-        for name in ours:
-            if not is_willing or (name != self._own and is_known):
-                self._delete(client, name, until)
+        if session != self._own_session or not is_willing:
+            self._own, self._own_session, self._entering = "", session, None
+        if is_willing and ours and self._own not in ours:
+            # It was made, and we were not told: another one each time would be made for ever.
+            self._own, self._entering = self._find_own(client, candidate, ours, until), None
+        is_known = self._own in ours
+        self._delete(client, [it for it in ours if not is_willing or it != self._own], until)
         if is_willing and not is_known:
-            # One of an earlier session of ours may be there still, and goes by itself.
-            self._own, self._own_session = self._enter(client, candidate, until), session
+            self._own = self._enter(client, candidate, until)
         if not is_willing or not is_known:
             names = self._names(client, until)
         is_sure = is_willing and session == client.client_id and self._own in names
@@ -95,28 +101,62 @@ class ZookeeperElector:
 
     def _names(self, client: KazooClient, until: float) -> list[str]:
         """What is in the line, as the leader has it now, the oldest first."""
-        self._result(client.sync_async(self._url.path), until)
+        synced = client.sync_async(self._url.path)  # What one session asks for is done in order.
+        asked = client.get_children_async(self._url.path)
+        self._result(synced, until)
         try:
-            names = self._result(client.get_children_async(self._url.path), until)
+            names = self._result(asked, until)
         except NoNodeError:
             return []
         return sorted(names, key=_number)
 
     def _enter(self, client: KazooClient, candidate: str, until: float) -> str:
-        made = client.create_async(
-            f"{self._url.path}/{candidate}-",
-            self._name,
-            ephemeral=True,
-            sequence=True,
-            makepath=True,
-        )
-        return str(self._result(made, until)).rpartition("/")[2]
-
-    def _delete(self, client: KazooClient, name: str, until: float) -> None:
+        """Make our node; one that was asked for and not answered yet is waited for."""
+        if self._entering is None:
+            self._entering = client.create_async(
+                f"{self._url.path}/{candidate}-",
+                self._name,
+                ephemeral=True,
+                sequence=True,
+                makepath=True,
+            )
+        made = self._entering
         try:
-            self._result(client.delete_async(f"{self._url.path}/{name}"), until)
-        except NoNodeError:
-            pass  # It went by itself.
+            name = str(self._result(made, until)).rpartition("/")[2]
+        except KazooTimeoutError:
+            raise  # It may be made yet.
+        except KazooException:
+            self._entering = None
+            raise
+        self._entering = None
+        return name
+
+    def _find_own(self, client: KazooClient, candidate: str, ours: list[str], until: float) -> str:
+        """The oldest of those of our name that is of our session; empty if none is."""
+        if self._entering is not None and self._entering.ready():
+            return self._enter(client, candidate, until)
+        some = ours[:_LOOKED_AT_MAX]
+        asked = [client.exists_async(f"{self._url.path}/{name}") for name in some]
+        found = [self._result(each, until) for each in asked]
+        session = client.client_id
+        own_id = None if session is None else session[0]
+        return next(
+            (
+                name
+                for name, stat in zip(some, found, strict=True)
+                if stat is not None and stat.ephemeralOwner == own_id
+            ),
+            "",
+        )
+
+    def _delete(self, client: KazooClient, names: list[str], until: float) -> None:
+        """Remove nodes of ours; one of an earlier session would go by itself, later."""
+        some = names[:_LOOKED_AT_MAX]
+        for asked in [client.delete_async(f"{self._url.path}/{name}") for name in some]:
+            try:
+                self._result(asked, until)
+            except NoNodeError:
+                pass  # It went by itself.
 
     def _result(self, asked: Any, until: float) -> Any:
         return asked.get(timeout=max(until - self._clock(), 0.01))

@@ -213,11 +213,21 @@ class LeasedState:
         return self.lease_seconds if self.elections is None else SHORT_FRACTION * self.lease_seconds
 
     @property
+    def _is_session_sure(self) -> bool:
+        """Whether our session is alive for a while yet, or nobody is asked who is elected."""
+        elections = self.elections
+        return elections is None or elections.sure_until > self.now + self.lease_seconds / RENEWALS
+
+    @property
+    def sure_seconds(self) -> float:
+        """For so long the lease is ours after a sign of life that is given now."""
+        return self.lease_seconds if self._is_session_sure else self.short_seconds
+
+    @property
     def beat_seconds(self) -> float:
         """A holder gives a sign of life so often; twice as often if its session may be over."""
-        usual, elections = self.lease_seconds / RENEWALS, self.elections
-        is_sure = elections is None or elections.sure_until > self.now + usual
-        return usual if is_sure else usual / 2
+        usual = self.lease_seconds / RENEWALS
+        return usual if self._is_session_sure else usual / 2
 
     def validity(self) -> float:
         """
@@ -253,7 +263,6 @@ class LeasedState:
         return max(bound, 0.05)
 
     def _call_until(self) -> float:
-        elections = self.elections
-        if elections is None or elections.sure_until <= self.now + self.lease_seconds / RENEWALS:
+        if self.elections is None or not self._is_session_sure:
             return self.valid_until
         return self.renewed_at + self.lease_seconds - self.margin_seconds

@@ -18,8 +18,10 @@ LEASE_FRACTION: Final = 1 / 3
 """The share of a lease that one message may take."""
 _LATE_FACTOR: Final = 0.7
 """Of what was not stored in its time nobody knows how far it came."""
-_FORGET_SECONDS: Final = 120.0
-"""A medium that was slow for a while is tried again."""
+_TRIED_SECONDS: Final = 120.0
+"""A medium that was slow for a while is tried again: each time after so long with twice as much.
+At first that is two thirds of the lease, which does not cost it."""
+_DOUBLINGS_MAX: Final = 20
 
 
 class Throughput:
@@ -53,8 +55,15 @@ class Throughput:
         self._bytes_per_second = (known + _LATE_FACTOR * rate) / 2 if known else _LATE_FACTOR * rate
         self._seen_at = now
 
-    def bytes_max(self, lease_seconds: float, now: float) -> int:
-        """The most that one message may have; 0: nothing is known that forbids any."""
-        if not self._bytes_per_second or now - self._seen_at > _FORGET_SECONDS:
+    def bytes_max(self, sure_seconds: float, now: float) -> int:
+        """
+        The most that one message may have; 0: nothing is known that forbids any.
+
+        Args:
+            sure_seconds: For how long the lease is sure after a sign of life.
+        """
+        if not self._bytes_per_second:
             return 0
-        return max(LARGE_BYTES, int(self._bytes_per_second * lease_seconds * LEASE_FRACTION))
+        doublings = min(int((now - self._seen_at) / _TRIED_SECONDS), _DOUBLINGS_MAX)
+        rate = self._bytes_per_second * 2**doublings
+        return max(LARGE_BYTES, int(rate * sure_seconds * LEASE_FRACTION))

@@ -243,7 +243,7 @@ class LeasedView:
     def message_bytes_max(self) -> int:
         """The most that one message may have, so that the medium stores it in time; 0: any."""
         state = self._state
-        return state.throughput.bytes_max(state.lease_seconds, self._clock())
+        return state.throughput.bytes_max(state.sure_seconds, self._clock())
 
     def is_writing(self, index: int) -> bool:
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,8 +37,9 @@ class Ensemble:
 class Asked:
     """What was asked for, done at once."""
 
-    def __init__(self, done: Callable[[], Any]) -> None:
+    def __init__(self, done: Callable[[], Any], ready: Callable[[], bool] = lambda: True) -> None:
         self._done = done
+        self.ready = ready
 
     def get(self, timeout: float) -> Any:
         assert timeout > 0
@@ -99,6 +101,13 @@ class Client:
             return made
 
         return self._ask("create", create)
+
+    def exists_async(self, path: str) -> Asked:
+        def stat() -> Any:
+            owner = self.ensemble.nodes.get(path.rpartition("/")[2])
+            return None if owner is None else SimpleNamespace(ephemeralOwner=owner)
+
+        return self._ask("exists", stat)
 
     def delete_async(self, path: str) -> Asked:
         def delete() -> None:
@@ -177,6 +186,59 @@ def test_a_node_whose_making_was_not_heard_of_is_removed(ensemble: Ensemble) -> 
     line = stand(one, A)
 
     assert ((A,), 3.0) == (line.holders, line.sure_seconds)
+    assert [f"{A}-0000000001"] == list(ensemble.nodes)
+
+
+def made_unheard(ensemble: Ensemble, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each node be made, and the first two answers not come."""
+    create = Client.create_async
+    failures = [error, error]
+
+    def create_async(self: Client, *arguments: Any, **options: Any) -> Asked:
+        made = create(self, *arguments, **options).get(1.0)
+
+        def answer() -> Any:
+            if failures:
+                raise failures.pop()
+            return made
+
+        return Asked(answer, lambda: not failures)
+
+    monkeypatch.setattr(Client, "create_async", create_async)
+
+
+@pytest.mark.parametrize("error", [KazooTimeoutError(), ConnectionLoss()])
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_node_that_is_made_and_not_heard_of_is_the_only_one(
+    ensemble: Ensemble, error: Exception, monkeypatch: pytest.MonkeyPatch, *, is_slow: bool
+) -> None:
+    """
+    The next step finds it, by its session, where it can be read; else its answer is waited for.
+    """
+    made_unheard(ensemble, error, monkeypatch)
+    one = elector()
+    with pytest.raises(UnreachableError):
+        stand(one, A)
+    hidden = dict(ensemble.nodes) if is_slow and isinstance(error, KazooTimeoutError) else {}
+    if hidden:
+        ensemble.nodes.clear()  # The server comes to it later.
+        with pytest.raises(UnreachableError):
+            stand(one, A)
+        ensemble.nodes.update(hidden)
+    line = stand(one, A)
+
+    assert ((A,), 3.0) == (line.holders, line.sure_seconds)
+    assert [f"{A}-0000000001"] == list(ensemble.nodes)
+
+
+def test_a_hundred_nodes_that_were_made_unheard_go_in_a_few_steps(ensemble: Ensemble) -> None:
+    """The oldest stays: its place is ours."""
+    one = elector()
+    stand(one, A)
+    ensemble.nodes |= {f"{A}-{number:010d}": 100 for number in range(2, 100)}
+    for _ in range(4):
+        stand(one, A)
+
     assert [f"{A}-0000000001"] == list(ensemble.nodes)
 
 

@@ -538,6 +538,20 @@ def test_a_beat_counts_for_the_whole_lease_only_while_the_session_lives(
     assert not holder.driver.may_dispatch(0.0)
 
 
+def test_a_message_may_take_less_while_no_session_is_sure(broker: Callable[..., Any]) -> None:
+    """
+    A beat counts for two fifths then: what is let in must be stored in that time, or it takes the
+    lease each time that it is sent.
+    """
+    (holder,) = elected(broker, "a")
+    holder.state.throughput.stored(6_000_000, 1.0, holder.passage.now)
+    holder.hear(A)
+    assert 10_000_000 == holder.driver.message_bytes_max
+    holder.until(lambda: holder.passage.now > holder.state.elections.sure_until)
+    assert 4_000_000 == holder.driver.message_bytes_max
+    assert holder.driver.message_bytes_max < 6_000_000 * holder.state.call_seconds(4_000_000)
+
+
 def test_an_elector_revives_no_lease_that_had_ended(broker: Callable[..., Any]) -> None:
     """It was stopped, and finds a new session before it finds out about its lease."""
     (holder,) = elected(broker, "a")

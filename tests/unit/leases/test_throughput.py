@@ -42,8 +42,15 @@ def test_one_outage_makes_no_slow_store() -> None:
 
 
 def test_a_slow_while_is_forgotten() -> None:
-    """After two minutes without anything large it is tried again."""
+    """
+    After each two minutes without anything large twice as much is tried: at first what takes two
+    thirds of a lease where the medium is as slow as it was, so that trying does not cost it.
+    """
     throughput = Throughput()
     throughput.late(30 * MiB, 3.0, 0.0)
-    assert throughput.bytes_max(6.0, 119.0) > 0
-    assert throughput.bytes_max(6.0, 121.0) == 0
+    assert throughput.bytes_max(6.0, 119.0) == 14 * MiB
+    assert throughput.bytes_max(6.0, 121.0) == 28 * MiB
+    assert throughput.bytes_max(6.0, 601.0) == 32 * 14 * MiB
+    assert throughput.bytes_max(6.0, 1e9) > 64 * MiB
+    throughput.stored(20 * MiB, 5.0, 700.0)
+    assert throughput.bytes_max(6.0, 700.0) < 14 * MiB
