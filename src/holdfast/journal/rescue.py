@@ -124,13 +124,18 @@ def _chain_before(segment: Segment, disk: Disk, first: int) -> bytes | None:
 def _goes_on_alike(
     segment: Segment, disk: Disk, last: int, whole: dict[int, tuple[int, Entry]]
 ) -> bool:
-    """Whether the other copy has at the end of a run, or behind it, what this one goes on with."""
+    """
+    Whether the other copy has at the end of a run, or behind it, what this one goes on with.
+
+    The first entry behind it that both have whole tells: all before is in its chain.
+    """
     if last in whole and _joins_behind(segment, disk, last, whole[last][1]):
         return True
-    if last == segment.last_index or last + 1 not in whole:
-        return False
-    after = _entry_at(disk, segment.path, *segment.place(last + 1))
-    return after is not None and after.raw == whole[last + 1][1].raw
+    for index in range(last + 1, segment.last_index + 1):
+        after = _entry_at(disk, segment.path, *segment.place(index)) if index in whole else None
+        if after is not None:
+            return after.raw == whole[index][1].raw
+    return False
 
 
 def _is_followed(

@@ -70,3 +70,18 @@ def test_what_is_damaged_in_both_takes_no_neighbours(also: int) -> None:
 
     found = [raw for _, raw in rescued(places[0], places[1])]
     assert found == [entries[it] for it in range(first, last + 1) if it != lost]
+
+
+def test_what_is_damaged_in_the_other_behind_the_run_takes_nothing_before_it() -> None:
+    """The next entry that both have whole says as well that the two went on alike."""
+    machine, entries = with_entries()
+    first, last = in_one_segment(machine)
+    assert last - first >= 3
+    last -= 2
+    spoil(machine, A, first, last)
+    spoil(machine, B, last, last + 1)
+    name = machine.log.journal.place_of(first)[0].name
+    places = [(it / "journal" / name, machine.disks[it]) for it in (A, B)]
+
+    found = [raw for _, raw in rescued(places[0], places[1])]
+    assert found == [entries[it] for it in range(first, last)]
