@@ -70,6 +70,8 @@ class Returning:
         self._is_compared = False
         self._read_at = self._turn = 0
         self._patience = 0.0
+        self._is_copying = False
+        """A piece is under way: what fails now may have wanted time."""
         self._read: Row | None = None
         self._databases = databases
         self._settings = settings
@@ -82,16 +84,18 @@ class Returning:
 
     def step(self, seconds_max: float) -> Step:
         """Do one small piece; never raises what another database does."""
+        self._is_copying = False
         try:
-            found = self._step(max(seconds_max, self._patience))
+            found = self._step(seconds_max)
         except StoreError as error:
             if str(error) != self.trouble:
                 logger.info("%s is not filled: %s", self._databases.name(self.member), error)
             self.trouble = str(error)
             if isinstance(error, CorruptEntryError | MissingEntriesError):
                 self._turn += 1  # Another one may have it whole.
-            elif self._is_compared:
-                # One entry is a piece, however long it is: a slow way to there takes its time.
+            elif self._is_copying:
+                # One entry is a piece, however long it is: a slow way to there takes its time. One
+                # that does not even tell what it has is away, and is asked again and again.
                 self._patience = min(2 * max(self._patience, seconds_max), PATIENCE_SECONDS_MAX)
             return Step.LATER
         self.is_ready = found is Step.READY
@@ -105,11 +109,13 @@ class Returning:
             self._is_compared = False
             return self._take(row, seconds_max)
         source = self._row(self._source, seconds_max)
-        copier = Copier(self._databases, seconds_max)
         if not self._is_compared:
+            copier = Copier(self._databases, seconds_max)
             copier.require(self._compare(copier, row, source))
             return Step.MORE
-        return self._copy(copier, row, source)
+        self._is_copying = True
+        patience = max(seconds_max, self._patience)
+        return self._copy(Copier(self._databases, patience), row, source)
 
     def _row(self, member: str, seconds_max: float) -> Row:
         row: Row = self._databases.ask(member, lambda it, left: it.read(left), seconds_max)

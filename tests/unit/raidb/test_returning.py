@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from holdfast.errors import UnreachableError
@@ -88,6 +91,35 @@ def test_it_is_not_finished_once_another_one_has_taken_it(several: Several) -> N
     assert several.databases[2].seize(row, Token(9, other.holder), other)
 
     assert not returning.finish(SECONDS)
+
+
+def test_one_that_is_away_is_asked_as_briefly_as_before(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Only a piece that was too long for its time gets more of it: a call that hangs for minutes would
+    not see that the database is back.
+    """
+    writer, returning = left_out(several)
+    returning.step(SECONDS)
+    writer.log.renew(SECONDS)
+    assert [returning.step(SECONDS) for _ in range(2)] == [Step.MORE, Step.MORE]
+    asked: list[tuple[str, float]] = []
+    ask = returning._databases.ask
+
+    def heard(member: str, action: Callable[..., Any], seconds_max: float) -> Any:
+        asked.append((member, seconds_max))
+        return ask(member, action, seconds_max)
+
+    monkeypatch.setattr(returning._databases, "ask", heard)
+    several.databases[2].is_away = True
+    for _ in range(5):
+        assert returning.step(SECONDS) is Step.LATER
+    assert [("c-member", SECONDS)] * 5 == asked
+    several.databases[2].is_away = False
+
+    assert returning.step(SECONDS) is Step.READY
+    assert {SECONDS} == {seconds for _, seconds in asked}
 
 
 def test_a_database_of_another_log_is_not_written_over(several: Several) -> None:
