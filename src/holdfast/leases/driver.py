@@ -403,7 +403,8 @@ class LeasedDriver(LeasedView):
         self._catch_up(report)
         tenure.seen(state, report)
         pause = state.settings.look_seconds * self._randomness.uniform(0.8, 1.2)
-        state.look_at = state.now if report.is_more or report.is_other else state.now + pause
+        is_unread = report.is_more or report.is_other
+        state.look_at = state.now if is_unread else tenure.next_look(state, pause)
         if state.phase is Phase.CATCHING_UP:
             state.look_at = state.now
             self._serve_if_whole()

@@ -68,6 +68,15 @@ def _may_take(state: LeasedState, holding: Holding) -> bool:
     )
 
 
+def next_look(state: LeasedState, pause: float) -> float:
+    """
+    When the lease is read next: after a pause, or as soon as its holder was silent for long enough.
+    """
+    usual = state.now + pause
+    is_over_at = state.silence.since + state.needed_silence
+    return min(usual, is_over_at) if is_over_at > state.now else usual
+
+
 def heard(state: LeasedState, reading: Reading) -> None:
     """The elector was asked: what it said may be what is waited for, or let our lease last."""
     elections = state.elections

@@ -73,6 +73,19 @@ def test_a_silent_lease_is_taken_as_it_was_just_read(state: LeasedState) -> None
     assert tenure.claim(state) is None
 
 
+def test_it_is_looked_at_as_soon_as_its_time_is_over(state: LeasedState) -> None:
+    """Not a pause later; where that was not enough, as often as ever."""
+    tenure.seen(state, read(HELD, 100.0))
+    assert 100.25 == tenure.next_look(state, 0.25)
+    state.now = 105.4
+    tenure.seen(state, read(HELD, 105.4))
+    assert 105.5 == tenure.next_look(state, 0.25)
+    state.now = 105.5
+    assert 105.75 == tenure.next_look(state, 0.25)
+    tenure.seen(state, read(HELD, 105.5))
+    assert tenure.claim(state) is not None
+
+
 def test_silence_that_was_not_looked_at_does_not_count(state: LeasedState) -> None:
     """Only a reading tells: time alone takes nothing (L10, L11)."""
     tenure.seen(state, read(HELD, 100.0))
