@@ -19,8 +19,10 @@ from holdfast.leases.contract import Claimant
 from holdfast.replication.peer_address import split_address
 
 _CONNECT_SECONDS = 1.0
-_PAUSE_SECONDS = 0.2
-"""Between the beginnings of two connections at least."""
+_PAUSE_SECONDS_MIN = 0.01
+"""A process that dies may close its port a moment after its connections: it is asked once more."""
+_PAUSE_SECONDS_MAX = 0.2
+"""Between the beginnings of two connections at least, where one after the other ends or fails."""
 
 
 class HolderWatch:
@@ -49,10 +51,10 @@ class HolderWatch:
 
     async def _watch(self, claimant: Claimant) -> None:
         host, port = split_address(claimant.admin)
-        began = -_PAUSE_SECONDS
+        pause = began = 0.0
         was_there = False
         while True:
-            await asyncio.sleep(max(began + _PAUSE_SECONDS - time.monotonic(), 0.0))
+            await asyncio.sleep(max(began + pause - time.monotonic(), 0.0))
             began = time.monotonic()
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
@@ -69,3 +71,11 @@ class HolderWatch:
                         await reader.read(1)
                 finally:
                     writer.close()
+            pause = pause_after(pause, time.monotonic() - began)
+
+
+def pause_after(pause: float, lasted_seconds: float) -> float:
+    """How long after the beginning of a connection that lasted so long the next one may begin."""
+    if lasted_seconds > _PAUSE_SECONDS_MAX:
+        return 0.0
+    return min(max(2 * pause, _PAUSE_SECONDS_MIN), _PAUSE_SECONDS_MAX)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from holdfast.leases.contract import Claimant
-from holdfast.server.holder_watch import HolderWatch
+from holdfast.server.holder_watch import HolderWatch, pause_after
 from holdfast.testing.free_ports import free_ports
 
 
@@ -150,3 +152,14 @@ def test_an_address_that_never_answered_tells_nothing() -> None:
         assert not gone.all
 
     asyncio.run(run())
+
+
+def test_a_port_that_outlives_its_connections_by_a_moment_is_asked_again_at_once() -> None:
+    """What ends or fails one time after the other is asked ever more rarely."""
+    assert 0.0 == pause_after(0.2, lasted_seconds=60.0)
+    pauses = [0.0]
+    while pauses[-1] < 0.2:
+        pauses.append(pause_after(pauses[-1], lasted_seconds=0.001))
+
+    assert [0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.2] == pytest.approx(pauses)
+    assert 0.2 == pause_after(0.2, lasted_seconds=0.001)
