@@ -31,7 +31,7 @@ SETTINGS = LoadSettings(
     window=2000,
     deduplicated=True,
     silence_seconds=SILENCE_SECONDS,
-    answer_seconds=0.25,
+    answer_seconds=0.1,
 )
 _QUIET_SECONDS = (0.3, 1.2)
 """Between a standby that is ready and the next loss."""
