@@ -14,13 +14,14 @@ from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Waiter
 from tests.stores.copied_log_suite import CopiedLogSuite
 from tests.stores.leased_log_suite import SECONDS, claimant, read_all
+from tests.stores.reading_suite import ReadingSuite
 from tests.stores.sql_faults_suite import SECRET, SqlServerSuite
 from trials.databases.mariadb import MariadbServer
 
 pytestmark = pytest.mark.processes
 
 
-class TestMariadb(SqlServerSuite, CopiedLogSuite):
+class TestMariadb(SqlServerSuite, CopiedLogSuite, ReadingSuite):
     """One database of one server."""
 
     server: MariadbServer
@@ -66,6 +67,11 @@ class TestMariadb(SqlServerSuite, CopiedLogSuite):
         self.server.execute(f"GRANT SELECT, INSERT, UPDATE ON {self.database}.* TO few@'127.0.0.1'")
         scheme, _, rest = self.server.url(self.database).partition("://")
         return f"{scheme}://few@{rest.partition('@')[2]}"
+
+    def only_reading(self) -> str:
+        self.change("CREATE OR REPLACE USER looks@'%'")
+        self.change(f"GRANT SELECT ON {self.database}.* TO looks@'%'")
+        return self.url_of("looks")
 
     def test_a_commit_that_ends_the_connection_is_overruled(self) -> None:
         """What the server sets for all does not hold in our session."""

@@ -16,6 +16,7 @@ from holdfast.leases.contract import Outcome
 from holdfast.sql.opening import open_sql_log
 from tests.stores.copied_log_suite import CopiedLogSuite
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
+from tests.stores.reading_suite import ReadingSuite
 from tests.stores.sql_faults_suite import SECRET, SHORT_SECONDS, SqlServerSuite
 from trials.databases.cutting_proxy import CuttingProxy
 from trials.databases.postgresql import SUPERUSER, PostgresqlServer
@@ -23,7 +24,7 @@ from trials.databases.postgresql import SUPERUSER, PostgresqlServer
 pytestmark = pytest.mark.processes
 
 
-class TestPostgresql(SqlServerSuite, CopiedLogSuite):
+class TestPostgresql(SqlServerSuite, CopiedLogSuite, ReadingSuite):
     """One database of one server."""
 
     server: PostgresqlServer
@@ -85,6 +86,13 @@ class TestPostgresql(SqlServerSuite, CopiedLogSuite):
         self.change("GRANT USAGE ON SCHEMA public TO few")
         self.change("GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO few")
         return self.server.url(self.database).replace(f"{SUPERUSER}@", "few@")
+
+    def only_reading(self) -> str:
+        with suppress(psycopg.errors.DuplicateObject):
+            self.server.execute("CREATE ROLE looks LOGIN")
+        self.change("GRANT USAGE ON SCHEMA public TO looks")
+        self.change("GRANT SELECT ON ALL TABLES IN SCHEMA public TO looks")
+        return self.url_of("looks")
 
     @contextmanager
     def crowded(self) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.archive_table import check_table, table_fields, table_lines
+from holdfast.cli.hidden_passwords import OF_PIPELINE, hide_passwords
 from holdfast.cli.output import (
     EXIT_FAILED,
     format_seconds,
@@ -52,6 +53,16 @@ UrlOption = Annotated[
 ]
 PathOption = Annotated[
     str | None, typer.Option("--path", metavar="DIR", help="A data directory, or a copy of one.")
+]
+StoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        envvar=OF_PIPELINE["--store"],
+        show_envvar=False,
+        metavar="URL",
+        help="A database, or shared:DIR; repeat for each of several that hold the same log.",
+    ),
 ]
 IntervalOption = Annotated[
     float,
@@ -118,6 +129,7 @@ def archive(
     to: ToOption,
     url: UrlOption = None,
     path: PathOption = None,
+    store: StoreOption = None,
     secret_file: SecretFileOption = None,
     continuous: ContinuousOption = False,
     interval: IntervalOption = 2.0,
@@ -135,12 +147,13 @@ def archive(
     verbose: VerboseOption = False,
 ) -> None:
     """Write the log to Parquet, every entry exactly once; safe to kill and to run again."""
+    hide_passwords(OF_PIPELINE)
     from holdfast.cli.archive_run import ArchiveRun
     from holdfast.spark.archive.places import hadoop_options
     from holdfast.spark.archive.store import Archive
     from holdfast.spark.pipelines.archive import ArchiveSettings
 
-    source = _source(url, path, secret_file, uncertain_end=uncertain_end)
+    source = _source(url, path, store, secret_file, uncertain_end=uncertain_end)
     held = _hold(source, hold, hold_bytes, hold_expiry)
     settings = ArchiveSettings(accept_gap=accept_gap, compression=compression)
     check_archive_to(to, compression)
@@ -148,8 +161,8 @@ def archive(
     if not (continuous and url):  # Who goes on for ever waits for a cluster that does not answer.
         source.position()
     with open_spark("archive", master, conf, verbose=verbose) as spark:
-        store = Archive.open(to, hadoop_options(spark))
-        run = ArchiveRun(spark, source, store, settings, held, told=None if json else _tell)
+        kept = Archive.open(to, hadoop_options(spark))
+        run = ArchiveRun(spark, source, kept, settings, held, told=None if json else _tell)
         run.keep_seconds = keep_superseded * 3600
         run.table.is_wanted = table is not None
         run.loop(interval if continuous else None)
@@ -194,14 +207,22 @@ def _tell_archived(progress: ArchiveProgress, to: str, table: TableState | None)
 
 
 def _source(
-    url: str | None, path: str | None, secret_file: Path | None, *, uncertain_end: bool = False
+    url: str | None,
+    path: str | None,
+    store: list[str] | None,
+    secret_file: Path | None,
+    *,
+    uncertain_end: bool = False,
 ) -> LogSource:
     from holdfast.spark.archive.places import absolute
     from holdfast.spark.log.directory import LogDirectory
     from holdfast.spark.log.proof import CommittedDirectory
+    from holdfast.spark.log.store_log import store_log
 
-    if (url is None) == (path is None):
-        raise ConfigError(["--url, --path: name one of them: where the log is read from"])
+    if [url is not None, path is not None, bool(store)].count(True) != 1:
+        raise ConfigError(["--url, --path, --store: name one of them: where the log is read from"])
+    if store:
+        return store_log(store)
     if url is not None:
         return remote_log(url, secret_file)
     assert path is not None
@@ -217,7 +238,7 @@ def _hold(source: LogSource, name: str | None, size: str | None, expiry: str) ->
     if name is None:
         return None
     if not isinstance(source, RemoteLog):
-        raise ConfigError(["--hold: files cannot be held; it needs --url"])
+        raise ConfigError(["--hold: only a broker holds its log; it needs --url"])
     try:
         bytes_max = None if size is None else size_of(size)
     except ValueError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.hidden_passwords import OF_PIPELINE, hide_passwords
 from holdfast.cli.output import (
     format_seconds,
     write_error,
@@ -38,8 +39,38 @@ from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
     from holdfast.spark.pipelines.audit_result import AuditResult
+    from holdfast.spark.pipelines.replica_proof import Replica
 
 EXIT_DIFFERENT = 1
+
+UrlsOption = Annotated[
+    list[str] | None,
+    typer.Option("--url", metavar="URL", help="Admin port of a node; repeat for each."),
+]
+PathsOption = Annotated[
+    list[str] | None,
+    typer.Option("--path", metavar="DIR", help="A data directory; repeat for each."),
+]
+StoresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        envvar=OF_PIPELINE["--store"],
+        show_envvar=False,
+        metavar="URL",
+        help="A database, or shared:DIR; repeat for each of several.",
+    ),
+]
+ArchivedOption = Annotated[
+    str | None, typer.Option("--archive", metavar="PATH", help="An archive of the log.")
+]
+ReportOption = Annotated[
+    str | None,
+    typer.Option("--report", metavar="FILE", help="Differences as .json lines or Parquet."),
+]
+AccountOption = Annotated[
+    bool, typer.Option("--account/--no-account", help="Account for every message too.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -49,31 +80,20 @@ def register(app: typer.Typer) -> None:
 
 @on_spark
 def audit(
-    url: Annotated[
-        list[str] | None,
-        typer.Option("--url", metavar="URL", help="Admin port of a node; repeat for each."),
-    ] = None,
-    path: Annotated[
-        list[str] | None,
-        typer.Option("--path", metavar="DIR", help="A data directory; repeat for each."),
-    ] = None,
-    archived: Annotated[
-        str | None, typer.Option("--archive", metavar="PATH", help="An archive of the log.")
-    ] = None,
+    url: UrlsOption = None,
+    path: PathsOption = None,
+    store: StoresOption = None,
+    archived: ArchivedOption = None,
     secret_file: SecretFileOption = None,
-    report: Annotated[
-        str | None,
-        typer.Option("--report", metavar="FILE", help="Differences as .json lines or Parquet."),
-    ] = None,
-    account: Annotated[
-        bool, typer.Option("--account/--no-account", help="Account for every message too.")
-    ] = True,
+    report: ReportOption = None,
+    account: AccountOption = True,
     json: JsonOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Prove that replicas and archive hold the same, and that no message is missing."""
+    hide_passwords(OF_PIPELINE)
     from holdfast.spark.archive.places import absolute, hadoop_options
     from holdfast.spark.archive.store import Archive
     from holdfast.spark.log.directory import LogDirectory
@@ -87,17 +107,18 @@ def audit(
         for address in each.split(",")
     ]
     replicas += [Replica(each, LogDirectory(absolute(each))) for each in path or []]
+    replicas += _stores(store or [])
     if not replicas and archived is None:
-        raise ConfigError(["--url, --path, --archive: name what is to be audited"])
+        raise ConfigError(["--url, --path, --store, --archive: name what is to be audited"])
     if archived is not None:
         check_archive_from(archived)
     if report is not None and "://" not in report:
         check_file_to(Path(report), "--report")
     with open_spark("audit", master, conf, verbose=verbose) as spark:
         settings = hadoop_options(spark)
-        store = Archive.open(archived, settings) if archived else None
+        kept = Archive.open(archived, settings) if archived else None
         told = (lambda *_: None) if json else _tell_hashed
-        result = run_audit(spark, replicas, store, with_account=account, told=told)
+        result = run_audit(spark, replicas, kept, with_account=account, told=told)
     if report is not None:
         write_findings(result.findings, report, settings)
     if json:
@@ -106,6 +127,16 @@ def audit(
         _tell_audit(result)
     if not result.is_sound:
         raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _stores(words: list[str]) -> list[Replica]:
+    """Each database by itself: what several hold alike is what is to be shown."""
+    from holdfast.spark.log.store_log import require_apart, store_log
+    from holdfast.spark.pipelines.replica_proof import Replica
+
+    logs = [store_log([it], is_one_of_several=True) for it in words]
+    require_apart(logs)
+    return [Replica(str(it), it) for it in logs]
 
 
 def _tell_hashed(name: str, count: int, done: int) -> None:

@@ -18,9 +18,17 @@ from holdfast.config.store_url import hidden
 VARIABLES: Final = {"--store": "HOLDFAST_STORE", "--elector": "HOLDFAST_ELECTOR"}
 """Flags whose values may have a password, and the variable that says the same."""
 
+OF_PIPELINE: Final = {
+    "--store": "HOLDFAST_READ_STORE",
+    "--to-store": "HOLDFAST_RESTORE_TO_STORE",
+}
+"""The same of commands on Spark: what is set for a broker names no place to read or to write."""
+
 
 def without_passwords(
-    arguments: Sequence[str], environment: Mapping[str, str]
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    variables: Mapping[str, str] = VARIABLES,
 ) -> tuple[list[str], dict[str, str]] | None:
     """
     Give the same call with its addresses in the environment; None if none of them has a password.
@@ -33,13 +41,13 @@ def without_passwords(
     given = iter(arguments)
     for argument in given:
         flag, is_one, value = argument.partition("=")
-        if flag in VARIABLES:
+        if flag in variables:
             addresses.setdefault(flag, []).append(value if is_one else next(given, ""))
         else:
             kept.append(argument)
     if all(hidden(it) == it for each in addresses.values() for it in each):
         return None
-    said = {VARIABLES[flag]: " ".join(each) for flag, each in addresses.items()}
+    said = {variables[flag]: " ".join(each) for flag, each in addresses.items()}
     return kept, {**environment, **said}
 
 
@@ -62,9 +70,9 @@ def without_places(
     return kept, {**environment, **places}
 
 
-def hide_passwords() -> None:
+def hide_passwords(variables: Mapping[str, str] = VARIABLES) -> None:
     """Start this process anew if its arguments have a password; does not return then."""
-    _begin_anew(without_passwords(sys.orig_argv, os.environ))
+    _begin_anew(without_passwords(sys.orig_argv, os.environ, variables))
 
 
 def hide_places(places: Mapping[str, str]) -> None:

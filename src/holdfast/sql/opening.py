@@ -7,7 +7,8 @@ extra packages can say which ones it wants.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -59,7 +60,7 @@ def make_sql_log(
     Raises:
         ConfigError: The URL cannot be used, or the packages of its kind are not installed.
     """
-    try:
+    with _named_if_missing():
         from holdfast.sql.url import parse_store_url
 
         url = parse_store_url(url_text, own_directory=own_directory)
@@ -67,6 +68,26 @@ def make_sql_log(
         return import_type()(
             url, session_type, session_type.connect, allow_unsafe_database=allow_unsafe_database
         )
+
+
+def standing_password(url_text: str, own_directory: Path, environment: Mapping[str, str]) -> str:
+    """
+    Give a URL that means the same where neither the environment nor the password's file is.
+
+    Raises:
+        ConfigError: The URL cannot be used, or the packages of its kind are not installed.
+    """
+    with _named_if_missing():
+        from holdfast.sql.url import standing
+
+        return standing(url_text, own_directory=own_directory, environment=environment)
+
+
+@contextmanager
+def _named_if_missing() -> Iterator[None]:
+    """Say which package a database needs, where it is not there."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("holdfast"):
             raise

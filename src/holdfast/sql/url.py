@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -113,6 +114,23 @@ def parse_store_url(
         password=_password(url, environment),
         options=_options(url, kind),
     )
+
+
+def standing(text: str, *, own_directory: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """
+    Give the same place as a text in which the password stands: for a process on another machine.
+
+    Raises:
+        ConfigError: As above.
+    """
+    url = parse_store_url(text, own_directory=own_directory, environment=environment)
+    if url.kind == SQLITE:
+        return f"sqlite:///{quote(url.database)}"
+    secret = f":{quote(url.password, safe='')}" if url.password else ""
+    user = f"{quote(url.user, safe='')}{secret}@" if url.user or secret else ""
+    options = "&".join(f"{name}={quote(it, safe='')}" for name, it in url.options.items())
+    hosts = ",".join(map(str, url.hosts))
+    return f"{url.kind}://{user}{hosts}/{quote(url.database, safe='')}{options and '?'}{options}"
 
 
 def _parse_file(text: str, own_directory: Path) -> StoreUrl:

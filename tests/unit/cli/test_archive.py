@@ -23,9 +23,10 @@ from trials.pipeline.written_log import WrittenLog
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["archive", "--to", "x"], "--url, --path: name one of them"),
+        (["archive", "--to", "x"], "--url, --path, --store: name one of them"),
         (["archive", "--to", "x", "--url", "h:1", "--path", "d"], "name one of them"),
-        (["archive", "--to", "x", "--path", "d", "--hold", "n"], "files cannot be held"),
+        (["archive", "--to", "x", "--path", "d", "--hold", "n"], "only a broker holds its log"),
+        (["archive", "--to", "x", "--store", "oracle://u:p@h/d"], "no database that is known"),
         (
             ["archive", "--to", "x", "--url", "h:1", "--hold", "n", "--hold-bytes", "?"],
             "--hold-bytes",
@@ -156,3 +157,16 @@ def test_what_is_gone_already_does_not_keep_the_rest_from_being_held(
     run.loop(None)
     assert [1] == turns
     assert [(11, True)] == [(it["index"], it["or_first"]) for it in cluster.asked]
+
+
+def test_a_store_may_be_named_by_a_variable_that_no_broker_has(
+    run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What is set for a broker is not read, archived or audited by a command that names nothing."""
+    monkeypatch.setenv("HOLDFAST_STORE", f"sqlite:///{tmp_path}/of_a_broker.db")
+    for command in (["archive", "--to", str(tmp_path / "x")], ["audit"]):
+        monkeypatch.delenv("HOLDFAST_READ_STORE", raising=False)
+        assert run(*command) == 2
+        monkeypatch.setenv("HOLDFAST_READ_STORE", f"sqlite:///{tmp_path}/none.db")
+        assert run(*command) == 1
+        assert "none.db holds no log" in run.err

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.hidden_passwords import VARIABLES, without_passwords, without_places
+from holdfast.cli.hidden_passwords import OF_PIPELINE, VARIABLES, without_passwords, without_places
 
 ONE = "postgresql://hf:pa55@h/db"
 OTHER = "sqlite:////tmp/x"
@@ -35,6 +35,13 @@ def test_each_flag_has_its_own_variable() -> None:
     found = without_passwords(["holdfast", "--store", OTHER, f"--elector={elector}"], {})
 
     assert found == (["holdfast"], {"HOLDFAST_STORE": OTHER, "HOLDFAST_ELECTOR": elector})
+
+
+def test_what_a_command_on_spark_is_given_is_not_what_a_broker_has() -> None:
+    """Each goes into a variable of its own, which names no broker's store."""
+    found = without_passwords(["holdfast", "restore", "--to-store", ONE], {}, OF_PIPELINE)
+    assert found == (["holdfast", "restore"], {"HOLDFAST_RESTORE_TO_STORE": ONE})
+    assert not set(OF_PIPELINE.values()) & set(VARIABLES.values())
 
 
 @pytest.mark.parametrize("given", [[], ["--store", OTHER], ["--store"], ["--stored", ONE]])

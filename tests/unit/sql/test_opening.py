@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.sql.opening import open_sql_log
+from holdfast.sql.opening import open_sql_log, standing_password
 
 
 def test_nothing_is_reached_before_it_is_opened(tmp_path: Path) -> None:
@@ -37,5 +37,7 @@ def test_a_package_that_is_missing_is_named(
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sqlalchemy.engine", None)
 
+    with pytest.raises(ConfigError, match=r"sqlalchemy.* pip install 'holdfast\[sql\]'"):
+        standing_password(url, tmp_path, {})
     with pytest.raises(ConfigError, match=r"sqlalchemy.* pip install 'holdfast\[sql\]'"):
         open_sql_log(url, own_directory=tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.environment.remote_server import Host
 from holdfast.errors import ConfigError
-from holdfast.sql.url import StoreUrl, parse_store_url
+from holdfast.sql.url import StoreUrl, parse_store_url, standing
 
 OWN = Path("/var/lib/holdfast/a")
 
@@ -31,6 +31,24 @@ def test_a_file_is_named_by_its_whole_path() -> None:
 
     assert (url.kind, url.hosts, url.database) == ("sqlite", (), "/srv/store.db")
     assert parse(str(url)) == url
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sqlite:////a b/x%25y.db",
+        "postgresql://u:p%40x@h1:1,h2/db?sslmode=require&sslrootcert=/etc/c%20a",
+        "mysql://h/db",
+        "mariadb://u@[::1]:5/d-b",
+        "postgresql://:pw@h/d",
+    ],
+)
+def test_a_place_is_the_same_where_no_environment_is(text: str) -> None:
+    """A worker on another machine is told the password too, by the text alone."""
+    here = parse(text, HOLDFAST_STORE_PASSWORD="s/e:c@r t")
+    there = standing(text, own_directory=OWN, environment={"HOLDFAST_STORE_PASSWORD": "s/e:c@r t"})
+    assert parse(there) == here
+    assert here.password or here.kind == "sqlite"
 
 
 def test_a_relative_file_is_refused_with_one_that_is_not() -> None:

@@ -25,6 +25,7 @@ from holdfast.replication.membership import Membership, decode_membership
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.source import NO_CHAIN, DamagedRange, LogPosition, LogSource
+from holdfast.spark.log.store_log import StoreLog
 
 _LINK: Final = Struct("<16sQQ16s")
 
@@ -129,6 +130,8 @@ def chain_before_log(source: LogSource, position: LogPosition) -> str:
     told = str(getattr(position, "previous_chain", ""))
     if told:
         return told
+    if isinstance(source, StoreLog):
+        return source.chain_before(position.first_index) or NO_CHAIN
     if isinstance(source, LogDirectory):
         path = source.journal / segment_name(position.first_index)
         with path.open("rb") as file:

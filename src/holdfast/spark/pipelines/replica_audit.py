@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +27,7 @@ from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.proof import chain_at
 from holdfast.spark.log.source import LogPosition, LogSource
+from holdfast.spark.log.store_log import StoreLog
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.replica_proof import Part, Proof, Replica, prove
 from holdfast.spark.source.partitions import split
@@ -93,7 +94,8 @@ def audit_replicas(
         audit.bytes += proof.bytes
     audit.segments_proven = len(proofs)
     cleaned = max((proof.cleaned_through for proof in proofs), default=0)
-    audit.findings += lost_beginnings(found, cleaned)
+    stores = {each.name for each in replicas if isinstance(each.source, StoreLog)}
+    audit.findings += lost_beginnings(found, cleaned, stores)
     audit.findings += _diverged(replicas, proofs) or parted(
         replicas, positions, is_told=bool(audit.findings)
     )
@@ -140,9 +142,11 @@ def _durable_floor(directory: Path) -> int:
 
 def _missing_segments(replicas: list[Replica], positions: dict[str, LogPosition]) -> list[Finding]:
     """Segments that others have, within what this replica should have."""
-    known = sorted({base for it in positions.values() for base in it.bases})
+    # A store has none: what its rows lack is found where they are read.
+    with_segments = [it for it in replicas if not isinstance(it.source, StoreLog)]
+    known = sorted({base for it in with_segments for base in positions[it.name].bases})
     found = []
-    for each in replicas:
+    for each in with_segments:
         position = positions[each.name]
         own = set(position.bases)
         for base in known:
@@ -281,15 +285,19 @@ def _parts(
     return parts
 
 
-def lost_beginnings(positions: dict[str, LogPosition], cleaned_through: int) -> list[Finding]:
-    """Logs that begin later than any record says they were cleaned: their oldest files are gone."""
+def lost_beginnings(
+    positions: dict[str, LogPosition], cleaned_through: int, stores: Collection[str] = ()
+) -> list[Finding]:
+    """Logs that begin later than any record says they were cleaned: what is older is gone."""
+    files = {name: segment_name(it.first_index) for name, it in positions.items()}
+    files |= dict.fromkeys(stores, "")
     return [
         Finding(
             where=name,
             kind="missing",
-            reason=f"the segments before {segment_name(it.first_index)} are missing, and no record"
-            f" says that what lived in them was written again",
-            place=segment_name(it.first_index),
+            reason=f"{f'the segments before {files[name]}' if files[name] else 'older entries'} are"
+            f" missing, and no record says that what lived in them was written again",
+            place=files[name],
             first_index=cleaned_through + 1,
             last_index=it.first_index - 1,
         )

@@ -21,6 +21,7 @@ from holdfast.spark.log.fact_places import structures
 from holdfast.spark.log.proof import broken_link, chain_at, chain_before_log
 from holdfast.spark.log.record_table import RecordTable
 from holdfast.spark.log.source import DamagedRange, LogPosition, LogSource
+from holdfast.spark.log.store_log import StoreLog
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.record_codec import CLEANED
@@ -98,7 +99,7 @@ def prove(part: Part) -> Proof:
                     where=name,
                     kind="damaged",
                     reason=reason,
-                    place=segment_name(part.base or part.first_index),
+                    place=_file_of(part),
                     first_index=broken,
                     last_index=broken,
                 )
@@ -115,6 +116,13 @@ def prove(part: Part) -> Proof:
         tuple(findings),
         cleaned,
     )
+
+
+def _file_of(part: Part) -> str:
+    """The file that holds a part; a store's rows are in none."""
+    if isinstance(part.replica.source, StoreLog):
+        return ""
+    return segment_name(part.base or part.first_index)
 
 
 def _chain_before(part: Part) -> bytes | None:
@@ -181,7 +189,7 @@ def _damage(name: str, damaged: DamagedRange) -> Finding:
         where=name,
         kind="missing" if error.reason == "the entry is missing" else "damaged",
         reason=error.reason,
-        place=error.segment,
+        place=error.segment if error.segment != name else "",
         byte=error.byte,
         first_index=damaged.first_index,
         last_index=damaged.last_index,

@@ -24,7 +24,7 @@ from holdfast.spark.source.writer import BatchWriter, StreamWriter, write_option
 from holdfast.spark.worker_memory import keep_loaded
 
 _NO_OPTIONS: Final = (
-    "url, path: name one of them: where the log is read from. If this is a table of Spark's"
+    "url, path, store: name one of them: where the log is read from. If this is a table of Spark's"
     " catalog: one that was made with a list of columns does not keep its options; make it without,"
     " and name columns by the option of that name"
 )
@@ -36,7 +36,7 @@ _NO_INSERT: Final = (
 
 
 class HoldfastDataSource(DataSource):
-    """Reads the log of a cluster, a data directory or an archive; writes messages to a cluster."""
+    """Reads the log of a cluster, directory, store or archive; writes messages to a cluster."""
 
     @classmethod
     def name(cls) -> str:

@@ -15,6 +15,7 @@ from holdfast.spark.archive.source import ArchivedFiles, ArchivedSource
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import LogSource
+from holdfast.spark.log.store_log import StoreLog
 from holdfast.spark.source.options import ReadOptions
 
 
@@ -27,6 +28,8 @@ def open_source(options: ReadOptions) -> LogSource:
     """
     if options.urls:
         return RemoteLog(options.urls, token=options.token)
+    if options.stores:
+        return StoreLog(options.stores)
     if "://" in options.path or (Path(options.path) / MANIFESTS).is_dir():
         return ArchivedSource.open(options.path, options.place_options)
     return LogDirectory(options.path, cluster_id=options.cluster_id)

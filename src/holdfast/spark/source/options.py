@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 from holdfast.admin.remote import admin_token
+from holdfast.config.store_url import StoreUrl, hidden
 from holdfast.errors import ConfigError
 from holdfast.model.digits import WHOLE_END, read_count, read_digits
 from holdfast.model.limits import (
@@ -29,6 +30,7 @@ from holdfast.model.limits import (
 )
 from holdfast.spark.archive.places import HADOOP_KEYS, Options, absolute, place_options
 from holdfast.spark.columns.schema import PROBLEM, View, check_view, choose_columns, default_columns
+from holdfast.spark.log.store_log import store_log
 from holdfast.spark.source.offsets import Taken
 from holdfast.spark.source.option_names import Place, ending_at, starting_at, unknown_option
 
@@ -56,6 +58,10 @@ class ReadOptions:
     """Admin ports, `host:port`."""
 
     path: str = ""
+    stores: tuple[StoreUrl, ...] = ()
+    """A database, several that hold one log, or a shared directory: each with its password, which
+    is not shown."""
+
     place_options: Options = field(default=(), repr=False)
     """What the file system of `path` is told: Hadoop's names for an object store."""
 
@@ -149,10 +155,10 @@ def _settle_places(fields: dict[str, Any]) -> None:
 
 def _choose(fields: dict[str, Any], problems: list[str]) -> None:
     """Work out the columns, and check what must fit together."""
-    if bool(fields.get("urls")) == bool(fields.get("path")):
-        problems.append("url, path: name one of them: where the log is read from")
-    if fields.get("hold") and fields.get("path"):
-        problems.append("hold: files cannot be held; it needs url")
+    if sum(bool(fields.get(it)) for it in ("urls", "path", "stores")) != 1:
+        problems.append("url, path, store: name one of them: where the log is read from")
+    if fields.get("hold") and (fields.get("path") or fields.get("stores")):
+        problems.append("hold: only a broker holds its log, not files nor a store; it needs url")
     view = fields.get("view", "messages")
     if "as_of" in fields and view != "backlog":
         problems.append("as_of: only the view backlog has a moment; use start_index and end_index")
@@ -198,6 +204,17 @@ def urls_of(text: str) -> tuple[str, ...]:
             raise ValueError(f"expected http://host:port of an admin port, found {url!r}")
         found.append(parts.netloc)
     return tuple(found)
+
+
+def _stores(text: str) -> tuple[StoreUrl, ...]:
+    if hidden(text) != text:
+        told = (
+            "store: Spark shows the options of a query to whoever may see its plan: leave the"
+            " password out, and give it by ?password_file= or HOLDFAST_STORE_PASSWORD, where the"
+            " driver runs"
+        )
+        raise ConfigError([told])
+    return store_log(text.split()).addresses
 
 
 def size_of(text: str) -> int:
@@ -294,6 +311,7 @@ def _token(text: str) -> str:
 _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("url", "urls", urls_of),
     ("path", "path", absolute),
+    ("store", "stores", _stores),
     ("view", "view", check_view),
     ("columns", "columns", str),
     ("secret_file", "token", _token),

@@ -27,7 +27,7 @@ _OF_EVERY_TABLE: Final = "provider"
 """What Spark says of every table, and of nothing else."""
 
 _SECRET: Final = ("fs.s3a.secret.key", "fs.s3a.session.token")
-_PLACES: Final = frozenset({"url", "path"})
+_PLACES: Final = frozenset({"url", "path", "store"})
 
 
 def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:

@@ -128,6 +128,9 @@ def test_a_log_may_begin_late_only_if_it_was_cleaned(tmp_path: Path) -> None:
     assert [] == lost_beginnings(positions, cleaned)
     (found,) = lost_beginnings(positions, 12)
     assert ("missing", 13, 40) == (found.kind, found.first_index, found.last_index)
+    (in_a_store,) = lost_beginnings(positions, 12, {"a"})
+    assert ("", "older entries are missing") == (in_a_store.place, in_a_store.reason[:25])
+    assert "the segments before" in found.reason
 
 
 def test_a_node_is_asked_for_its_digests_a_few_seconds_at_a_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
+from holdfast.spark.log.store_log import store_log
 from holdfast.spark.pipelines.replica_audit import ReplicaAudit, _parts
 from holdfast.spark.pipelines.replica_proof import Part, Replica, prove
 from holdfast.store.record_codec import encode_records
+from trials.pipeline.stored_log import fill, written
+from trials.pipeline.written_log import message
 
 
 class _Silent(LogDirectory):
@@ -128,3 +132,34 @@ def test_a_first_entry_that_was_sealed_anew_is_named(tmp_path: Path, written) ->
 
     assert ("damaged", path.name, 1) == (found.kind, found.place, found.first_index)
     assert "chain" in found.reason
+
+
+def test_a_store_is_proven_like_files(tmp_path: Path) -> None:
+    """A row that was changed under good checksums breaks the chain; one that is gone is missing."""
+    entries = written(tmp_path / "log", *(message(1, it, b"x" * 50) for it in range(1, 12)))
+    url = f"sqlite:///{tmp_path}/a.db"
+    fill([url], entries)
+    log = store_log([url])
+    part = Part(Replica(str(log), log), 1, 12)
+    assert ((), 12) == (prove(part).findings, prove(part).entries)
+    other = written(tmp_path / "other", *(message(1, it, b"y" * 50) for it in range(1, 12)))
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.execute("DELETE FROM holdfast_entries WHERE idx = 9")
+        connection.execute(
+            "UPDATE holdfast_entries SET raw = ? WHERE idx = 5", (bytes(other[4].raw),)
+        )
+    connection.close()
+    broken, missing = prove(part).findings
+    assert (url, "damaged", "", 5) == (
+        broken.where,
+        broken.kind,
+        broken.place,
+        broken.first_index,
+    )
+    assert (url, "missing", "", 9, 9) == (
+        missing.where,
+        missing.kind,
+        missing.place,
+        missing.first_index,
+        missing.last_index,
+    )

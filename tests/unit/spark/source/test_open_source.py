@@ -11,6 +11,7 @@ import pytest
 from holdfast.errors import ArchiveError
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.store_log import store_log
 from holdfast.spark.source.open_source import open_source, parts_of
 from holdfast.spark.source.options import read_options
 from trials.pipeline.written_archive import archived_log
@@ -25,6 +26,12 @@ def test_a_url_is_a_cluster() -> None:
 def test_a_path_is_a_directory(tmp_path: Path) -> None:
     """Whether there is a log in it shows when it is read."""
     assert open_source(read_options({"path": str(tmp_path)})) == LogDirectory(str(tmp_path))
+
+
+def test_addresses_are_a_store() -> None:
+    """Of one database, or of several that hold the same."""
+    found = open_source(read_options({"store": "sqlite:////a sqlite:////b"}))
+    assert found == store_log(["sqlite:////a", "sqlite:////b"])
 
 
 def test_manifests_make_an_archive(tmp_path: Path) -> None:

@@ -41,6 +41,38 @@ def test_a_cluster_is_named_by_its_admin_ports(tmp_path: Path) -> None:
     assert default_columns("messages") == options.columns
 
 
+def test_a_store_is_named_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's plans show options; what the workers are given is in no text of ours."""
+    monkeypatch.setenv("HOLDFAST_STORE_PASSWORD", "pa55word")
+    options = read_options({"store": "postgresql://u@h/db mysql://u@h/db"})
+    assert [it.text for it in options.stores] == [
+        "postgresql://u:pa55word@h:5432/db",
+        "mysql://u:pa55word@h:3306/db",
+    ]
+    assert "pa55word" not in f"{options!r} {options}"
+    with pytest.raises(ConfigError, match="leave the password out") as caught:
+        read_options({"store": "postgresql://u:5ecret@h/db"})
+    assert "5ecret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"store": "sqlite:////x", "path": "/x"}, "url, path, store: name one of them"),
+        ({"store": " "}, "url, path, store: name one of them"),
+        ({"store": "sqlite:////x", "hold": "h"}, "hold: only a broker holds its log"),
+        ({"store": "/x"}, "is a directory of a node's own"),
+        ({"store": "sqlite:////x sqlite:////x"}, "more than once"),
+    ],
+)
+def test_a_store_stands_alone(given: dict[str, str], told: str) -> None:
+    """It is one place, of a kind that brokers share."""
+    with pytest.raises(ConfigError, match=told):
+        read_options(given)
+
+
 def test_where_to_start_may_be_a_word() -> None:
     """As with other sources of streams."""
     assert read_options({"path": "/x", "start_index": "latest"}).starts_at_latest

@@ -1,0 +1,290 @@
+"""
+A log read from where brokers keep it: a database, several that hold the same, a shared directory.
+
+No broker is asked, and one that serves the log meanwhile does not notice: the lease is only looked
+at, for how far the log goes. A broker holds nothing for this reader either, so what the cleaner
+drops is gone: read a cluster by its URL, with a hold, where that must not be.
+
+Invariants:
+    Entry for entry it is what a broker reads: from behind the entry that stands for all before it,
+    through the last one of which is known that nothing undoes it.
+    A password stands in the pickle that goes to the workers, and in nothing that is shown.
+
+Blocking. Connections belong to one call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from holdfast.config.store_url import StoreUrl
+from holdfast.copying.looking import LookedLog, member_at, open_looked, whole_address
+from holdfast.errors import (
+    ConfigError,
+    CorruptEntryError,
+    RecordNotFoundError,
+    UnreachableError,
+)
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Holding
+from holdfast.spark.log.entry_block import EntryBlock, cut_entries
+from holdfast.spark.log.source import BLOCK_BYTES, DamagedRange, LogPosition
+
+CALL_SECONDS: Final = 20.0
+PATIENCE_SECONDS: Final = 30.0
+"""What was planned is asked for so long: a database that fails over takes less."""
+POSITION_SECONDS: Final = 5.0
+"""How far it goes is asked for so long: an address that is wrong must show soon."""
+PAUSE_SECONDS: Final = 0.2
+
+PARTS_MAX: Final = 64
+PART_ENTRIES_MIN: Final = 256
+"""A store has no segments: its entries are cut into ranges of so many, or of a power of two more,
+so that two copies of about the same length are cut in the same places."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class StoreLog:
+    """The log at these addresses: one, or several databases that hold the same."""
+
+    addresses: tuple[StoreUrl, ...]
+    is_one_of_several: bool = False
+    """Whether one database of several may be read alone, as it is."""
+
+    def __str__(self) -> str:
+        return ", ".join(str(it).replace(":***@", "@") for it in self.addresses)
+
+    def position(self) -> LogPosition:
+        """
+        How far the log goes.
+
+        Raises:
+            StoreError: There is no log, or it cannot be read.
+            UnreachableError: It does not answer.
+        """
+        with self._opened(POSITION_SECONDS) as (log, holding):
+            first, last = _range_of(holding)
+            timestamp = 0
+            if first <= last:
+                try:
+                    timestamp = _read(log, last - 1, last)[-1].timestamp
+                except CorruptEntryError:
+                    pass  # whoever reads it is told
+            return LogPosition(
+                first_index=first,
+                last_index=last,
+                cluster_id=log.identity(),
+                bases=bases_of(first, last),
+                last_timestamp=timestamp,
+            )
+
+    def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock | DamagedRange]:
+        """
+        Give these entries, verified.
+
+        Raises:
+            RecordNotFoundError: They were dropped meanwhile, or never there.
+            UnreachableError: The store does not answer any more.
+        """
+        if first_index > last_index:
+            return
+        with self._opened() as (log, holding):
+            self._require(holding, first_index, last_index)
+            index = first_index
+            while index <= last_index:
+                found = self._next(log, index, last_index)
+                yield found
+                index = found.last_index + 1
+
+    def queue_names(self) -> dict[int, str]:
+        """None: they stand in the log itself."""
+        return {}
+
+    def reach(self, from_index: int, bytes_max: int) -> int:
+        """The last index such that entries from `from_index` on are about `bytes_max` together."""
+        with self._opened() as (log, holding):
+            last = _range_of(holding)[1]
+            if from_index > last:
+                return last
+            reached, room = from_index - 1, bytes_max
+            while reached < last and room > 0:
+                try:
+                    entries = _read(log, reached, last, min(room, BLOCK_BYTES))
+                except CorruptEntryError as error:
+                    reached = max(error.index, reached + 1)
+                    continue
+                for entry in entries:
+                    room -= len(entry.raw)
+                    if room < 0:
+                        break
+                    reached = entry.index
+            return min(max(reached, from_index), last)
+
+    def chain_before(self, first_index: int) -> str:
+        """Give the chain value before an entry; empty if the one before it is not kept, or read."""
+        if first_index <= 1:
+            return ""
+        with self._opened() as (log, holding):
+            if not holding.first_index <= first_index - 1 <= holding.end.index:
+                return ""
+            try:
+                return _read(log, first_index - 2, first_index - 1)[0].chain.hex()
+            except CorruptEntryError:
+                return ""
+
+    @contextmanager
+    def _opened(self, patience: float = PATIENCE_SECONDS) -> Iterator[tuple[LookedLog, Holding]]:
+        log = open_looked(
+            [it.text for it in self.addresses], may_be_one_of_several=self.is_one_of_several
+        )
+        try:
+            yield log, _again(log.open_existing, patience)
+        finally:
+            log.close()
+
+    def _require(self, holding: Holding, first_index: int, last_index: int) -> None:
+        first, last = _range_of(holding)
+        if first_index < first:
+            raise RecordNotFoundError(
+                f"entries {first_index:,} to {min(first, last_index + 1) - 1:,} are no longer in"
+                f" {self}, which begins with entry {first:,}: read the brokers by url, with a hold"
+            )
+        if last_index > max(last, holding.end.index):
+            raise RecordNotFoundError(
+                f"entry {last_index:,} is not in {self}, which ends with entry {last:,}"
+            )
+
+    def _next(self, log: LookedLog, index: int, last: int) -> EntryBlock | DamagedRange:
+        """What comes next: entries, or damage."""
+        try:
+            return _block(_read(log, index - 1, last))
+        except CorruptEntryError as error:
+            self._require(_again(lambda: log.observe(CALL_SECONDS)), index, index)
+            if index < error.index <= last:
+                try:
+                    return _block(_read(log, index - 1, error.index - 1))
+                except CorruptEntryError as other:
+                    error = other
+            return DamagedRange(
+                index, _damaged_through(log, index, last), self._named(error, index)
+            )
+
+    def _named(self, error: CorruptEntryError, index: int) -> CorruptEntryError:
+        """The error of the first entry that is damaged: never one of what only was dropped."""
+        file = error.segment if error.byte else ""
+        named = CorruptEntryError(
+            error.reason, segment=file or str(self), byte=error.byte, index=index
+        )
+        where = f"{self}, {file} byte {error.byte:,}" if file else f"{self}"
+        named.args = (f"entry {index:,} of {where}: {error.reason}",)
+        return named
+
+
+def store_log(words: list[str], *, is_one_of_several: bool = False) -> StoreLog:
+    """
+    Give the log at these addresses, as operators write them.
+
+    Raises:
+        ConfigError: One cannot be used; no sentence repeats what may be a password.
+    """
+    addresses = tuple(StoreUrl(whole_address(it)) for it in words)
+    if len(set(addresses)) < len(addresses):
+        raise ConfigError([f"store: {addresses[0]} is named more than once"])
+    return StoreLog(addresses, is_one_of_several)
+
+
+def require_apart(logs: list[StoreLog]) -> None:
+    """
+    See that each of these is a database of its own, where it says which it is.
+
+    Raises:
+        ConfigError: Two addresses lead to the same one.
+        StoreError: One cannot be read.
+    """
+    known: dict[str, StoreLog] = {}
+    for log in logs:
+        (address,) = log.addresses
+        member = member_at(address.text)
+        if member and member in known:
+            raise ConfigError([f"store: {known[member]} and {log} are one database: name it once"])
+        known[member] = log
+
+
+def bases_of(first: int, last: int) -> tuple[int, ...]:
+    """Where the ranges begin that tasks read side by side."""
+    if first > last:
+        return ()
+    step = PART_ENTRIES_MIN
+    while (last - first + 1) > step * PARTS_MAX:
+        step *= 2
+    return (first, *range((first // step + 1) * step, last + 1, step))
+
+
+def _range_of(holding: Holding) -> tuple[int, int]:
+    """The entries that a reader is given: not the one that stands for all before it."""
+    first = holding.first_index
+    return (first + 1 if first > 1 else 1), holding.sure.index
+
+
+def _read(log: LookedLog, after: int, through: int, bytes_max: int | None = None) -> list[Entry]:
+    wanted = BLOCK_BYTES if bytes_max is None else bytes_max
+    return _again(lambda: log.entries(after, through, wanted, CALL_SECONDS))
+
+
+def _again(call: Callable[[], Result], patience: float = PATIENCE_SECONDS) -> Result:
+    """
+    Ask the same again while there is no answer.
+
+    Raises:
+        UnreachableError: There was none in all that time.
+    """
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return call()
+        except UnreachableError:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(PAUSE_SECONDS)
+
+
+def _block(entries: list[Entry]) -> EntryBlock:
+    block = cut_entries(b"".join([it.raw for it in entries]), entries[0].index)
+    assert len(block) == len(entries), "they were verified when they were read"
+    return block
+
+
+def _damaged_through(log: LookedLog, index: int, last: int) -> int:
+    """
+    The last entry of the damage that begins at `index`.
+
+    Looked for by leaps, so that a lost file is not asked for entry by entry: of entries that are
+    damaged here and there, close by, a whole one may be told of as damaged with them.
+    """
+
+    def is_whole(at: int) -> bool:
+        try:
+            _read(log, at - 1, at)
+        except CorruptEntryError:
+            return False
+        return True
+
+    low, leap = index, 1
+    while True:
+        high = min(index + leap, last + 1)
+        if high > last or is_whole(high):
+            break
+        low, leap = high, leap * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if is_whole(middle):
+            high = middle
+        else:
+            low = middle
+    return high - 1
