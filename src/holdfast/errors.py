@@ -35,6 +35,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── TruncatedEntryError      the bytes end before the entry does
     │   ├── CorruptRecordError       a record inside a good entry makes no sense
     │   ├── JournalFailedError       a write or sync failed; nothing more is claimed
+    │   ├── NoLogError               nothing is where a log is looked for
     │   ├── UnreachableError         a shared medium or database did not answer
     │   ├── AppendRefusedError       it refuses what was to be stored
     │   ├── FormatLevelError         a log has reached a level that this node does not know
@@ -180,12 +181,7 @@ class StoreFullError(RefusedError):
 
 
 class QueueFullError(RefusedError):
-    """
-    There is as much on a queue as its policies allow.
-
-    Args:
-        can_wait: Whether its sender may wait until there is room.
-    """
+    """There is as much on a queue as its policies allow; its sender may wait if `can_wait`."""
 
     code = "queue-full"
 
@@ -303,6 +299,10 @@ class CorruptRecordError(StoreError):
 
 class JournalFailedError(StoreError):
     """A write or sync failed. Final: nothing more is written or claimed by this process."""
+
+
+class NoLogError(StoreError):
+    """Nothing is where a log is looked for: no broker has ever used that place."""
 
 
 class UnreachableError(StoreError):

@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 
 from holdfast.cli import archive as archive_command
 from holdfast.cli import audit as audit_command
+from holdfast.cli import restore as restore_command
 from holdfast.cli.main import app
 from holdfast.client import blocking
+from holdfast.client.message import Message
 from holdfast.journal.entry import Entry
 from holdfast.testing.local_cluster import LocalNode, NodeGroup
 from tests.stores.conftest import postgresql, postgresql_of_session
@@ -23,7 +25,7 @@ from trials.databases.postgresql import PostgresqlServer
 from trials.pipeline.stored_log import fill, written
 from trials.pipeline.written_log import message
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(800)]
 __all__ = ["postgresql", "postgresql_of_session"]
 
 PASSWORD = "pa55word"
@@ -87,7 +89,7 @@ def told_of_plans(spark: SparkSession) -> str:
 
 
 def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
-    for module in (archive_command, audit_command):
+    for module in (archive_command, audit_command, restore_command):
         monkeypatch.setattr(module, "open_spark", lambda *_, **__: _Opened(spark))
     return CliRunner().invoke(app, arguments)
 
@@ -138,20 +140,21 @@ def test_a_store_that_is_served_is_read_archived_and_audited(
     )
     assert told.exit_code == 0, told.output
     assert "2 replicas hold the same log; the archive gives it back" in told.stdout
-    query = (
-        spark.readStream.format("holdfast")
-        .options(store=served.address)
-        .load()
-        .writeStream.format("memory")
-        .queryName("streamed")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(300)
+    progress = streamed(spark, served, tmp_path)
     assert spark.sql("SELECT * FROM streamed").count() == MESSAGES
     assert served.node.get("/status")["serving"]
-    shown = told_of_plans(spark) + done.output + told.output + str(query.lastProgress)
+    refused = restored(spark, monkeypatch, archive, served.secret)
+    assert "holds a log already" in str(refused.exception)
+    other = f"shared:{tmp_path}/restored"
+    back = restored(spark, monkeypatch, archive, other)
+    assert back.exit_code == 0, back.output
+    assert f"{MESSAGES - 20} live messages" in back.stdout
+    come = consumed(tmp_path / "others", other.removeprefix("shared:"), MESSAGES - 20)
+    assert [it.text for it in come] == [f"{number}" for number in range(20, MESSAGES)]
+    identity = come[0].headers["message-id"]
+    assert {bytes(it.body) for it in live.where(f"message_id = '{identity}'").collect()} == {b"20"}
+    shown = told_of_plans(spark) + progress
+    shown += "".join(f"{it.output}{it.exception}" for it in (done, told, refused, back))
     assert "served" in shown, "the address without it is in a plan"
     assert PASSWORD not in shown
 
@@ -198,6 +201,39 @@ def test_several_databases_are_audited_against_each_other(
         spark, monkeypatch, "archive", "--to", str(tmp_path / "no"), "--store", alone
     )
     assert f"entry 2 of {alone}: there is no entry" in str(archived.exception)
+
+
+def streamed(spark: SparkSession, served: Served, directory: Path) -> str:
+    """All of it into a table of memory, by a stream; what it tells of its progress."""
+    query = (
+        spark.readStream.format("holdfast")
+        .options(store=served.address)
+        .load()
+        .writeStream.format("memory")
+        .queryName("streamed")
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(300)
+    return str(query.lastProgress)
+
+
+def consumed(directory: Path, shared: str, count: int) -> list[Message]:
+    """What a broker gives that serves a restored directory."""
+    with NodeGroup[LocalNode](directory) as group:
+        node = group.nodes["n"] = LocalNode("n", directory, ["--shared", shared])
+        node.start()
+        node.wait_until(lambda status: status["serving"], "serving")
+        with blocking.connect(node.uri) as connection:
+            with connection.subscribe("/queue/orders") as subscription:
+                return [it for _, it in zip(range(count), subscription, strict=False)]
+
+
+def restored(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, archive: str, address: str
+) -> Any:
+    return command(spark, monkeypatch, "restore", "--archive", archive, "--to-store", address)
 
 
 def spoil(path: Path, statement: str) -> None:

@@ -1,5 +1,5 @@
 """
-`holdfast restore`: an archive to a data directory that boots as a new cluster.
+`holdfast restore`: an archive to a data directory, or to a store, that boots as a new cluster.
 
 What came back, what is missing and how long it took stands on standard output; with `--json` as one
 document. Exit codes: 0 done, 1 failed, 2 used wrongly.
@@ -8,12 +8,15 @@ document. Exit codes: 0 done, 1 failed, 2 used wrongly.
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.hidden_passwords import OF_PIPELINE, hide_passwords
 from holdfast.cli.output import (
     format_seconds,
     format_size,
@@ -39,11 +42,22 @@ from holdfast.errors import ConfigError
 from holdfast.model.format_level import NEWEST_LEVEL
 
 if TYPE_CHECKING:
+    from holdfast.copying.places import LogPlace
     from holdfast.spark.pipelines.restore import RestorePlan
 
 ArchiveOption = Annotated[str, typer.Option("--archive", metavar="PATH", help="The archive.")]
 ToOption = Annotated[
     Path | None, typer.Option("--to", metavar="DIR", help="A directory that is not there yet.")
+]
+ToStoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to-store",
+        envvar=OF_PIPELINE["--to-store"],
+        show_envvar=False,
+        metavar="URL",
+        help="An empty database, or shared:DIR, in place of a directory.",
+    ),
 ]
 AsOfIndexOption = Annotated[
     int | None, typer.Option("--as-of-index", min=1, metavar="N", help="The last entry.")
@@ -83,6 +97,7 @@ def register(app: typer.Typer) -> None:
 def restore(
     archived: ArchiveOption,
     to: ToOption = None,
+    to_store: ToStoreOption = None,
     as_of_index: AsOfIndexOption = None,
     as_of_time: AsOfTimeOption = None,
     dry_run: DryRunOption = False,
@@ -98,7 +113,8 @@ def restore(
     conf: ConfOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Turn an archive into a data directory that boots as a new cluster."""
+    """Turn an archive into a data directory, or a store, that boots as a new cluster."""
+    hide_passwords(OF_PIPELINE)
     from holdfast.spark.archive.places import hadoop_options
     from holdfast.spark.archive.store import Archive
     from holdfast.spark.pipelines.restore import RestoreSettings
@@ -118,27 +134,56 @@ def restore(
         )
     except ValueError as error:
         raise ConfigError([f"--as-of-time, --segment: {error}"]) from error
-    _check_places(archived, to, is_dry_run=dry_run)
+    store = _check_places(archived, to, to_store, is_dry_run=dry_run)
     clock = SystemClock()
     began = clock.monotonic()
-    with open_spark("restore", master, conf, verbose=verbose) as spark:
-        started = clock.monotonic() - began
-        store = Archive.open(archived, hadoop_options(spark))
-        plan = run_restore(spark, store, None if dry_run else to, settings)
-    plan.steps = {"Spark started": started, **plan.steps}
+    with ExitStack() as opened:
+        if store is not None and not dry_run:
+            to = Path(opened.enter_context(TemporaryDirectory(prefix="holdfast-restore-"))) / "log"
+        with open_spark("restore", master, conf, verbose=verbose) as spark:
+            started = clock.monotonic() - began
+            kept = Archive.open(archived, hadoop_options(spark))
+            plan = run_restore(spark, kept, None if dry_run else to, settings)
+        plan.steps = {"Spark started": started, **plan.steps}
+        where, start = str(to), f"holdfast serve --data {to} --name {name}"
+        if store is not None and to is not None:
+            where, start = _copy(to, store, name, plan)
     if json:
         write_json(asdict(plan))
     else:
-        _tell_restored(plan, to, name)
+        _tell_restored(plan, where, start)
 
 
-def _check_places(archived: str, to: Path | None, *, is_dry_run: bool) -> None:
-    if to is None and not is_dry_run:
-        raise ConfigError(["--to: name a directory, or ask for a --dry-run"])
+def _copy(directory: Path, store: LogPlace, name: str, plan: RestorePlan) -> tuple[str, str]:
+    """Copy what was restored to a store; where that is, and how a broker is started on it."""
+    from holdfast.cli.restored_store import copy_to_store
+
+    clock = SystemClock()
+    began = clock.monotonic()
+    copied, place = copy_to_store(directory, store)
+    plan.steps["copied and compared"] = clock.monotonic() - began
+    plan.seconds += plan.steps["copied and compared"]
+    return place, copied.start.replace("holdfast serve", f"holdfast serve --name {name}", 1)
+
+
+def _check_places(
+    archived: str, to: Path | None, to_store: str | None, *, is_dry_run: bool
+) -> LogPlace | None:
+    """See that what is restored can be written; the store, if it is to be one."""
+    if to is not None and to_store:
+        raise ConfigError(["--to, --to-store: name one of them"])
+    if to is None and not to_store and not is_dry_run:
+        raise ConfigError(["--to: name a directory, or a --to-store, or ask for a --dry-run"])
     check_archive_from(archived)
     if not is_dry_run:
         _check_level(format_level_max(os.environ))
+    if to_store:
+        from holdfast.cli.restored_store import empty_store
+
+        return empty_store(to_store)
+    if not is_dry_run:
         check_new_directory(to)
+    return None
 
 
 def _check_level(level_max: int) -> None:
@@ -151,7 +196,7 @@ def _check_level(level_max: int) -> None:
         raise ConfigError([told])
 
 
-def _tell_restored(plan: RestorePlan, to: Path | None, name: str) -> None:
+def _tell_restored(plan: RestorePlan, where: str, start: str) -> None:
     columns = ("queue", "messages#", "bytes#", "first#", "last#", "next#")
     rows = [
         (it.name, it.messages, it.bytes, it.first_sequence, it.last_sequence, it.next_sequence)
@@ -173,8 +218,8 @@ def _tell_restored(plan: RestorePlan, to: Path | None, name: str) -> None:
         return
     rate = plan.messages / plan.seconds if plan.seconds else 0.0
     write_line(
-        f"{to} is cluster {plan.restored.cluster_id[:16]}, fenced from the old one; start it with"
-        f" 'holdfast serve --data {to} --name {name}', and keep the old nodes stopped"
+        f"{where} is cluster {plan.restored.cluster_id[:16]}, fenced from the old one; start it"
+        f" with '{start}', and keep the old nodes stopped"
     )
     write_line(f"took {format_seconds(plan.seconds)}, {rate:,.0f} messages/s")
     write_line("; ".join(f"{name}: {format_seconds(it)}" for name, it in plan.steps.items()))

@@ -12,12 +12,30 @@ from collections.abc import Callable
 
 from holdfast.copying.contract import CHUNK_BYTES
 from holdfast.copying.held_log import CALL_SECONDS_MAX, NAME, HeldLog, Waits
-from holdfast.errors import StoreError, StoreLockedError
+from holdfast.errors import NoLogError, StoreError, StoreLockedError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Holding, Place
 from holdfast.leases.copies import CopiedLog, CopyPlan, anchor_entry
 
 Hold = Callable[[CopiedLog], HeldLog]
+
+
+def require_empty(log: CopiedLog) -> None:
+    """
+    See that a copy can be begun in a medium, not opened, before there is one; lets it go again.
+
+    Raises:
+        StoreError: A log is there, or a part of a copy; or it cannot be reached.
+    """
+    try:
+        log.open_existing()
+    except NoLogError:
+        return
+    finally:
+        log.close()
+    raise StoreError(
+        f"{log.facts().place} holds a log already: nothing was changed; name an empty place"
+    )
 
 
 class LeasedSource:

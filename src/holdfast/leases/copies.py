@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from google_crc32c import value as crc32c
 
-from holdfast.errors import StoreError
+from holdfast.errors import NoLogError, StoreError
 from holdfast.journal.entry import (
     FIRST_CHAIN,
     FLAG_ZERO_END,
@@ -138,9 +138,9 @@ class CopiedLog(LeasedLog, Protocol):
         ...
 
 
-def no_log(place: str) -> StoreError:
+def no_log(place: str) -> NoLogError:
     """Give the error of who looks for a log where nothing is."""
-    return StoreError(f"{place} holds no log: no broker has ever used it; is the name right?")
+    return NoLogError(f"{place} holds no log: no broker has ever used it; is the name right?")
 
 
 def half_copy(place: str) -> StoreError:
