@@ -313,6 +313,10 @@ class AppendRefusedError(StoreError):
     """A shared medium or database refuses what was to be stored, and keeps nothing of it."""
 
 
+class EntryRefusedError(AppendRefusedError):
+    """A shared medium refuses one entry, again and again, and would take others."""
+
+
 class FormatLevelError(StoreError):
     """A log has reached a level of the format that this node does not know."""
 

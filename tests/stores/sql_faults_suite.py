@@ -24,7 +24,7 @@ from holdfast.leases.contract import LeasedLog, Outcome, Place
 from holdfast.leases.orders import Join
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
-from holdfast.sql import log as log_module
+from holdfast.sql import safety
 from holdfast.sql.opening import open_sql_log
 from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite, Writer, read_all
 from tests.stores.projection_suite import ProjectionSuite, project, row
@@ -269,7 +269,7 @@ class SqlServerSuite(LeasedLogSuite, ProjectionSuite, ABC):
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """L40: somebody changes them under a broker: nothing is stored until they are back."""
-        monkeypatch.setattr(log_module, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(safety, "LOOK_SECONDS", 0.0)
         writer = self.writer()
         writer.take()
         stored = writer.append(b"one")

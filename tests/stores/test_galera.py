@@ -19,8 +19,8 @@ import pymysql
 import pytest
 
 from holdfast.environment.disk import RealDisk
-from holdfast.errors import StoreError, UnreachableError
-from holdfast.leases.contract import LeasedLog, Outcome, Place
+from holdfast.errors import EntryRefusedError, StoreError, UnreachableError
+from holdfast.leases.contract import LeasedLog, Outcome, Place, Waiter
 from holdfast.leases.orders import Join
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
@@ -212,6 +212,69 @@ class TestGalera(LeasedLogSuite, ProjectionSuite):
         for number in range(3):
             assert self.read_at(number) == kept + after
 
+    def test_a_node_that_replicates_nothing_is_gone_past(self) -> None:
+        """
+        It is in the cluster and has all, and its new sessions give the others nothing, as somebody
+        changes a table there: what was stored through one of those nobody else would ever get.
+        """
+        writer = self.to_all(0)
+        writer.take()
+        kept = writer.append(b"before")
+        node = self.cluster.nodes[0]
+        node.ask("SET GLOBAL wsrep_on = OFF")
+        try:
+            with suppress(UnreachableError):  # The connection is cut.
+                node.ask(f"KILL {own_id(writer.log)}")
+                writer.log.renew(SECONDS)
+            kept += writer.append(b"after")
+            with pytest.raises(UnreachableError, match="wsrep_on"):
+                self.at_node(0)
+        finally:
+            node.ask("SET GLOBAL wsrep_on = ON")
+        for number in range(3):
+            assert self.read_at(number) == kept
+
+    def test_a_node_that_has_left_its_cluster_is_no_database_of_its_own(self) -> None:
+        """
+        It was started by itself with the rows of then, its lease row among them: they say in which
+        cluster they are.
+        """
+        writer = self.to_node(1)
+        writer.take()
+        kept = writer.append(b"before")
+        writer.log.tell(
+            Waiter(claimant=writer.claimant, known_level=1, beat=1, applied_index=0), SECONDS
+        )
+        assert self.read_at(2) == kept
+        node = self.cluster.nodes[2]
+        settings = node.settings()
+        node.stop()
+        alone = {name: it for name, it in settings.items() if not name.startswith("wsrep")}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(node, "settings", lambda: alone)
+            patch.setattr(node, "is_ready", lambda: bool(node.status()))
+            node.start()
+            with pytest.raises(UnreachableError, match="in none, and its log is in the Galera"):
+                self.at_node(2)
+            node.stop()
+        self.cluster.await_whole()
+        assert self.read_at(2) == kept
+
+    def test_what_the_cluster_finds_too_large_costs_nobody_else_anything(self) -> None:
+        """It is refused by the cluster's own limit, twice, and the next one is stored."""
+        writer = self.to_node(0)
+        writer.take()
+        node = self.cluster.nodes[0]
+        node.ask("SET GLOBAL wsrep_max_ws_size = 2000000")
+        try:
+            large = writer.sealed(b"x" * 4_000_000)
+            with pytest.raises(EntryRefusedError, match=r"(?i)size"):
+                writer.send_until_known(large)
+            kept = writer.append(b"small")
+        finally:
+            node.ask("SET GLOBAL wsrep_max_ws_size = DEFAULT")
+        assert self.read_at(1) == kept
+
     def test_a_take_at_another_node_ends_a_batch_that_is_being_stored(self) -> None:
         """L48: the take is the first to be certified; of the batch not one row is there."""
         zombie, holder = self.to_node(0, "a"), self.to_node(1, "b")
@@ -356,6 +419,12 @@ def before_last_packet(log: LeasedLog, action: Callable[[], object]) -> Callable
 
     session._send = send_after
     return lambda: len(done)
+
+
+def own_id(log: LeasedLog) -> int:
+    """Of the log's connection, at its node."""
+    session = log._link._session  # type: ignore[attr-defined]
+    return int(session.rows("SELECT CONNECTION_ID()")[0][0])
 
 
 def answers(connection: pymysql.connections.Connection[Any], statement: str) -> list[Any]:

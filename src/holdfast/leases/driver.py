@@ -308,7 +308,7 @@ class LeasedDriver(LeasedView):
             return
         if isinstance(report.error, AppendRefusedError):
             self._is_reached()
-            tenure.refused(state, report.error)
+            tenure.refused(state, report.error, report.order)
             return
         if isinstance(report.order, Fetch) and isinstance(report.error, CorruptEntryError):
             self._mending.failed(report.order.index, report.error)

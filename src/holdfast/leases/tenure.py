@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 
 from holdfast.environment.randomness import Randomness
-from holdfast.errors import AppendRefusedError
+from holdfast.errors import AppendRefusedError, EntryRefusedError
 from holdfast.leases.contract import Claimant, Holding, Outcome
 from holdfast.leases.elections import NOT_ASKED
 from holdfast.leases.elector import Reading
-from holdfast.leases.orders import Report, Take
+from holdfast.leases.ordering import bytes_of
+from holdfast.leases.orders import Order, Report, Store, Take
 from holdfast.leases.state import NEVER, LeasedState, Phase
+from holdfast.leases.throughput import LARGE_BYTES
 
 logger = logging.getLogger("holdfast.leases")
 
@@ -144,8 +146,19 @@ def _sign_of_life(state: LeasedState, report: Report) -> None:
     state.valid_until = state.validity()
 
 
-def refused(state: LeasedState, error: AppendRefusedError) -> None:
-    """The medium keeps nothing of what it was given: it is tried again while the lease is ours."""
+def refused(state: LeasedState, error: AppendRefusedError, order: Order | None = None) -> None:
+    """
+    The medium keeps nothing of what it was given: it is tried again while the lease is ours.
+
+    An entry that is refused for its size, as far as can be told, is given up. That costs the lease,
+    as what comes behind it cannot be stored without it; once, since nothing of this size is taken
+    from a client after that.
+    """
+    count = bytes_of(order.entries) if isinstance(order, Store) else 0
+    if isinstance(error, EntryRefusedError) and count >= LARGE_BYTES:
+        state.throughput.refused(count, state.now)
+        step_down(state, f"an entry of {count:,} bytes is refused: {error}")
+        return
     if not state.refusal:
         logger.error("the store refuses what is to be stored: %s", error)
     state.refusal = str(error)

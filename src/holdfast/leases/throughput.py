@@ -22,16 +22,20 @@ _TRIED_SECONDS: Final = 120.0
 """A medium that was slow for a while is tried again: each time after so long with twice as much.
 At first that is two thirds of the lease, which does not cost it."""
 _DOUBLINGS_MAX: Final = 20
+_REFUSED_SECONDS: Final = 600.0
+"""For so long nothing is tried that is as large as what the medium itself refused."""
 
 
 class Throughput:
     """What one medium stores in a second."""
 
-    __slots__ = ("_bytes_per_second", "_seen_at")
+    __slots__ = ("_bytes_per_second", "_refused_at", "_refused_bytes", "_seen_at")
 
     def __init__(self) -> None:
         self._bytes_per_second = 0.0
         self._seen_at = 0.0
+        self._refused_bytes = 0
+        self._refused_at = 0.0
 
     def stored(self, count: int, seconds: float, now: float) -> None:
         """So many bytes were stored in this time."""
@@ -55,6 +59,13 @@ class Throughput:
         self._bytes_per_second = (known + _LATE_FACTOR * rate) / 2 if known else _LATE_FACTOR * rate
         self._seen_at = now
 
+    def refused(self, count: int, now: float) -> None:
+        """So many bytes at once are more than the medium takes, however long it is given."""
+        if now - self._refused_at > _REFUSED_SECONDS or not self._refused_bytes:
+            self._refused_bytes = count
+        self._refused_bytes = max(LARGE_BYTES + 1, min(self._refused_bytes, count))
+        self._refused_at = now
+
     def bytes_max(self, sure_seconds: float, now: float) -> int:
         """
         The most that one message may have; 0: nothing is known that forbids any.
@@ -62,6 +73,12 @@ class Throughput:
         Args:
             sure_seconds: For how long the lease is sure after a sign of life.
         """
+        in_time = self._in_time(sure_seconds, now)
+        if not self._refused_bytes or now - self._refused_at > _REFUSED_SECONDS:
+            return in_time
+        return min(in_time or self._refused_bytes, self._refused_bytes - 1)
+
+    def _in_time(self, sure_seconds: float, now: float) -> int:
         if not self._bytes_per_second:
             return 0
         doublings = min(int((now - self._seen_at) / _TRIED_SECONDS), _DOUBLINGS_MAX)

@@ -22,6 +22,10 @@ from holdfast.model.numbering import Numbering
 _LEASE_SPARE = 0.25
 """The share of the lease that must be left where something is confirmed that only we have."""
 _NO_ANSWER = "the store that keeps the log does not answer: nothing is confirmed until it does"
+_REFUSED = (
+    "the store that keeps the log takes nothing: publishing is refused until it does again; who"
+    " runs it is told why"
+)
 _NO_INDEX = 1 << 62
 _AWAY_TELLS = 3.5
 """A broker whose line did not change in the time of so many tellings is away."""
@@ -234,10 +238,12 @@ class LeasedView:
 
     def refusal(self) -> str:
         """Why the medium keeps nothing more; empty while it does."""
-        reason = self._state.refusal
-        if not reason:
-            return ""
-        return f"publishing is refused until there is room again: {reason}"
+        return _REFUSED if self._state.refusal else ""
+
+    @property
+    def refusal_reason(self) -> str:
+        """What the medium says of it, and which one it is: for who runs it."""
+        return self._state.refusal
 
     @property
     def message_bytes_max(self) -> int:

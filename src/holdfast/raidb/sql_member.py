@@ -180,7 +180,7 @@ class SqlMember(SqlLog):
 
         def store(session: Session) -> Outcome:
             self._require(token)
-            self._require_safe(session)
+            self._safety.require(session)
             if session.append(fence, rows):
                 return Outcome.STORED
             row = self._row(session)

@@ -26,7 +26,7 @@ def lease_status(group: LeasedGroup) -> LeaseStatus:
         left_seconds=group.lease_left_seconds,
         silent_seconds=group.silent_seconds,
         trouble=group.trouble,
-        refusal=group.refusal(),
+        refusal=group.refusal_reason,
         warnings=(*facts.warnings, *unshown),
         copies=tuple(
             CopyStatus(id=id_, place=place, state=state) for id_, place, state in facts.members

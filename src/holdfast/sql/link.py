@@ -27,6 +27,12 @@ _MAY_PASS: Final = frozenset({Fault.CREDENTIALS, Fault.NO_DATABASE})
 """Refusals at a connection that an operator puts right while the brokers wait."""
 
 Result = TypeVar("Result")
+
+
+class UnsafeHostError(UnreachableError):
+    """A host answers, and what it stores may be lost: another one is tried, if there is any."""
+
+
 Connect = Callable[[StoreUrl, Host | None, float], Session]
 
 
@@ -62,6 +68,10 @@ class Link:
         self.is_trusted = False
         """It has served: to be refused is no mistyped address any more, and may pass."""
         self._hosts: list[Host | None] = list(url.hosts) or [None]
+        self.is_choosy = len(self._hosts) > 1
+        """Whether one of several hosts is looked for that keeps what it stores."""
+        self.may_leave = False
+        """Whether there may be such a one beside the host that was found."""
 
     def run(self, seconds_max: float, action: Callable[[Session], Result]) -> Result:
         """
@@ -94,21 +104,50 @@ class Link:
         if session is not None:
             session.close()
 
+    @property
+    def place(self) -> str:
+        """Where it is connected to, or tries to be; without a password."""
+        return self._place(self._hosts[0])
+
+    def leave(self) -> None:
+        """Let the next host be tried first."""
+        self.close()
+        self._rotate()
+
+    def was_answered(self, error: UnreachableError) -> bool:
+        """Whether an error is one that the database itself answered, and nobody knows."""
+        cause = error.__cause__
+        if not isinstance(cause, self._type.errors):
+            return False
+        return self._type.fault(cause) is Fault.UNKNOWN
+
     def _left(self, deadline: float) -> float:
         return max(SECONDS_MIN, deadline - self._clock())
 
     def _connect_any(self, deadline: float) -> Session:
-        """Try each host once, the one that is next first."""
+        """
+        Try each host once, the one that is next first.
+
+        If all that answer may lose what they store the first of those has to do.
+        """
+        is_choosy, self.may_leave = len(self._hosts) > 1, False
         failures: list[str] = []
-        for _ in range(len(self._hosts)):
-            try:
-                return self._connect_one(deadline)
-            except UnreachableError as error:
-                failures.append(str(error))
-            self._rotate()
-            if self._clock() >= deadline:
+        for self.is_choosy in (True, False) if is_choosy else (False,):
+            is_unsafe = False
+            for _ in range(len(self._hosts)):
+                try:
+                    session = self._connect_one(deadline)
+                    self.may_leave = self.is_choosy
+                    return session
+                except UnreachableError as error:
+                    is_unsafe |= isinstance(error, UnsafeHostError)
+                    failures.append(str(error))
+                self._rotate()
+                if self._clock() >= deadline:
+                    break
+            if not is_unsafe:
                 break
-        raise UnreachableError("; ".join(failures))
+        raise UnreachableError("; ".join(dict.fromkeys(failures)))
 
     def _connect_one(self, deadline: float) -> Session:
         """Connect to the next host, and see whether it will do."""

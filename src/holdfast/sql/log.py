@@ -19,7 +19,12 @@ from typing import Any, Final, Protocol
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.environment.randomness import Randomness, SystemRandomness
-from holdfast.errors import AppendRefusedError, MissingEntriesError, StoreError
+from holdfast.errors import (
+    EntryRefusedError,
+    MissingEntriesError,
+    StoreError,
+    UnreachableError,
+)
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import (
     Claimant,
@@ -35,13 +40,12 @@ from holdfast.model.limits import MiB
 from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import Connect, Link
+from holdfast.sql.safety import Safety
 from holdfast.sql.session import Session, UncertainError
 from holdfast.sql.url import StoreUrl
 
 OPEN_SECONDS_MAX: Final = 60.0
 """Also for looking over the pages of a large file."""
-LOOK_SECONDS: Final = 5.0
-"""Settings of the database by which commits may be lost are looked at again so often."""
 DROP_BYTES_MAX: Final = 64 * MiB
 """Of entries that are forgotten in one transaction."""
 _SIZES_MAX: Final = 4096
@@ -85,20 +89,20 @@ class SqlLog:
         """Take where it is; nothing is reached before `open`."""
         self.lease_seconds = session_type.lease_seconds
         self._url = url
-        self._allow_unsafe = allow_unsafe_database
         self._randomness = SystemRandomness() if randomness is None else randomness
         self._clock = SystemClock() if clock is None else clock
         self._link = Link(
             url, session_type, connect, greet=self._greet, clock=self._clock.monotonic
         )
+        self._safety = Safety(
+            self._link, is_overruled=allow_unsafe_database, clock=self._clock.monotonic
+        )
         self._identity = ""
         self._kind = url.kind
-        self._unsafe: tuple[str, ...] = ()
         self._view: str | None = None
         """Why there is no view on the lease, or nothing; None: it was not looked at yet."""
-        self._refusal = ""
-        """Why nothing may be stored; empty if it may."""
-        self._looked_at = 0.0
+        self._answered = 0
+        """With which entry the last append ended that the database answered with an error."""
         self._tables = ""
         """Why there are no tables to show anything in."""
         self._tenure: _Tenure | None = None
@@ -123,7 +127,8 @@ class SqlLog:
 
     def facts(self) -> MediumFacts:
         """Tell what this is; waits for nothing."""
-        warnings = (*self._unsafe, self._view) if self._view else self._unsafe
+        unsafe = self._safety.warnings
+        warnings = (*unsafe, self._view) if self._view else unsafe
         return MediumFacts(kind=self._kind, place=str(self._url), warnings=warnings)
 
     def observe(self, seconds_max: float) -> Holding:
@@ -186,19 +191,49 @@ class SqlLog:
         assert self._plan or all(it.term == tenure.epoch for it in entries), (
             "an entry is of its lease's epoch, unless it is a copy"
         )
-        at = self._at()
+        at, end = self._at(), Place(last.index, last.chain)
         rows = parts.split(entries, at)
         fence = fence_of(entries, tenure, at)
 
         def append(session: Session) -> Outcome:
-            self._require_safe(session)
+            self._safety.require(session)
             if session.append(fence, rows):
                 return Outcome.STORED
-            return self._judge(session, tenure, Place(last.index, last.chain))
+            return self._judge(session, tenure, end)
 
-        outcome = self._link.run(seconds_max, append)
+        try:
+            outcome = self._link.run(seconds_max, append)
+        except UnreachableError as error:
+            if not self._is_answered_again(error, end.index):
+                raise
+            reason = f"{error}; others are taken"
+            outcome = self._link.run(seconds_max, lambda it: self._refuse(it, tenure, end, reason))
+        self._answered = 0
         if outcome is Outcome.STORED:
-            self._last_index = last.index
+            self._last_index = end.index
+        return outcome
+
+    def _is_answered_again(self, error: UnreachableError, index: int) -> bool:
+        """Whether the database has answered the same append with an error twice in turn."""
+        is_answer = self._link.was_answered(error)
+        is_again = is_answer and self._answered == index
+        self._answered = index if is_answer else 0
+        return is_again
+
+    def _refuse(self, session: Session, tenure: _Tenure, end: Place, reason: str) -> Outcome:
+        """
+        Refuse the append if the database lets the same lease be renewed, and has not stored it.
+
+        Raises:
+            EntryRefusedError: That is so.
+        """
+        holding = self._read(session)
+        is_missing = is_held_by(holding, tenure) and holding.end.index < end.index
+        if not is_missing:
+            return self._judge(session, tenure, end)
+        outcome = self._renew(session, tenure)
+        if outcome is Outcome.STORED:
+            raise EntryRefusedError(reason)
         return outcome
 
     def entries(self, after: int, through: int, bytes_max: int, seconds_max: float) -> list[Entry]:
@@ -274,6 +309,8 @@ class SqlLog:
         Two that make a view at two nodes of Galera wait for each other, and no change of any table
         is made in that cluster any more (MariaDB 10.11, galera 26.4).
         """
+        if self._held() is not None:
+            self._safety.write_down(session, self._identity)
         if self._view is None and self._held() is not None:
             self._tables = layout.make_projections(session)
             self._view = layout.make_view(session)
@@ -338,9 +375,7 @@ class SqlLog:
     def _greet(self, session: Session) -> None:
         """See that a new connection leads to the same log, and to settings that keep it."""
         self._kind, self.lease_seconds = session.kind, session.lease_seconds
-        reason = self._look_at_settings(session)
-        if reason and not self._link.is_trusted:
-            raise StoreError(f"{reason}; change that, or allow it with 'allow_unsafe_database'")
+        self._safety.greet(session)
         if not self._identity:
             return
         found = layout.read_identity(session, str(self._url), is_copying=self.is_half_copy)
@@ -349,29 +384,6 @@ class SqlLog:
                 f"{self._url} has another log now ({found}) than the one that was opened"
                 f" ({self._identity}): all hosts of one URL must lead to the same database"
             )
-
-    def _look_at_settings(self, session: Session) -> str:
-        """Why nothing may be stored with the database's settings, as they are now; or nothing."""
-        self._looked_at = self._clock.monotonic()
-        unsafe = session.unsafe_settings()
-        self._unsafe = tuple(f"{self._url}: {it}" for it in unsafe)
-        is_refused = unsafe and not self._allow_unsafe
-        sentence = f"{self._url} would lose what was confirmed: {'; '.join(unsafe)}"
-        self._refusal = sentence if is_refused else ""
-        return self._refusal
-
-    def _require_safe(self, session: Session) -> None:
-        """
-        See now and then that the settings are what they were: some may be changed at any time.
-
-        Raises:
-            AppendRefusedError: They would lose what is stored now.
-        """
-        if self._clock.monotonic() >= self._looked_at + LOOK_SECONDS:
-            self._look_at_settings(session)
-        if self._refusal:
-            self._looked_at = -LOOK_SECONDS
-            raise AppendRefusedError(f"{self._refusal}; nothing is stored until that is changed")
 
     def _open(self, session: Session, *, may_lay_out: bool) -> Holding:
         session.check()

@@ -72,6 +72,7 @@ _SAFE: Final = {
     "innodb_flush_log_at_trx_commit": ({"1"}, "1"),
     "innodb_doublewrite": ({"ON", "1"}, "ON"),
 }
+_NO_PROVIDER: Final = frozenset({"none", ""})
 _SUPER_READ_ONLY: Final = 1836
 _CODES: Final = {
     ER.DUP_ENTRY: Fault.DUPLICATE,
@@ -179,8 +180,16 @@ class MariadbSession(Session):
         is_mariadb = "MariaDB" in rest
         self._haste = 0 if is_mariadb else 1
         self.kind = f"{'MariaDB' if is_mariadb else 'MySQL'} {number}"
-        if self._variables("wsrep_on").get("wsrep_on") == "ON":
+        self.cluster = ""
+        found = self._variables("wsrep_%")
+        if found.get("wsrep_on") == "ON":
             self._set_up_galera()
+        elif found.get("wsrep_provider", "none") not in _NO_PROVIDER:
+            raise pymysql.err.OperationalError(
+                ER.UNKNOWN_COM_ERROR,
+                "it is a node of Galera (wsrep_provider) and gives the others nothing, as wsrep_on"
+                " is OFF: set that ON, or let it have no provider",
+            )
 
     def _set_up_galera(self) -> None:
         self.kind = f"Galera, {self.kind}"
@@ -191,6 +200,7 @@ class MariadbSession(Session):
             raise pymysql.err.OperationalError(
                 ER.UNKNOWN_COM_ERROR, f"the node is not ready, its part of the cluster is {cluster}"
             )
+        self.cluster = str(status.get("wsrep_cluster_state_uuid", "")).replace("-", "")
         for statement in _SETTINGS_GALERA:
             self.write(statement)
 

@@ -53,6 +53,11 @@ class Session(ABC):
     """What it is, with its version, for people."""
 
     lease_seconds: float = 5.0
+    cluster: str | None = None
+    """
+    The cluster of Galera that it is a node of, 32 hexadecimal digits; empty: of none; None: this
+    kind of database has no such clusters.
+    """
     _texts: ClassVar[dict[str, str]]
 
     @classmethod

@@ -23,6 +23,14 @@ INSERT_MARK: Final = (
 )
 """Of which source, as it was then, a copy is made; gone once it is whole."""
 
+READ_CLUSTER: Final = "SELECT member_id FROM holdfast_meta WHERE id = 3"
+INSERT_CLUSTER: Final = (
+    "INSERT INTO holdfast_meta (id, format, store_id, member_id)"
+    " VALUES (3, :format, :store_id, :cluster)"
+)
+"""In which cluster of Galera the database is, so that a node that has left it is known as one."""
+
+DROP_CLUSTER: Final = "DELETE FROM holdfast_meta WHERE id = 3"
 DROP_MARK: Final = "DELETE FROM holdfast_meta WHERE id = 2"
 MAKE_WHOLE: Final = "UPDATE holdfast_meta SET format = :format WHERE id = 1 AND format = :copying"
 INSERT_LEASE: Final = (

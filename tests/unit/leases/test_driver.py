@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.errors import (
     CorruptEntryError,
+    EntryRefusedError,
     JournalFailedError,
     NotLeaderError,
     StoreError,
@@ -719,6 +720,28 @@ def test_what_is_too_large_for_its_medium_costs_the_lease_once(
     holder.until(lambda: not holder.driver.is_leader)
 
     assert 0 < holder.driver.message_bytes_max < 8_000_000
+
+
+def test_what_its_medium_refuses_for_its_size_costs_the_lease_once(
+    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small one is tried again, with the lease in hand: nobody can tell what is wrong with it."""
+    holder = broker("a").serve()
+
+    def refuse(*_: object) -> None:
+        raise EntryRefusedError("larger than the cluster takes")
+
+    monkeypatch.setattr(holder.log, "append", refuse)
+    holder.propose(b"x")
+    holder.until(holder.driver.refusal)
+    assert holder.driver.is_leader
+    monkeypatch.undo()
+    holder.until(lambda: not holder.driver.refusal())
+    monkeypatch.setattr(holder.log, "append", refuse)
+    holder.propose(b"x" * 8_000_000)
+    holder.until(lambda: not holder.driver.is_leader)
+
+    assert 7_000_000 < holder.driver.message_bytes_max < 8_100_000
 
 
 def test_whoever_waits_takes_its_time_to_read_a_large_entry(broker: Callable[..., Any]) -> None:

@@ -41,6 +41,20 @@ def test_one_outage_makes_no_slow_store() -> None:
     assert throughput.bytes_max(5.0, 1.0) > 40 * MiB
 
 
+def test_what_the_medium_refuses_itself_is_not_tried_for_ten_minutes() -> None:
+    """However quickly it stores; and what is not large is never refused for its size."""
+    throughput = Throughput()
+    throughput.refused(8 * MiB, 1000.0)
+    assert throughput.bytes_max(5.0, 1000.0) == 8 * MiB - 1
+    throughput.stored(4 * MiB, 0.1, 1001.0)
+    throughput.refused(6 * MiB, 1002.0)
+    throughput.refused(7 * MiB, 1003.0)
+    assert throughput.bytes_max(5.0, 1004.0) == 6 * MiB - 1
+    assert throughput.bytes_max(5.0, 1604.0) > 60 * MiB
+    throughput.refused(100, 1605.0)
+    assert throughput.bytes_max(5.0, 1605.0) == LARGE_BYTES
+
+
 def test_a_slow_while_is_forgotten() -> None:
     """
     After each two minutes without anything large twice as much is tried: at first what takes two

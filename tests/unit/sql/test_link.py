@@ -9,7 +9,7 @@ import pytest
 from holdfast.environment.remote_server import Host
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.sql.faults import Fault
-from holdfast.sql.link import Link
+from holdfast.sql.link import Link, UnsafeHostError
 from holdfast.sql.session import Session, UncertainError
 from holdfast.sql.url import POSTGRESQL, StoreUrl
 from tests.unit.sql.test_session import WrittenDown
@@ -205,3 +205,60 @@ def test_who_was_let_in_before_waits_to_be_let_in_again(fault: Fault) -> None:
     network.away = dict.fromkeys(("db1", "db2", "db3"), DriverError(fault))
     with pytest.raises(UnreachableError, match=f"the driver says {fault.name}"):
         network.host()
+
+
+def unsafe(network: Network, *names: str) -> Callable[[Session], None]:
+    """Greets as a log does whose operator allows nothing unsafe."""
+
+    def greet(session: Session) -> None:
+        assert isinstance(session, Connection)
+        assert session.host is not None
+        assert network.link.place.endswith(f"(at {session.host})")
+        if session.host.name in names and network.link.is_choosy:
+            raise UnsafeHostError(f"{session.host.name} is unsafe")
+
+    return greet
+
+
+def test_a_host_that_may_lose_something_is_passed_by() -> None:
+    """As long as there is another one."""
+    network = Network()
+    network.greet = unsafe(network, "db1")
+    assert network.host() == "db2"
+    assert network.link.may_leave
+
+
+def test_where_none_is_safe_the_first_that_answers_has_to_do() -> None:
+    """Whoever asks knows that it may not be left for another one."""
+    network = Network()
+    network.greet = unsafe(network, "db1", "db2", "db3")
+    network.away = {"db1": OSError("no route")}
+    assert network.host() == "db2"
+    assert not network.link.may_leave
+
+
+def test_a_host_that_is_left_is_the_last_one_afterwards() -> None:
+    """Its connection is closed."""
+    network = Network()
+    assert network.host() == "db1"
+    network.link.leave()
+    assert network.made[0].is_closed
+    assert network.host() == "db2"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_answer"),
+    [
+        (DriverError(Fault.UNKNOWN), True),
+        (DriverError(Fault.LOST), False),
+        (DriverError(Fault.BUSY), False),
+        (UncertainError("counts do not agree"), False),
+        (OSError("cut"), False),
+    ],
+)
+def test_what_the_database_itself_answered_is_told_apart(error: Exception, is_answer: bool) -> None:
+    """From what may have been done, and from what passes by itself."""
+    network = Network()
+    with pytest.raises(UnreachableError) as caught:
+        network.link.run(10, fail(error))
+    assert network.link.was_answered(caught.value) is is_answer

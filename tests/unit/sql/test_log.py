@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import EntryRefusedError, StoreError, UnreachableError
 from holdfast.leases.contract import Outcome, Place, Waiter
 from holdfast.leases.projection import Changes
 from holdfast.sql import log as log_module
@@ -91,6 +91,59 @@ def test_an_unknown_outcome_is_answered_by_the_same_again(
 
     assert writer.send(entries) is Outcome.STORED
     assert read_all(writer.log) == entries
+
+
+def answer_with_an_error(monkeypatch: pytest.MonkeyPatch, errors: list[Exception]) -> None:
+    """Let the database itself refuse the next appends, as a trigger or a limit of its own does."""
+    append = SqliteSession.append
+
+    def refuse(self: SqliteSession, fence: Values, parts: Any) -> bool:
+        if errors:
+            raise errors.pop()
+        return append(self, fence, parts)
+
+    monkeypatch.setattr(SqliteSession, "append", refuse)
+
+
+def test_what_the_database_answers_with_an_error_twice_is_refused(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The lease is renewed meanwhile, so it is the entry that is not taken; others are, afterwards.
+    """
+    answer_with_an_error(monkeypatch, [sqlite3.IntegrityError("a trigger says no")] * 2)
+    entries, beat = writer.sealed(b"one"), writer.log.observe(SECONDS).beat
+    with pytest.raises(UnreachableError):
+        writer.send(entries)
+    with pytest.raises(EntryRefusedError, match="a trigger says no"):
+        writer.send(entries)
+    assert writer.log.observe(SECONDS).beat == beat + 1
+    assert writer.send(entries) is Outcome.STORED
+
+
+def test_an_answer_is_counted_only_twice_in_turn_and_for_the_same_entries(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that is cut between the two says nothing of the entry."""
+    no = sqlite3.IntegrityError("no")
+    answer_with_an_error(monkeypatch, [no, UncertainError("cut"), no])
+    entries = writer.sealed(b"one")
+    for _ in range(3):
+        with pytest.raises(UnreachableError):
+            writer.send(entries)
+    assert writer.send(entries) is Outcome.STORED
+
+
+def test_a_deposed_holder_is_told_so_and_not_that_it_was_refused(
+    writer: Writer, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is looked at before anything is called refused."""
+    answer_with_an_error(monkeypatch, [sqlite3.IntegrityError("no")] * 2)
+    entries = writer.sealed(b"one")
+    with pytest.raises(UnreachableError):
+        writer.send(entries)
+    Writer(database.log(), "b").take()
+    assert writer.send(entries) is Outcome.DEPOSED
 
 
 def test_what_was_stored_is_confirmed_by_another_write(

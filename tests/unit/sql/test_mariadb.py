@@ -58,6 +58,25 @@ def parts(*sizes: int) -> list[Part]:
     return [Part(n, 0, 2, n, 1, size, 7, bytes(size)) for n, size in enumerate(sizes, start=2)]
 
 
+@pytest.mark.parametrize(
+    ("provider", "is_taken"), [("none", True), ("", True), ("/usr/lib/libgalera_smm.so", False)]
+)
+def test_a_node_that_gives_the_others_nothing_is_no_server_of_its_own(
+    provider: str, is_taken: bool
+) -> None:
+    """Another broker at another node would confirm as well, and neither hear of the other."""
+    session = Counted()
+    session.found = {"version": "10.11.19-MariaDB", "packet": 1 << 24}
+    session.found |= {"wsrep_on": "OFF", "wsrep_provider": provider}
+    if is_taken:
+        session._set_up("db")
+        assert session.cluster == ""
+        return
+    with pytest.raises(err.OperationalError, match="wsrep_on") as caught:
+        session._set_up("db")
+    assert session.fault(caught.value) is Fault.LOST
+
+
 def test_an_append_is_one_packet() -> None:
     """The lease row first, a statement for each part, the commit, and a look at what came of it."""
     session = Counted([0, 1, 1, 1, 0, 1])

@@ -1,0 +1,127 @@
+"""
+Whether a database keeps what it says is stored, as far as it can be asked.
+
+Its settings are looked at with each connection and now and then, since some may be changed at any
+time. Of several hosts one that would lose something is left for one that would not. And what lay in
+a cluster of Galera once is in that cluster: a node that has left it, or is looked at by itself, has
+the rows of then, its lease row among them, and would let a second broker confirm.
+
+Invariants:
+    A log that is known to be in a cluster is written through a node of that cluster only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.errors import AppendRefusedError, StoreError
+from holdfast.sql import statements
+from holdfast.sql.faults import Fault
+from holdfast.sql.link import Link, UnsafeHostError
+from holdfast.sql.schema import FORMAT
+from holdfast.sql.session import Session
+
+LOOK_SECONDS: Final = 5.0
+"""Settings of the database by which commits may be lost are looked at again so often."""
+
+
+class Safety:
+    """Judges the connections of one log."""
+
+    def __init__(self, link: Link, *, is_overruled: bool, clock: Callable[[], float]) -> None:
+        """Take whose connections; `is_overruled` where an operator allows what is unsafe."""
+        self._link = link
+        self._is_overruled = is_overruled
+        self._clock = clock
+        self.warnings: tuple[str, ...] = ()
+        """What is unsafe, for people."""
+        self._refusal = ""
+        """Why nothing may be stored; empty if it may."""
+        self._looked_at = 0.0
+        self._cluster = ""
+        """The cluster that the log is known to be in; empty: none so far."""
+        self._is_written_down = False
+
+    def greet(self, session: Session) -> None:
+        """
+        Judge a new connection.
+
+        Raises:
+            StoreError: The database has not been served from yet, and its settings are unsafe.
+            UnsafeHostError: There may be another host, which keeps what it stores.
+        """
+        reason = self._look(session)
+        if reason and not self._link.is_trusted:
+            raise StoreError(f"{reason}; change that, or allow it with 'allow_unsafe_database'")
+        if reason and self._link.is_choosy:
+            raise UnsafeHostError(reason)
+        self._require_cluster(session)
+
+    def _look(self, session: Session) -> str:
+        """Why nothing may be stored with the settings as they are now; or nothing."""
+        self._looked_at = self._clock()
+        place, unsafe = self._link.place, session.unsafe_settings()
+        self.warnings = tuple(f"{place}: {it}" for it in unsafe)
+        is_refused = unsafe and not self._is_overruled
+        sentence = f"{place} would lose what was confirmed: {'; '.join(unsafe)}"
+        self._refusal = sentence if is_refused else ""
+        return self._refusal
+
+    def require(self, session: Session) -> None:
+        """
+        See now and then that the settings are what they were.
+
+        Raises:
+            AppendRefusedError: They would lose what is stored now.
+            UnsafeHostError: The same, and there may be another host that would not.
+        """
+        if self._clock() >= self._looked_at + LOOK_SECONDS:
+            self._look(session)
+        if self._refusal:
+            self._looked_at = -LOOK_SECONDS
+            if self._link.may_leave:
+                self._link.leave()
+                raise UnsafeHostError(self._refusal)
+            raise AppendRefusedError(f"{self._refusal}; nothing is stored until that is changed")
+
+    def _require_cluster(self, session: Session) -> None:
+        """
+        See that the connection leads into the cluster that the log is in.
+
+        Raises:
+            UnsafeHostError: It does not.
+        """
+        if session.cluster is None:
+            return
+        known = self._cluster or _written_down(session)
+        if known and session.cluster != known and not self._is_overruled:
+            where = f"in another one ({session.cluster})" if session.cluster else "in none"
+            raise UnsafeHostError(
+                f"{self._link.place} is {where}, and its log is in the Galera cluster {known}: what"
+                f" is stored there now others never get. Let the node join again; if the log is to"
+                f" go on without that cluster, start once with 'allow_unsafe_database'"
+            )
+        self._cluster = session.cluster
+
+    def write_down(self, session: Session, identity: str) -> None:
+        """Write into the database which cluster it is in, as who holds the lease."""
+        if self._is_written_down or session.cluster is None:
+            return
+        known = _written_down(session)
+        if known and known != session.cluster:
+            session.write(statements.DROP_CLUSTER)
+        if session.cluster and known != session.cluster:
+            values = {"format": FORMAT, "store_id": identity, "cluster": session.cluster}
+            session.write(statements.INSERT_CLUSTER, values)
+        self._is_written_down = True
+
+
+def _written_down(session: Session) -> str:
+    try:
+        rows = session.rows(statements.READ_CLUSTER)
+    except session.errors as error:
+        if session.fault(error) is not Fault.NO_TABLE:
+            raise
+        return ""
+    return str(rows[0][0]) if rows else ""

@@ -1,0 +1,168 @@
+"""Which connections of a log are written through, and which are left for another host."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.errors import AppendRefusedError, StoreError
+from holdfast.sql import statements
+from holdfast.sql.faults import Fault
+from holdfast.sql.link import UnsafeHostError
+from holdfast.sql.safety import LOOK_SECONDS, Safety
+from holdfast.sql.session import Values
+from tests.unit.sql.test_session import WrittenDown
+
+ONE, OTHER = "1" * 32, "2" * 32
+
+
+class Node(WrittenDown):
+    """A connection whose settings and cluster the test says."""
+
+    def __init__(self, cluster: str | None = None, *unsafe: str) -> None:
+        super().__init__()
+        self.cluster = cluster
+        self.unsafe = list(unsafe)
+        self.known: str | None = None
+        """What is written down there; None: there is no table yet."""
+
+    def unsafe_settings(self) -> list[str]:
+        return self.unsafe
+
+    def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+        assert statement == statements.READ_CLUSTER
+        if self.known is None:
+            raise ValueError("no such table")
+        return [(self.known,)] if self.known else []
+
+    def write(self, statement: str, values: Values | None = None) -> int:
+        if statement == statements.DROP_CLUSTER:
+            self.known = ""
+        else:
+            assert statement == statements.INSERT_CLUSTER
+            assert not self.known, "there is one already"
+            assert values is not None
+            self.known = values["cluster"]
+        return 1
+
+    @staticmethod
+    def fault(error: Exception) -> Fault:
+        return Fault.NO_TABLE
+
+
+class World:
+    """One log's safety, its link, and its clock."""
+
+    def __init__(self, *, is_overruled: bool = False) -> None:
+        self.now = 100.0
+        self.left = 0
+        self.link = SimpleNamespace(
+            place="db (at db1)", is_trusted=True, is_choosy=True, may_leave=True, leave=self.leave
+        )
+        self.is_overruled = is_overruled
+        self.safety = self.again()
+
+    def leave(self) -> None:
+        self.left += 1
+
+    def again(self) -> Safety:
+        """The next process: it knows what is written down only."""
+        return Safety(self.link, is_overruled=self.is_overruled, clock=lambda: self.now)  # type: ignore[arg-type]
+
+
+def test_a_database_that_was_never_served_from_is_refused_for_good() -> None:
+    """Its operator is there: the settings are named, and what allows them."""
+    world = World()
+    world.link.is_trusted = False
+    with pytest.raises(StoreError, match=r"db \(at db1\).* would lose .*fsync is off.*allow_unsa"):
+        world.safety.greet(Node(None, "fsync is off, and must be on"))
+
+
+def test_of_several_hosts_an_unsafe_one_is_left_for_the_next() -> None:
+    """It is gone on with if no other one is safe; then nothing is stored through it."""
+    world, node = World(), Node(None, "fsync is off")
+    with pytest.raises(UnsafeHostError, match=r"db \(at db1\)"):
+        world.safety.greet(node)
+    world.link.is_choosy = world.link.may_leave = False
+    world.safety.greet(node)
+    with pytest.raises(AppendRefusedError, match="nothing is stored until"):
+        world.safety.require(node)
+    assert world.safety.warnings == ("db (at db1): fsync is off",)
+    assert not world.left
+
+
+def test_settings_that_change_under_a_connection_are_seen_within_seconds() -> None:
+    """Then another host is looked for, and where there is none nothing is stored."""
+    world, node = World(), Node()
+    world.safety.greet(node)
+    node.unsafe.append("fsync is off")
+    world.safety.require(node)
+    world.now += LOOK_SECONDS
+    with pytest.raises(UnsafeHostError):
+        world.safety.require(node)
+    assert world.left == 1
+    world.link.may_leave = False
+    with pytest.raises(AppendRefusedError):
+        world.safety.require(node)
+    node.unsafe.clear()
+    world.safety.require(node)
+
+
+def test_what_is_allowed_is_told_and_taken() -> None:
+    """An operator takes it upon himself."""
+    world, node = World(is_overruled=True), Node(None, "fsync is off")
+    world.safety.greet(node)
+    world.safety.require(node)
+    assert world.safety.warnings
+
+
+@pytest.mark.parametrize("elsewhere", ["", OTHER])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_log_of_a_cluster_is_written_through_that_cluster_only(
+    elsewhere: str, *, is_restarted: bool
+) -> None:
+    """A node that is by itself, or in another one, has the rows of then and nobody's since."""
+    world, node = World(), Node(ONE)
+    world.safety.greet(node)
+    assert node.known is None
+    node.known = ""
+    world.safety.write_down(node, "log")
+    assert node.known == ONE
+    left = Node(elsewhere)
+    left.known = ONE
+    safety = world.again() if is_restarted else world.safety
+    with pytest.raises(UnsafeHostError, match=rf"Galera cluster {ONE}.*join again"):
+        safety.greet(left)
+    safety.greet(node)
+    safety.write_down(node, "log")
+
+
+@pytest.mark.parametrize("elsewhere", ["", OTHER])
+def test_a_log_that_has_left_its_cluster_is_allowed_once(elsewhere: str) -> None:
+    """After that it is known to be where it is."""
+    world, node = World(is_overruled=True), Node(elsewhere)
+    node.known = ONE
+    world.safety.greet(node)
+    world.safety.write_down(node, "log")
+    assert node.known == elsewhere
+    world.is_overruled = False
+    world.again().greet(node)
+
+
+@pytest.mark.parametrize("cluster", [None, ""])
+def test_where_there_is_no_cluster_nothing_is_written_down(cluster: str | None) -> None:
+    """Also where the table is not there yet."""
+    world, node = World(), Node(cluster)
+    world.safety.greet(node)
+    world.safety.write_down(node, "log")
+    assert node.known is None
+
+
+def test_what_cannot_be_read_is_not_taken_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a table that is not there says that nothing was written down."""
+    world, node = World(), Node(ONE)
+    monkeypatch.setattr(Node, "fault", staticmethod(lambda _: Fault.LOST))
+    with pytest.raises(ValueError, match="no such table"):
+        world.safety.greet(node)
