@@ -27,6 +27,12 @@ def empty_store(text: str) -> LogPlace:
         StoreError: A log is there, or a part of one; or it cannot be reached.
     """
     place = parse_place(text)
+    if place.databases:
+        told = (
+            "--to-store: several databases are filled by the brokers themselves: name one of them,"
+            " and start the brokers with a --store for each, the others empty"
+        )
+        raise ConfigError([told])
     if place.open_medium is None:
         raise ConfigError(
             [f"--to-store: {text} is a directory of a node's own: name it with --to instead"]

@@ -31,6 +31,7 @@ from holdfast.copying.copy import Copied, Told, copy
 from holdfast.copying.directory_source import DirectorySource
 from holdfast.copying.directory_target import DirectoryTarget, NewNode
 from holdfast.copying.leased import LeasedSource, LeasedTarget
+from holdfast.copying.looking import open_several
 from holdfast.copying.places import MIRRORS, LogPlace, parse_place, require_nodes_own
 from holdfast.environment.clock import SystemClock
 from holdfast.environment.disk import RealDisk
@@ -49,7 +50,7 @@ FromArgument = Annotated[
         metavar="FROM",
         envvar=FROM_VARIABLE,
         show_envvar=False,
-        help="The log: DIR, mirrors:DIR,DIR, shared:DIR, or a database's address.",
+        help="The log: DIR, mirrors:DIR,DIR, shared:DIR, a database's address, or 'URL URL'.",
     ),
 ]
 ToArgument = Annotated[
@@ -114,6 +115,12 @@ def _segment_bytes(text: str) -> int:
 def _target(place: LogPlace, node: NewNode, settings: JournalSettings) -> Target:
     if place.open_medium is not None:
         return LeasedTarget(place.open_medium(), place.start, _waits)
+    if place.kind == "several":
+        told = (
+            "several databases are filled by the brokers themselves: copy to one of them, and start"
+            " the brokers with a --store for each, the others empty"
+        )
+        raise ConfigError([told])
     if place.kind == "mirrors":
         first, *others = place.directories
         more = "".join(f" --data {it}" for it in others)
@@ -129,6 +136,8 @@ def _target(place: LogPlace, node: NewNode, settings: JournalSettings) -> Target
 def _source(place: LogPlace) -> Source:
     if place.open_medium is not None:
         return LeasedSource.open(place.open_medium(), _waits)
+    if place.databases:
+        return LeasedSource.open(open_several(place.databases), _waits)
     disk = RealDisk()
     if place.kind == "mirrors":
         return _mirrors(place.directories)

@@ -17,7 +17,7 @@ from holdfast.environment.clock import boottime
 from holdfast.environment.randomness import Randomness, SystemRandomness
 from holdfast.errors import StoreError, StoreLockedError, UnreachableError
 from holdfast.leases.contract import HOLDER_LENGTH, Claimant, Holding, Outcome
-from holdfast.leases.copies import CopiedLog
+from holdfast.leases.copies import SourceLog
 
 NAME: Final = "holdfast store copy"
 """Who holds the lease, as brokers that wait for it see it."""
@@ -43,7 +43,7 @@ class HeldLog:
 
     def __init__(
         self,
-        log: CopiedLog,
+        log: SourceLog,
         *,
         clock: Callable[[], float] = boottime,
         sleep: Callable[[float], None] = time.sleep,

@@ -15,9 +15,9 @@ from holdfast.copying.held_log import CALL_SECONDS_MAX, NAME, HeldLog, Waits
 from holdfast.errors import NoLogError, StoreError, StoreLockedError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Holding, Place
-from holdfast.leases.copies import CopiedLog, CopyPlan, anchor_entry
+from holdfast.leases.copies import CopiedLog, CopyPlan, SourceLog, anchor_entry
 
-Hold = Callable[[CopiedLog], HeldLog]
+Hold = Callable[[SourceLog], HeldLog]
 
 
 def require_empty(log: CopiedLog) -> None:
@@ -49,7 +49,7 @@ class LeasedSource:
 
     @classmethod
     def open(
-        cls, log: CopiedLog, waits: Waits = lambda *_: None, hold: Hold = HeldLog
+        cls, log: SourceLog, waits: Waits = lambda *_: None, hold: Hold = HeldLog
     ) -> LeasedSource:
         """
         Open a log that nobody serves, and take its lease.
@@ -174,7 +174,7 @@ class LeasedTarget:
         held = self._ours
         last_look()
         if not self.is_whole:
-            held.require(held.again(lambda: held.log.finish_copy(CALL_SECONDS_MAX)))
+            held.require(held.again(lambda: self._log.finish_copy(CALL_SECONDS_MAX)))
             held.is_held = False
         return self._start
 

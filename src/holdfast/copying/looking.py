@@ -17,6 +17,7 @@ from holdfast.copying.places import SHARED, parse_place
 from holdfast.errors import ConfigError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Holding, MediumFacts
+from holdfast.leases.copies import SourceLog
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import SharedLog
 from holdfast.sql.opening import make_sql_log, standing_password
@@ -70,6 +71,8 @@ def whole_address(text: str, environment: Mapping[str, str] = os.environ) -> str
         ConfigError: It is no address of a store; no sentence repeats what may be a password.
     """
     place = parse_place(text)
+    if place.databases:
+        raise ConfigError(["store: name each of several databases by itself"])
     if place.open_medium is None:
         told = (
             f"store: {text} is a directory of a node's own, which is read by its path; a store is"
@@ -96,10 +99,7 @@ def open_looked(addresses: Sequence[str], *, may_be_one_of_several: bool = False
             raise ConfigError(
                 [f"store: {shared[0]} is no database: only databases hold one log together"]
             )
-        members = [_database(it) for it in addresses]
-        from holdfast.raidb.looking import LookedDatabases
-
-        return LookedDatabases(members)
+        return open_several(addresses)
     (address,) = addresses
     if address.startswith(SHARED):
         root = Path(address.removeprefix(SHARED))
@@ -108,6 +108,21 @@ def open_looked(addresses: Sequence[str], *, may_be_one_of_several: bool = False
     database = _database(address)
     database.is_alone = not may_be_one_of_several
     return database
+
+
+def open_several(addresses: Sequence[str]) -> SourceLog:
+    """
+    Give the log in several databases, as the source of a copy; nothing is reached yet.
+
+    Whoever takes its lease makes them alike, as a broker does: then each that counts has all.
+
+    Raises:
+        ConfigError: An address cannot be used, or the packages of its kind are not installed.
+    """
+    members = [_database(it) for it in addresses]
+    from holdfast.raidb.looking import LookedDatabases
+
+    return LookedDatabases(members)
 
 
 def member_at(address: str) -> str:

@@ -5,6 +5,7 @@ What an operator's word for a place means: a directory, a shared directory, a da
     mirrors:/disk1/data,/disk2/data        the data directories of a node that has several
     shared:/mnt/holdfast                   a directory that brokers share
     sqlite:////var/lib/log.db              a database: the address that 'holdfast serve --store' has
+    'postgresql://h/a postgresql://i/b'    several databases that hold one log: only to copy it from
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SHARED: Final = "shared:"
 MIRRORS: Final = "mirrors:"
 _DATABASES: Final = ("sqlite", "postgresql", "mysql", "mariadb")
 
-Kind = Literal["directory", "mirrors", "medium"]
+Kind = Literal["directory", "mirrors", "medium", "several"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,9 @@ class LogPlace:
 
     open_medium: Callable[[], CopiedLog] | None = None
     """Gives the medium of brokers, not opened."""
+
+    databases: tuple[str, ...] = ()
+    """The addresses of several that hold one log."""
 
     start: str = ""
     """How a broker is started on the medium, without its name."""
@@ -60,6 +64,11 @@ def parse_place(text: str, *, allow_unsafe: bool = False) -> LogPlace:
     if text.startswith(MIRRORS):
         each = tuple(_absolute(it, MIRRORS) for it in text.removeprefix(MIRRORS).split(","))
         return LogPlace("mirrors", each)
+    several = text.split()
+    if len(several) > 1 and all("://" in it for it in several):
+        for it in several:
+            _database(it, allow_unsafe)
+        return LogPlace("several", databases=tuple(several))
     scheme = text.partition(":")[0].partition("+")[0]
     if "://" in text or (":" in text and scheme in _DATABASES):
         made = _database(text, allow_unsafe)

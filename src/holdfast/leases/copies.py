@@ -95,13 +95,8 @@ class CopyPlan:
         return blake2b(told.encode(), digest_size=16).hexdigest()
 
 
-class CopiedLog(LeasedLog, Protocol):
-    """A medium to which a log can be copied."""
-
-    @property
-    def is_half_copy(self) -> bool:
-        """Whether what was begun with `begin_copy` is to be finished yet."""
-        ...
+class SourceLog(LeasedLog, Protocol):
+    """A medium whose log can be copied."""
 
     def open_existing(self) -> Holding:
         """
@@ -111,6 +106,15 @@ class CopiedLog(LeasedLog, Protocol):
             StoreError: There is none, or one that cannot be read; see `open`.
             UnreachableError: It cannot be reached now.
         """
+        ...
+
+
+class CopiedLog(SourceLog, Protocol):
+    """A medium to which a log can be copied."""
+
+    @property
+    def is_half_copy(self) -> bool:
+        """Whether what was begun with `begin_copy` is to be finished yet."""
         ...
 
     def begin_copy(self, plan: CopyPlan) -> Holding:

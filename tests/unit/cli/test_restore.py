@@ -15,6 +15,10 @@ from holdfast.model.format_level import NEWEST_LEVEL
         (["restore", "--archive", "x"], "or ask for a --dry-run"),
         (["restore", "--archive", "x", "--dry-run", "--as-of-time", "soon"], "--as-of-time"),
         (["restore", "--archive", "x", "--to", "y", "--to-store", "z"], "name one of them"),
+        (
+            ["restore", "--archive", "store", "--to-store", "sqlite:////a sqlite:////b"],
+            "several databases are filled by the brokers themselves",
+        ),
         (["restore", "--archive", "store", "--to-store", "z"], "name it with --to instead"),
         (["restore", "--archive", "store", "--to-store", "db2://u:p@h/d"], "no database that is"),
         (["restore", "--archive", "nowhere", "--to", "y"], "--archive: there is no archive in"),

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli import store_copy
 from holdfast.cli.store_copy import FROM_VARIABLE, TO_VARIABLE
+from holdfast.leases.contract import Claimant
+from holdfast.raidb.opening import open_raidb_log
+from holdfast.raidb.settings import RaidbSettings
+from holdfast.spark.log.store_log import store_log
 from tests.unit.copying.places_to_copy import CLUSTER, node, served, shared_at, sqlite_at
+from trials.pipeline.stored_log import fill, written
+from trials.pipeline.written_log import message
 
 
 def test_it_says_what_was_copied_and_how_a_broker_is_started(run, tmp_path: Path) -> None:
@@ -122,3 +129,56 @@ def test_who_is_waited_for_is_told_once(run, capsys: pytest.CaptureFixture[str])
         "waiting for 6 s whether a, who held the lease, is gone",
         "waiting for 2 s whether b, who held the lease, is gone",
     ]
+
+
+def test_several_databases_are_copied_as_the_one_log_that_they_hold(run, tmp_path: Path) -> None:
+    """What one of them lacks the others have; each is as it was but for who held it last."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "abc"]
+    entries = written(tmp_path / "log", *(message(1, it) for it in range(1, 30)))
+    fill(urls, entries)
+    (tmp_path / "a.db").rename(tmp_path / "away")
+    target = f"sqlite:///{tmp_path}/copy.db"
+    assert run("store", "copy", " ".join(urls), target) == 0
+    assert f"{len(entries)} entries, " in run.out
+    assert f"chain {entries[-1].chain.hex()}" in run.out
+    assert not (tmp_path / "a.db").exists(), "one that is away is not made anew"
+    there, here = store_log([target]), store_log(urls[1:])
+    for log in (there, here):
+        (block,) = log.blocks(1, len(entries))
+        assert block.buffer == b"".join(it.raw for it in entries)
+    assert there.position().cluster_id == here.position().cluster_id
+
+
+def test_several_databases_that_are_held_are_not_copied(run, tmp_path: Path) -> None:
+    """Their holder gives a sign of life while it is waited for."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    fill(urls, written(tmp_path / "log", message(1, 1)))
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    log.open()
+    who = Claimant(holder="b" * 32, name="broker", admin="", stomp="", lease_seconds=30.0)
+    assert log.take(log.observe(5.0), who, 5.0) is not None
+    left = threading.Event()
+
+    def live() -> None:
+        while not left.wait(0.2):
+            log.renew(5.0)
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        assert run("store", "copy", " ".join(urls), f"sqlite:///{tmp_path}/copy.db") == 1
+    finally:
+        left.set()
+        thread.join()
+        log.close()
+    assert "is in use by broker" in run.err
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_copy_is_made_in_one_database_and_not_in_several(run, tmp_path: Path) -> None:
+    """The sentence says how several come to have it."""
+    node(tmp_path / "a", 3)
+    urls = f"sqlite:///{tmp_path}/x.db sqlite:///{tmp_path}/y.db"
+    assert run("store", "copy", str(tmp_path / "a"), urls) == 2
+    assert "copy to one of them" in run.err
+    assert not (tmp_path / "x.db").exists()

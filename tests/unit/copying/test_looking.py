@@ -38,6 +38,8 @@ def test_what_is_no_store_is_refused_without_its_password(tmp_path: Path) -> Non
     assert "is a directory of a node's own" in refusal(f"mirrors:{tmp_path},{tmp_path}")
     assert "no database that is known" in refusal("oracle://u:pa55@h/db")
     assert "pa55" not in refusal("oracle://u:pa55@h/db")
+    assert "each of several databases by itself" in refusal("mysql://u:pa55@h/a mysql://u:pa55@h/b")
+    assert "pa55" not in refusal("mysql://u:pa55@h/a mysql://u:pa55@h/b")
     assert "only databases hold one log together" in refusal("shared:/a", "sqlite:////b")
 
 

@@ -38,6 +38,15 @@ def test_each_kind_of_place_has_its_spelling() -> None:
         assert place.open_medium().facts().place in start
 
 
+def test_several_databases_are_one_place_to_copy_from() -> None:
+    """Each an address; a path with a space in it is none of that."""
+    found = parse_place("postgresql://u@h/a sqlite:////b")
+    assert (found.kind, found.databases) == ("several", ("postgresql://u@h/a", "sqlite:////b"))
+    assert parse_place("sqlite:////a b/x.db").kind == "medium"
+    assert "no database that is known" in refusal("sqlite:////b oracle://u:pa55@h/db")
+    assert "pa55" not in refusal("sqlite:////b oracle://u:pa55@h/db")
+
+
 def test_what_cannot_be_used_is_told_without_passwords() -> None:
     """A kind that nobody knows, a relative file, nothing at all."""
     assert "'oracle' is no database that is known" in refusal("oracle://u:pa55@h/db")
