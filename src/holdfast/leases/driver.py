@@ -139,7 +139,7 @@ class LeasedDriver(LeasedView):
     def holder_is_gone(self, holder: str) -> None:
         """The process of this holder is not there any more, as far as its machine tells."""
         state = self._state
-        if state.silence.is_gone(holder):
+        if state.silence.is_gone(holder, self._clock()):
             logger.info("the holder's process is gone: its lease is not waited for")
             state.look_at = state.now
 

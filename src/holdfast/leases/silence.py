@@ -17,14 +17,26 @@ _BEATS_ON_THE_WAY = 1
 class Silence:
     """How long the holder has given no sign of life."""
 
-    __slots__ = ("_beat", "_beats_after", "_doubted", "_gone", "_since")
+    __slots__ = (
+        "_beat",
+        "_beats_after",
+        "_doubted",
+        "_gone",
+        "_gone_at",
+        "_is_read_after",
+        "_since",
+    )
 
     def __init__(self) -> None:
         self._beat: tuple[int, int] | None = None
         self._since = 0.0
         self._gone = ""
+        self._gone_at = 0.0
+        self._is_read_after = False
+        """Whether a reading began since it was said to be gone: the first one may show what it gave
+        while it lived."""
         self._beats_after = 0
-        """Signs of life since it was said to be gone; its last one may have been on its way."""
+        """Signs of life since then; its last one may have been on its way."""
         self._doubted = ""
         """A holder that lived when it was said to be gone: that is not believed again."""
 
@@ -33,15 +45,16 @@ class Silence:
         """When the beat that was read last was first seen."""
         return self._since
 
-    def is_gone(self, holder: str) -> bool:
+    def is_gone(self, holder: str, now: float) -> bool:
         """
-        The process of this holder is gone, as far as is known; whether that is news.
+        The process of this holder is gone, as far as is known now; whether that is news.
 
         A hint, which only the fence makes safe: two signs of life after it prove it wrong.
         """
         if holder in (self._gone, self._doubted):
             return False
-        self._gone, self._beats_after = holder, 0
+        self._gone, self._gone_at = holder, now
+        self._is_read_after, self._beats_after = False, 0
         return True
 
     def forget_gone(self) -> None:
@@ -55,9 +68,12 @@ class Silence:
         beat = (holding.epoch, holding.beat)
         if beat != self._beat:
             self._beat, self._since = beat, ended
-            self._beats_after += 1
+            if self._is_read_after:
+                self._beats_after += 1
             if self._gone and self._beats_after > _BEATS_ON_THE_WAY:
                 self._doubted, self._gone = self._gone, ""
+        if self._gone and began >= self._gone_at:
+            self._is_read_after = True
         return max(began - self._since, 0.0)
 
     def may_take(self, holding: Holding, silent_seconds: float, needed: float, own: str) -> bool:

@@ -61,8 +61,8 @@ def test_what_nobody_holds_is_taken_at_once() -> None:
     assert silence.may_take(replace(HELD, is_released=True), 0.0, 5.5, "own")
     assert silence.may_take(HELD, 0.0, 5.5, "h" * 32)
     assert not silence.may_take(HELD, 0.0, 5.5, "own")
-    assert silence.is_gone("h" * 32)
-    assert not silence.is_gone("h" * 32)
+    assert silence.is_gone("h" * 32, 1.0)
+    assert not silence.is_gone("h" * 32, 1.0)
     assert silence.may_take(HELD, 0.0, 5.5, "own")
     silence.forget_gone()
     assert not silence.may_take(HELD, 0.0, 5.5, "own")
@@ -72,12 +72,29 @@ def test_a_holder_that_lives_is_not_said_to_be_gone_twice() -> None:
     """One sign of life may have been on its way when its process died; two tell that it lives."""
     silence = Silence()
     silence.note(replace(HELD, beat=1), 0.0, 0.0)
-    assert silence.is_gone("h" * 32)
+    assert silence.is_gone("h" * 32, 0.5)
+    silence.note(replace(HELD, beat=1), 0.9, 0.9)
 
     silence.note(replace(HELD, beat=2), 1.0, 1.0)
     assert silence.may_take(HELD, 0.0, 5.5, "own")
     silence.note(replace(HELD, beat=3), 2.0, 2.0)
     assert not silence.may_take(HELD, 0.0, 5.5, "own")
-    assert not silence.is_gone("h" * 32)
+    assert not silence.is_gone("h" * 32, 2.5)
     assert not silence.may_take(HELD, 0.0, 5.5, "own")
-    assert silence.is_gone("x" * 32)
+    assert silence.is_gone("x" * 32, 2.5)
+
+
+def test_what_a_holder_gave_while_it_lived_is_no_sign_of_its_life() -> None:
+    """
+    The reading under way, and the first one after it was told to be gone, find what is of before;
+    after that its last append may still come, and is no reason to wait for its lease.
+    """
+    silence = Silence()
+    silence.note(replace(HELD, beat=1), 0.0, 0.0)
+    assert silence.is_gone("h" * 32, 1.0)
+    for beat, began in ((5, 0.9), (9, 1.1), (10, 1.2)):
+        silence.note(replace(HELD, beat=beat), began, 1.3)
+        assert silence.may_take(HELD, 0.0, 5.5, "own")
+
+    silence.note(replace(HELD, beat=11), 1.3, 1.3)
+    assert not silence.may_take(HELD, 0.0, 5.5, "own")
