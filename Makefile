@@ -153,7 +153,7 @@ demo-dr: setup ## destroy a whole cluster, come back from archive and far site: 
 bench: setup ## measure; prints medians and ratios (ARGS=--help lists the scenarios)
 	$(BIN)/python $(BENCH) $(ARGS)
 
-bench-stores: setup ## measure each way to keep the log, and takeovers, beside ActiveMQ (eight minutes; ARGS=--quick)
+bench-stores: setup ## measure each way to keep the log, and takeovers, beside ActiveMQ (ten minutes; ARGS=--quick)
 	$(BIN)/python benches/stores.py $(ARGS)
 
 serve: setup ## run one node on this machine; its data is in var/serve

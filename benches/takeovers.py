@@ -96,5 +96,9 @@ def _lose(
     seconds = ledger.longest_since(moment)
     holder.kill()
     holder.start()
-    holder.wait_until(lambda status: status["role"] == "standby", "a standby again")
+    # One that does not know yet whom it waits for cannot see its process go.
+    holder.wait_until(
+        lambda status: status["role"] == "standby" and status["leader"] == standby.name,
+        "a standby again that knows who holds the lease",
+    )
     return seconds
