@@ -29,10 +29,20 @@ _CHUNK: Final = 1 << 16
 _SECONDS_MIN: Final = 0.05
 _TRIES_MAX: Final = 3
 """Of one call, on different hosts or with a fresh token."""
+_STALE: Final = ("invalid auth token", "revision of auth store is old", "user name is empty")
+"""What is said of a token that is not good any more; of a JWT where any user was changed."""
+_PROOF_PAUSE_SECONDS: Final = 1.0
+_PROOF_PAUSE_SECONDS_MAX: Final = 60.0
+"""A password that was refused is shown again after a pause, twice as long each time: to look at one
+costs etcd, and others with it, a tenth of a second and more of a processor."""
 
 
 class _StaleTokenError(Exception):
     """The token that proved who we are is not known any more."""
+
+
+class _RefusedCallError(UnreachableError):
+    """It answered, and does not do what it was asked."""
 
 
 def as_key(text: str) -> str:
@@ -53,6 +63,10 @@ class EtcdGateway:
         self._turn = 0
         self._connection: http.client.HTTPConnection | None = None
         self._token = ""
+        self._refused = ""
+        """What was said of our password, if it was refused."""
+        self._proof_at = 0.0
+        self._proof_pause = 0.0
 
     @property
     def host(self) -> Host:
@@ -86,9 +100,24 @@ class EtcdGateway:
 
     def _call(self, method: str, request: dict[str, Any], until: float) -> dict[str, Any]:
         if self._url.user and not self._token:
-            given = {"name": self._url.user, "password": self._password}
-            self._token = str(self._exchange("auth/authenticate", given, until).get("token", ""))
+            self._token = self._prove(until)
         return self._exchange(method, request, until)
+
+    def _prove(self, until: float) -> str:
+        if self._refused and self._clock() < self._proof_at:
+            raise UnreachableError(self._refused)
+        given = {"name": self._url.user, "password": self._password}
+        try:
+            answer = self._exchange("auth/authenticate", given, until)
+        except _RefusedCallError as error:
+            self._refused = str(error)
+            self._proof_pause = min(
+                max(2 * self._proof_pause, _PROOF_PAUSE_SECONDS), _PROOF_PAUSE_SECONDS_MAX
+            )
+            self._proof_at = self._clock() + self._proof_pause
+            raise
+        self._refused, self._proof_pause = "", 0.0
+        return str(answer.get("token", ""))
 
     def _exchange(self, method: str, request: dict[str, Any], until: float) -> dict[str, Any]:
         try:
@@ -102,9 +131,9 @@ class EtcdGateway:
             return reply
         said = reply.get("error", reply.get("message", "nothing"))
         said = str(said.get("message", "") if isinstance(said, dict) else said)[:200]
-        if "invalid auth token" in said:
+        if any(it in said for it in _STALE):
             raise _StaleTokenError
-        raise UnreachableError(f"etcd at {self.host} refuses {method}: {said} ({status})")
+        raise _RefusedCallError(f"etcd at {self.host} refuses {method}: {said} ({status})")
 
     def _read(self, content: bytes) -> dict[str, Any]:
         """Its answer; where it is one of a stream, the first one."""
@@ -132,6 +161,7 @@ class EtcdGateway:
             if len(content) > REPLY_BYTES_MAX:
                 raise OSError(f"its answer has more than {REPLY_BYTES_MAX:,} bytes")
             self._bound(until)
+        response.close()  # One that was read to its end is not closed by that on every Python.
         return response.status, bytes(content)
 
     def _connect(self, until: float) -> http.client.HTTPConnection:
