@@ -123,10 +123,13 @@ def _mend_at(state: LeasedState) -> float:
 
 def _together(state: LeasedState) -> list[Entry]:
     """Take what is stored at once off those that wait: as much as goes well together."""
-    pending = state.pending
+    pending, bytes_max = state.pending, state.settings.append_bytes_max
+    in_time = state.throughput.batch_bytes_max(state.sure_seconds, state.now)
+    if in_time:
+        bytes_max = min(bytes_max, in_time)
     taken = [pending.popleft()]
     size = len(taken[0].raw)
-    while pending and size + len(pending[0].raw) <= state.settings.append_bytes_max:
+    while pending and size + len(pending[0].raw) <= bytes_max:
         taken.append(pending.popleft())
         size += len(taken[-1].raw)
     return taken

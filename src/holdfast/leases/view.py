@@ -251,6 +251,12 @@ class LeasedView:
         state = self._state
         return state.throughput.bytes_max(state.sure_seconds, self._clock())
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """The most that is to be gathered into one entry, so that it is stored in time; 0: any."""
+        state = self._state
+        return state.throughput.batch_bytes_max(state.sure_seconds, self._clock())
+
     def is_writing(self, index: int) -> bool:
         """
         Whether an entry proposed is on its way to the medium.

@@ -186,6 +186,11 @@ class Driver(DriverView):
         """What a message may have is no matter of time here: parts of a large one go one by one."""
         return 0
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """Nor is what an entry may have."""
+        return 0
+
     def refusal(self) -> str:
         """On the leader: why nothing may be published, for another member's sake; or empty."""
         witness = leader.cramped_witness(self._state) if self.is_leader else ""

@@ -20,17 +20,27 @@ from holdfast.store.sealing import Sealing
 class Sealer:
     """Takes batches from the broker, oldest first, and seals large ones over several turns."""
 
-    __slots__ = ("_batch", "_broker", "_gathering_since", "_settings", "_store", "under_way")
+    __slots__ = (
+        *("_batch", "_broker", "_bytes_max", "_gathering_since", "_settings", "_store"),
+        "under_way",
+    )
 
     def __init__(self, broker: Broker, store: CommitFlow, settings: ServerSettings) -> None:
         self._broker = broker
         self._store = store
         self._settings = settings
+        self._bytes_max = broker.settings.batch_bytes_max
+        """With so much, or a little more, the gathering batch is full."""
         self._batch: Batch | None = None
         """What is sealed now; nothing else, as it may have 60 MiB that nobody needs after it."""
         self._gathering_since = 0.0
         self.under_way: Sealing | None = None
         """The large batch that was begun with and is not done."""
+
+    def bound(self, bytes_max: int) -> None:
+        """Gather less than the settings say, as the store is slow; 0: as they say."""
+        usual = self._broker.settings.batch_bytes_max
+        self._bytes_max = min(usual, bytes_max) if bytes_max else usual
 
     def has_work(self) -> bool:
         """Whether there is anything that must last and was not given."""
@@ -40,10 +50,9 @@ class Sealer:
         """Whether the gathering batch goes although an earlier one is being written."""
         receipts = self._broker.receipts
         batch = receipts.batch
-        bytes_max = self._broker.settings.batch_bytes_max
         most = self._settings
         return (
-            batch.size_bytes >= bytes_max
+            batch.size_bytes >= self._bytes_max
             or len(batch.records) + len(receipts.acknowledged_queues) >= most.batch_records_max
             or batch.settled_count >= most.batch_settled_count_max
         )
@@ -52,10 +61,9 @@ class Sealer:
         """Whether the gathering batch is more than full, so that nothing else is to be in it."""
         receipts = self._broker.receipts
         batch = receipts.batch
-        bytes_max = self._broker.settings.batch_bytes_max
         most = self._settings
         return (
-            batch.size_bytes > bytes_max
+            batch.size_bytes > self._bytes_max
             or len(batch.records) + len(receipts.acknowledged_queues) > most.batch_records_max
             or batch.settled_count > most.batch_settled_count_max
         )

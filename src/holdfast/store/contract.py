@@ -291,6 +291,11 @@ class KeptLog(Protocol):
         """The most that one message may have so that it can be stored; 0: any."""
         ...
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """The most that is to be gathered into one entry, so that it is stored in time; 0: any."""
+        ...
+
     def is_space_low(self, now: float) -> bool:
         """Whether there is so little room that only acknowledgements are taken."""
         ...

@@ -64,6 +64,11 @@ class LogDriver(Tenure, Protocol):
         """The most that one message may have so that it can be stored; 0: any."""
         ...
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """The most that is to be gathered into one entry, so that it is stored in time; 0: any."""
+        ...
+
     def learner_matches(self) -> dict[str, int]:
         """Through which entry each that follows without a vote holds the log; 0 if not known."""
         ...

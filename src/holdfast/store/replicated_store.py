@@ -128,6 +128,11 @@ class ReplicatedStore:
         """The most that one message may have so that it can be stored; 0: any."""
         return self.driver.message_bytes_max
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """The most that is to be gathered into one entry, so that it is stored in time; 0: any."""
+        return self.driver.batch_bytes_max
+
     def refusal(self, now: float) -> str | None:
         """Say why publishing is refused now, None if it is not."""
         reason = self.driver.refusal()

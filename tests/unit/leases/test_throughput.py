@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.leases.throughput import LARGE_BYTES, Throughput
+from holdfast.leases.throughput import GATHERED_BYTES, LARGE_BYTES, Throughput
 from holdfast.model.limits import MiB
 
 
@@ -68,3 +68,30 @@ def test_a_slow_while_is_forgotten() -> None:
     assert throughput.bytes_max(6.0, 1e9) > 64 * MiB
     throughput.stored(20 * MiB, 5.0, 700.0)
     assert throughput.bytes_max(6.0, 700.0) < 14 * MiB
+
+
+def test_what_is_gathered_goes_by_what_was_stored_of_some_size() -> None:
+    """Small appends say nothing; never less than is stored for nothing else."""
+    throughput = Throughput()
+    throughput.stored(GATHERED_BYTES - 1, 1.0, 0.0)
+    throughput.late(GATHERED_BYTES - 1, 1.0, 0.0)
+    assert throughput.batch_bytes_max(6.0, 0.0) == 0
+    throughput.stored(300_000, 0.3, 0.0)
+    assert throughput.batch_bytes_max(6.0, 0.0) == 2_000_000
+    assert throughput.bytes_max(6.0, 0.0) == 0
+    throughput.stored(GATHERED_BYTES, 1e6, 0.0)
+    for _ in range(20):
+        throughput.stored(GATHERED_BYTES, 1e6, 0.0)
+    assert throughput.batch_bytes_max(6.0, 0.0) == GATHERED_BYTES
+
+
+def test_each_time_that_what_was_gathered_is_late_it_is_less_by_half() -> None:
+    """And soon more again, once it is stored in time."""
+    throughput = Throughput()
+    throughput.stored(MiB, 0.25, 0.0)
+    for expected in (4, 2, 1):
+        throughput.late(4 * MiB, 0.5, 0.0)
+        assert throughput.batch_bytes_max(6.0, 0.0) == expected * MiB
+    for _ in range(3):
+        throughput.stored(MiB, 0.125, 0.0)
+    assert throughput.batch_bytes_max(6.0, 0.0) > 14 * MiB

@@ -47,7 +47,7 @@ class FakeStore:
         self.has_lease = True
         self.is_awaiting_lease = False
         self.is_low = False
-        self.message_bytes_max = 0
+        self.message_bytes_max = self.batch_bytes_max = 0
         self.term = 1
         self.numbering = Numbering()
         self.promotion = ""

@@ -115,6 +115,20 @@ def test_a_full_batch_waits_for_nothing(broker: Broker, sealer: Sealer) -> None:
     assert sealer.is_over()
 
 
+def test_less_is_gathered_for_a_store_that_is_slow(broker: Broker, sealer: Sealer) -> None:
+    """Never more than the settings say; and as much as they say once it is not slow any more."""
+    usual = broker.settings.batch_bytes_max
+    for told, expected in ((100_000, 100_000), (1 << 40, usual), (200_000, 200_000), (0, usual)):
+        sealer.bound(told)
+        broker.receipts.batch.size_bytes = expected - 1
+        assert not sealer.is_full()
+        broker.receipts.batch.size_bytes = expected
+        assert sealer.is_full()
+        assert not sealer.is_over()
+        broker.receipts.batch.size_bytes = expected + 1
+        assert sealer.is_over()
+
+
 def test_acknowledgements_fill_a_batch_too(broker: Broker, sealer: Sealer) -> None:
     """
     Each queue has a record of them, which names all messages; they come with the end of the batch.
