@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.errors import CorruptEntryError, MissingEntriesError, StoreError
 from holdfast.journal.entry import Entry, parse_entry
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place, Waiter
-from holdfast.leases.projection import Changes
+from holdfast.leases.projection import KEYS_MAX, Changes, MessageKey
 
 NOTHING = Place(0, bytes(16))
 DROPPED_AT_ONCE = 3
@@ -84,6 +84,20 @@ class ModelMedium:
         if outcome is Outcome.STORED and end == self.end:
             self.shown.append((epoch, changes))
         return outcome
+
+    def shown_keys(self, after: MessageKey) -> list[MessageKey]:
+        """Of what was told of messages and not told to be gone, what is behind this one."""
+        keys: set[MessageKey] = set()
+        for _, changes in self.shown:
+            for span in changes.settled:
+                keys -= {
+                    it
+                    for it in keys
+                    if it.queue_number == span.queue_number
+                    and span.first <= it.sequence <= span.last
+                }
+            keys |= {MessageKey(it.queue_number, it.sequence) for it in changes.messages}
+        return sorted(it for it in keys if it > after)[:KEYS_MAX]
 
     def release(self, epoch: int, holder: str) -> None:
         """Give the lease back, if it is still this holder's."""

@@ -7,7 +7,7 @@ What it shows is written under the fence of the log: `shown` keeps under which e
 from __future__ import annotations
 
 from holdfast.leases.contract import Outcome
-from holdfast.leases.projection import Changes
+from holdfast.leases.projection import Changes, MessageKey
 from trials.leased.model_log import ModelLog
 
 
@@ -21,3 +21,10 @@ class ShowingLog(ModelLog):
             "project", seconds_max, lambda: self.medium.project(epoch, holder, end, changes)
         )
         return outcome
+
+    def shown_keys(self, after: MessageKey, seconds_max: float) -> list[MessageKey]:
+        """Read which messages have rows."""
+        keys: list[MessageKey] = self._ask(
+            "shown_keys", seconds_max, lambda: self.medium.shown_keys(after)
+        )
+        return keys

@@ -360,6 +360,8 @@ class LeasedDriver(LeasedView):
         elif isinstance(order, Look) and report.seconds >= _LATE_FRACTION * order.seconds_max:
             # Who waits may take its time: what is read is one entry at least, however long.
             state.look_seconds_max = min(2 * order.seconds_max, LOOK_SECONDS_MAX)
+        if state.is_holder:
+            tenure.forget_projection(state)  # A medium that crashed may have lost what it showed.
         if not state.trouble:
             logger.warning("the store does not answer: %s", error)
         state.trouble = str(error)
@@ -468,15 +470,19 @@ class LeasedDriver(LeasedView):
         state, error = self._state, report.error
         if error is None:
             self._is_reached()
-            tenure.renewed(state, report)
+            if report.outcome is Outcome.DEPOSED:
+                tenure.renewed(state, report)
             state.projection_trouble = ""
+            assert isinstance(report.order, Project), "it is what was ordered"
+            if report.order.changes.keys_after is not None:
+                state.shown_keys = tuple(report.keys)
             if state.projecting:
                 state.projecting.popleft()
             return
-        tenure.forget_projection(state)
         if isinstance(error, UnreachableError):
             self._put_off(report, error)
         else:
+            tenure.forget_projection(state)
             if state.projection_trouble != str(error):
                 logger.warning("what the store shows is not up to date: %s", error)
             state.projection_trouble = str(error)

@@ -13,7 +13,7 @@ from typing import ClassVar
 from holdfast.errors import JournalFailedError, StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, Outcome, Waiter
-from holdfast.leases.projection import Changes
+from holdfast.leases.projection import Changes, MessageKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,8 @@ class Report:
     """Something is left to forget, or to read."""
 
     waiters: list[Waiter] = field(default_factory=list)
+    keys: list[MessageKey] = field(default_factory=list)
+    """Of a `Project` that asked for them: what is shown of messages."""
 
     @property
     def ended(self) -> float:

@@ -16,7 +16,7 @@ from holdfast.errors import StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, Waiter
 from holdfast.leases.elections import SHORT_FRACTION, Elections
-from holdfast.leases.projection import Changes
+from holdfast.leases.projection import Changes, MessageKey
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.silence import Silence
 from holdfast.leases.throughput import LARGE_BYTES, Throughput
@@ -144,6 +144,9 @@ class LeasedState:
 
     projecting: deque[Changes] = field(default_factory=deque)
     """What the medium is to show, and does not yet."""
+
+    shown_keys: tuple[MessageKey, ...] = ()
+    """What it shows of messages, as it was asked for last."""
 
     projections_lost: int = 0
     """How often what it was to show was given up: it may show anything now."""

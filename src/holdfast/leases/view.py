@@ -15,7 +15,7 @@ from holdfast.journal.journal import Journal
 from holdfast.leases import ordering
 from holdfast.leases.contract import Claimant, LeasedLog, MediumFacts, Waiter
 from holdfast.leases.elections import Elections
-from holdfast.leases.projection import Projection
+from holdfast.leases.projection import MessageKey, Projection
 from holdfast.leases.state import ALWAYS, LeasedState, Phase
 from holdfast.model.numbering import Numbering
 
@@ -155,6 +155,11 @@ class LeasedView:
     def projections_lost(self) -> int:
         """How often what it was to show was given up; after each the whole is to be told anew."""
         return self._state.projections_lost
+
+    @property
+    def shown_keys(self) -> tuple[MessageKey, ...]:
+        """What the medium shows of messages, as it answered last."""
+        return self._state.shown_keys
 
     @property
     def projection_trouble(self) -> str:

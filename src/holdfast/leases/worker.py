@@ -125,7 +125,10 @@ class LogWorker:
                 return {"waiters": log.waiters(seconds_max)}
             case Project(changes, seconds_max):
                 assert isinstance(log, Projection), "only such a one is asked"
-                return {"outcome": log.project(changes, seconds_max)}
+                found: dict[str, Any] = {"outcome": log.project(changes, seconds_max)}
+                if changes.keys_after is not None:
+                    found["keys"] = log.shown_keys(changes.keys_after, seconds_max)
+                return found
 
     def _fetch(self, index: int, seconds_max: float) -> dict[str, Any]:
         """The entry; if it was dropped, from where the log is to be read anew by who needs it."""

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from sqlalchemy import Table
+
 from holdfast.errors import StoreError
 from holdfast.leases.copies import half_copy
 from holdfast.sql import schema, statements
@@ -189,9 +191,9 @@ def _insert_rows(session: Session, draw: Callable[[], str]) -> None:
         session.give_up()
 
 
-def make_projections(session: Session) -> str:
+def make_projections(session: Session, tables: tuple[Table, ...] = schema.PROJECTIONS) -> str:
     """Make the tables that are only shown; why they were not made, or nothing."""
-    for name, probe, creation in schema.projections(session.dialect):
+    for name, probe, creation in schema.projections(session.dialect, tables):
         try:
             if not _is_there(session, name):
                 _make(session, name, creation)
@@ -212,15 +214,23 @@ def _make(session: Session, name: str, creation: str) -> None:
             raise
 
 
-def make_view(session: Session) -> str:
-    """Make the view on the lease; why it was not made, or nothing. It is for people only."""
-    if _is_there(session, schema.LOCK_VIEW):
+def make_message_views(session: Session) -> str:
+    """Make the views on the tables of messages; why not all were made, or nothing."""
+    refusals = [make_view(session, it, query) for it, query in schema.MESSAGE_VIEWS.items()]
+    return "; ".join(it for it in refusals if it)
+
+
+def make_view(
+    session: Session, name: str = schema.LOCK_VIEW, query: str = schema.LOCK_QUERY
+) -> str:
+    """Make a view, that on the lease; why it was not made, or nothing. It is for people only."""
+    if _is_there(session, name):
         return ""
     try:
-        session.write(schema.view(session.view_creation))
+        session.write(f"{session.view_creation} {name} AS {query}")
     except session.errors as error:
         session.give_up()
-        if _is_there(session, schema.LOCK_VIEW):
+        if _is_there(session, name):
             return ""  # made by another one, just now
-        return f"the view {schema.LOCK_VIEW} could not be made: {' '.join(str(error).split())}"
+        return f"the view {name} could not be made: {' '.join(str(error).split())}"
     return ""

@@ -35,7 +35,7 @@ from holdfast.leases.contract import (
     Waiter,
 )
 from holdfast.leases.copies import CopyPlan
-from holdfast.leases.projection import Changes
+from holdfast.leases.projection import Changes, MessageKey
 from holdfast.model.limits import MiB
 from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.faults import Fault
@@ -105,6 +105,7 @@ class SqlLog:
         """With which entry the last append ended that the database answered with an error."""
         self._tables = ""
         """Why there are no tables to show anything in."""
+        self._messages = projection.MessageTables()
         self._tenure: _Tenure | None = None
         self._is_given_back = False
         self._last_index = 0
@@ -128,7 +129,7 @@ class SqlLog:
     def facts(self) -> MediumFacts:
         """Tell what this is; waits for nothing."""
         unsafe = self._safety.warnings
-        warnings = (*unsafe, self._view) if self._view else unsafe
+        warnings = (*unsafe, *filter(None, (self._view, self._messages.no_views)))
         return MediumFacts(kind=self._kind, place=str(self._url), warnings=warnings)
 
     def observe(self, seconds_max: float) -> Holding:
@@ -341,8 +342,8 @@ class SqlLog:
 
         def project(session: Session) -> Outcome | str:
             self._make_shown(session)
-            if self._tables:
-                raise StoreError(f"{self._url}: {self._tables}")
+            if unmade := self._tables or self._messages.make(session, changes):
+                raise StoreError(f"{self._url}: {unmade}")
             is_written, refusal = projection.write_unless_locked(session, fence, changes)
             if is_written or refusal:
                 return Outcome.STORED if is_written else refusal
@@ -356,6 +357,10 @@ class SqlLog:
                 f"others hold a lock on the tables that show it in {self._url}: {found}"
             )
         return found
+
+    def shown_keys(self, after: MessageKey, seconds_max: float) -> list[MessageKey]:
+        """Read which messages have rows."""
+        return self._link.run(seconds_max, lambda it: projection.keys_after(it, after))
 
     def close(self) -> None:
         """Let go of the database; does not give the lease back."""

@@ -51,6 +51,7 @@ _SETTINGS: Final = {
     "lock_timeout": f"{_LOCK_MILLISECONDS}ms",
     "idle_in_transaction_session_timeout": f"{_LOCK_MILLISECONDS}ms",
 }
+_NO_WAIT: Final = "synchronous_commit = off"
 _CODES: Final = {
     "23505": Fault.DUPLICATE,
     "25006": Fault.READ_ONLY,
@@ -278,8 +279,9 @@ class PostgresqlSession(Session):
     @contextmanager
     def hasty(self) -> Iterator[None]:
         milliseconds = int(HASTE_SECONDS * 1000)
-        # Two at once: such a text cannot be prepared.
-        text = f"BEGIN; SET LOCAL lock_timeout = '{milliseconds}ms'"
+        # Several at once: such a text cannot be prepared. What stands in it need not last, so
+        # nobody waits for a disk or a standby with the lease row locked.
+        text = f"BEGIN; SET LOCAL lock_timeout = '{milliseconds}ms'; SET LOCAL {_NO_WAIT}"
         self._connection.execute(text, prepare=False)
         try:
             yield

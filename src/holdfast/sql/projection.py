@@ -11,13 +11,48 @@ from __future__ import annotations
 from dataclasses import astuple, fields
 from typing import Final
 
-from holdfast.leases.projection import Changes, QueueRow
-from holdfast.sql import statements
+from holdfast.leases.projection import (
+    KEYS_MAX,
+    Changes,
+    MessageKey,
+    MessageRow,
+    QueueRow,
+    Span,
+    SubscriptionRow,
+)
+from holdfast.sql import layout, schema, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import Session, Values
 
 QUEUES: Final = "holdfast_queues"
 COLUMNS: Final = tuple(it.name for it in fields(QueueRow))
+MESSAGES: Final = "holdfast_messages"
+MESSAGE_COLUMNS: Final = tuple(it.name for it in fields(MessageRow))
+MESSAGE_KEY: Final = ("queue_number", "sequence")
+SUBSCRIPTIONS: Final = "holdfast_subscriptions"
+SUBSCRIPTION_COLUMNS: Final = tuple(it.name for it in fields(SubscriptionRow))
+_SPANS_AT_ONCE: Final = (64, 8, 1)
+"""So many in one statement, the last as often as is needed: each number is a text of its own."""
+
+
+class MessageTables:
+    """Makes what shows messages when they are told of on a connection for the first time."""
+
+    def __init__(self) -> None:
+        self.no_views = ""
+        """Why there are no views on them."""
+        self._made_on: Session | None = None
+
+    def make(self, session: Session, changes: Changes) -> str:
+        """Make the tables that these changes need; why they were not made, or nothing."""
+        if self._made_on is session or not changes.is_of_messages:
+            return ""
+        refusal = layout.make_projections(session, schema.MESSAGES)
+        if not refusal:
+            self.no_views = layout.make_message_views(session)
+            # After an error there is another connection: somebody may have dropped them.
+            self._made_on = session
+        return refusal
 
 
 def write(session: Session, fence: Values, changes: Changes) -> bool:
@@ -50,8 +85,63 @@ def write_unless_locked(session: Session, fence: Values, changes: Changes) -> tu
 
 def _write(session: Session, changes: Changes) -> None:
     if changes.queues:
-        session.write_over(QUEUES, "number", COLUMNS, [astuple(it) for it in changes.queues])
+        rows = [astuple(it) for it in changes.queues]
+        session.write_over(QUEUES, ("number",), COLUMNS, rows)
     for number in changes.gone:
         session.write(statements.SHOW_QUEUE_DROPPED, {"number": number})
     if changes.stale_before:
         session.write(statements.SHOW_QUEUES_STALE, {"before": changes.stale_before})
+    if changes.is_of_messages:
+        _write_messages(session, changes)
+
+
+def _write_messages(session: Session, changes: Changes) -> None:
+    spans = list(changes.settled)
+    while spans:
+        most = next(it for it in _SPANS_AT_ONCE if len(spans) >= it or it == 1)
+        _delete(session, spans[:most])
+        del spans[:most]
+    # In powers of two: of each number of rows there is a text of its own.
+    rows = [_row(it) for it in changes.messages]
+    while rows:
+        count = 1 << (len(rows).bit_length() - 1)
+        session.write_over(MESSAGES, MESSAGE_KEY, MESSAGE_COLUMNS, rows[:count])
+        del rows[:count]
+    told = [astuple(it) for it in changes.subscriptions]
+    while told:
+        count = 1 << (len(told).bit_length() - 1)
+        session.write_over(SUBSCRIPTIONS, ("number",), SUBSCRIPTION_COLUMNS, told[:count])
+        del told[:count]
+    for number in changes.ended:
+        session.write(statements.SHOW_SUBSCRIPTION_ENDED, {"number": number})
+    if changes.subscriptions_stale_before:
+        before = {"before": changes.subscriptions_stale_before}
+        session.write(statements.SHOW_SUBSCRIPTIONS_STALE, before)
+
+
+def _row(message: MessageRow) -> tuple[object, ...]:
+    """As `astuple`, which copies bodies."""
+    return tuple(getattr(message, it) for it in MESSAGE_COLUMNS)
+
+
+def _delete(session: Session, spans: list[Span]) -> None:
+    places = " OR ".join(f"({statements.SPAN.format(it)})" for it in range(len(spans)))
+    values: dict[str, int] = {}
+    for place, span in enumerate(spans):
+        values |= {
+            f"queue{place}": span.queue_number,
+            f"first{place}": span.first,
+            f"last{place}": span.last,
+        }
+    session.write(f"{statements.SHOW_MESSAGES_STALE} {places}", values)
+
+
+def keys_after(session: Session, after: MessageKey) -> list[MessageKey]:
+    """Give the rows of messages that are there behind this one, in order, so many at most."""
+    values = {"queue": after.queue_number, "after": after.sequence, "most": KEYS_MAX}
+    # Two: not every database goes by an index where one condition says both.
+    rows = session.rows(statements.READ_KEYS, values)
+    if len(rows) < KEYS_MAX:
+        further = {"queue": after.queue_number, "most": KEYS_MAX - len(rows)}
+        rows += session.rows(statements.READ_KEYS_FURTHER_ON, further)
+    return [MessageKey(*it) for it in rows]

@@ -136,6 +136,55 @@ PROJECTIONS: Final = (
 )
 """What is shown to people only: a log is whole without, and an older one has none of them."""
 
+_long_text = Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+MESSAGES: Final = (
+    Table(
+        "holdfast_messages",
+        _metadata,
+        _key("queue_number", Integer),
+        _key("sequence", BigInteger),
+        _number("idx"),
+        Column("container", Text, nullable=False),
+        _text("message_id"),
+        _number("stored_at"),
+        _number("expires_at"),
+        Column("priority", SmallInteger, nullable=False),
+        _number("size"),
+        Column("headers", _long_text),
+        Column("body", _raw),
+        _number("as_of_index"),
+        **_MARIADB,
+    ),
+    Table(
+        "holdfast_subscriptions",
+        _metadata,
+        _key("number", Integer),
+        Column("container", Text, nullable=False),
+        Column("client_id", Text, nullable=False),
+        Column("name", Text, nullable=False),
+        Column("selector", _long_text, nullable=False),
+        _number("depth"),
+        _number("last_acked"),
+        _number("as_of_index"),
+        **_MARIADB,
+    ),
+)
+"""The same of what is shown only where it is asked for."""
+
+MESSAGE_VIEWS: Final = {
+    "ACTIVEMQ_MSGS": (
+        "SELECT sequence AS ID, container AS CONTAINER, message_id AS MSGID_PROD,"
+        " sequence AS MSGID_SEQ, expires_at AS EXPIRATION, body AS MSG, priority AS PRIORITY"
+        " FROM holdfast_messages"
+    ),
+    "ACTIVEMQ_ACKS": (
+        "SELECT container AS CONTAINER, container AS SUB_DEST, client_id AS CLIENT_ID,"
+        " name AS SUB_NAME, selector AS SELECTOR, last_acked AS LAST_ACKED_ID, 5 AS PRIORITY"
+        " FROM holdfast_subscriptions"
+    ),
+}
+"""For people who know ActiveMQ's tables."""
+
 META: Final = TABLES[0].name
 """It says what the others are."""
 
@@ -169,14 +218,12 @@ def _probe(table: Table) -> str:
     return f"SELECT {', '.join(c.name for c in table.columns)} FROM {table.name} WHERE 1 = 0"
 
 
-def projections(dialect: Dialect) -> list[tuple[str, str, str]]:
+def projections(
+    dialect: Dialect, tables: tuple[Table, ...] = PROJECTIONS
+) -> list[tuple[str, str, str]]:
     """Give the name, the probe and the creation of each table that is only shown."""
-    return [(it.name, _probe(it), _creation(it, dialect)) for it in PROJECTIONS]
+    return [(it.name, _probe(it), _creation(it, dialect)) for it in tables]
 
 
-def view(create: str) -> str:
-    """Give the statement that makes the view for people who know ActiveMQ's table."""
-    return (
-        f"{create} {LOCK_VIEW} AS SELECT id AS ID, renewed_at AS TIME, name AS BROKER_NAME"
-        " FROM holdfast_lease"
-    )
+LOCK_QUERY: Final = "SELECT id AS ID, renewed_at AS TIME, name AS BROKER_NAME FROM holdfast_lease"
+"""Of the view for people who know ActiveMQ's table of that name."""

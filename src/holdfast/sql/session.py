@@ -145,7 +145,7 @@ class Session(ABC):
     @contextmanager
     def hasty(self) -> Iterator[None]:
         """
-        A transaction that waits for the locks of others for a moment only.
+        A transaction that waits for the locks of others for a moment only, and need not last.
 
         What it waited for in vain comes out as an error that is BUSY; then nothing was done, and
         the connection is of use.
@@ -157,7 +157,7 @@ class Session(ABC):
         """Let go of what an error inside a transaction left open."""
 
     def write_over(
-        self, table: str, key: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+        self, table: str, key: Sequence[str], columns: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
         """Insert these rows; where there is one of the same key, it becomes as the new one."""
         values: dict[str, Any] = {}
@@ -166,9 +166,10 @@ class Session(ABC):
             names = [f"r{number}_{column}" for column in columns]
             values |= zip(names, row, strict=True)
             places.append(f"(:{', :'.join(names)})")
-        changes = [self.overwriting.format(column) for column in columns if column != key]
+        changes = [self.overwriting.format(column) for column in columns if column not in key]
         insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join(places)}"  # noqa: S608 - of our own words
-        self.write(f"{insert} {self.on_conflict.format(key)} {', '.join(changes)}", values)
+        on_conflict = self.on_conflict.format(", ".join(key))
+        self.write(f"{insert} {on_conflict} {', '.join(changes)}", values)
 
     def clean(self, values: Values) -> bool:
         """Drop entries before `first`, if the lease is ours still; whether it was."""

@@ -117,4 +117,18 @@ SHOW: Final = f"{RENEW} AND last_index = :last"
 
 SHOW_QUEUE_DROPPED: Final = "DELETE FROM holdfast_queues WHERE number = :number"
 SHOW_QUEUES_STALE: Final = "DELETE FROM holdfast_queues WHERE as_of_index < :before"
+SHOW_MESSAGES_STALE: Final = "DELETE FROM holdfast_messages WHERE"
+"""Followed by `SPAN`, for each that goes."""
+
+SPAN: Final = "queue_number = :queue{0} AND sequence BETWEEN :first{0} AND :last{0}"
+SHOW_SUBSCRIPTION_ENDED: Final = "DELETE FROM holdfast_subscriptions WHERE number = :number"
+SHOW_SUBSCRIPTIONS_STALE: Final = "DELETE FROM holdfast_subscriptions WHERE as_of_index < :before"
+READ_KEYS: Final = (
+    "SELECT queue_number, sequence FROM holdfast_messages"
+    " WHERE queue_number = :queue AND sequence > :after ORDER BY queue_number, sequence LIMIT :most"
+)
+READ_KEYS_FURTHER_ON: Final = (
+    "SELECT queue_number, sequence FROM holdfast_messages"
+    " WHERE queue_number > :queue ORDER BY queue_number, sequence LIMIT :most"
+)
 FORGET: Final = "DELETE FROM holdfast_brokers WHERE name = :name"

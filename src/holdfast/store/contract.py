@@ -204,6 +204,16 @@ class CommitFlow(Protocol):
         """
         ...
 
+    def entry_index(self, record_number: int) -> int:
+        """
+        Give the entry that has a record; at no cost where it was just read.
+
+        Raises:
+            CorruptEntryError: It is damaged.
+            RecordNotFoundError: There is no such record.
+        """
+        ...
+
     def read_move(self, record_number: int) -> MoveRecord:
         """
         Read what moved messages.

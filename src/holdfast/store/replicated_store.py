@@ -276,6 +276,20 @@ class ReplicatedStore:
             raise RecordNotFoundError(f"record {record_number:,} is not a message")
         return decode_message(self._body, flags, start, end)
 
+    def entry_index(self, record_number: int) -> int:
+        """
+        Give the entry that has a record; at no cost where it was just read.
+
+        Raises:
+            CorruptEntryError: It is damaged.
+            RecordNotFoundError: There is no such record.
+        """
+        before = None if self._before is None else self._before[0]
+        for entry in (self._entry, before):
+            if entry is not None and entry.first_record <= record_number < entry.next_record:
+                return entry.index
+        return self._load(record_number).index
+
     def read_move(self, record_number: int) -> MoveRecord:
         """
         Read what moved messages.

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.leases.projection import Changes
-from holdfast.sql import layout, projection, statements
+from holdfast.leases.projection import Changes, Span
+from holdfast.sql import layout, projection, schema, statements
 from holdfast.sql.sqlite import SqliteSession
 from holdfast.sql.url import StoreUrl
-from tests.unit.leases.test_projection import row
+from tests.unit.leases.test_projection import message_row, row
 
 HELD = {"epoch": 1, "holder": "a" * 32, "at": 5, "last": 0}
 
@@ -125,3 +125,56 @@ def test_any_other_error_comes_out(session: SqliteSession) -> None:
     session.write("DROP TABLE holdfast_queues")
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         projection.write_unless_locked(session, HELD, Changes(queues=(row(1),)))
+
+
+def test_each_number_of_rows_and_spans_is_no_text_of_its_own(session: SqliteSession) -> None:
+    """A statement is prepared for a few sizes only, however many there are at once."""
+    assert layout.make_projections(session, schema.MESSAGES) == ""
+    SqliteSession._texts.clear()
+    for count in range(1, 65):
+        rows = tuple(message_row(1, it) for it in range(count))
+        assert projection.write(session, HELD, Changes(messages=rows))
+        spans = tuple(Span(1, it, it) for it in range(count))
+        assert projection.write(session, HELD, Changes(settled=spans))
+        assert session.rows("SELECT COUNT(*) FROM holdfast_messages") == [(0,)]
+    texts = [it for it in SqliteSession._texts if "holdfast_messages" in it]
+    assert len(texts) == 7 + 3 + 1
+
+
+def test_the_tables_of_messages_are_no_others(session: SqliteSession) -> None:
+    """Who shows queues only has none of them."""
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        session.rows("SELECT 1 FROM holdfast_messages")
+    assert layout.make_projections(session, schema.MESSAGES) == ""
+    assert layout.make_message_views(session) == ""
+    assert layout.make_message_views(session) == "", "they are there"
+    for name in (*schema.MESSAGE_VIEWS, "holdfast_messages", "holdfast_subscriptions"):
+        assert session.rows(f"SELECT * FROM {name}") == []
+
+
+def test_views_that_cannot_be_made_are_said(session: SqliteSession) -> None:
+    """Each by its name; the tables are there without."""
+    assert layout.make_projections(session, schema.MESSAGES) == ""
+    session.write("PRAGMA query_only = 1")
+    said = layout.make_message_views(session)
+    assert "the view ACTIVEMQ_MSGS could not be made: " in said
+    assert "; the view ACTIVEMQ_ACKS could not be made: " in said
+
+
+def test_tables_of_messages_are_made_when_they_are_told_of(session: SqliteSession) -> None:
+    """Once on a connection; why not, and why no views, is said."""
+    tables = projection.MessageTables()
+    assert tables.make(session, Changes(queues=(row(1),))) == ""
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        session.rows("SELECT 1 FROM holdfast_messages")
+    changes = Changes(messages=(message_row(1, 1),))
+    session.write("PRAGMA query_only = 1")
+    assert "holdfast_messages is of no use" in tables.make(session, changes)
+    session.write("PRAGMA query_only = 0")
+    session.write("CREATE VIEW ACTIVEMQ_MSGS AS SELECT 1")
+    assert tables.make(session, changes) == ""
+    assert tables.no_views == ""
+    session.write("DROP TABLE holdfast_messages")
+    assert tables.make(session, changes) == "", "it is not looked at again"
+    assert projection.MessageTables().make(session, changes) == ""
+    assert session.rows("SELECT * FROM holdfast_messages") == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import Dialect
@@ -45,7 +47,12 @@ def test_probes_ask_for_every_column() -> None:
 
 def test_the_view_has_the_columns_that_activemq_has() -> None:
     """People who know its table find holder and time in ours."""
-    assert schema.view("CREATE VIEW") == (
-        "CREATE VIEW ACTIVEMQ_LOCK AS SELECT id AS ID, renewed_at AS TIME, name AS BROKER_NAME"
-        " FROM holdfast_lease"
+    assert schema.LOCK_VIEW == "ACTIVEMQ_LOCK"
+    assert schema.LOCK_QUERY == (
+        "SELECT id AS ID, renewed_at AS TIME, name AS BROKER_NAME FROM holdfast_lease"
     )
+    for name, columns in {
+        "ACTIVEMQ_MSGS": "ID CONTAINER MSGID_PROD MSGID_SEQ EXPIRATION MSG PRIORITY",
+        "ACTIVEMQ_ACKS": "CONTAINER SUB_DEST CLIENT_ID SUB_NAME SELECTOR LAST_ACKED_ID PRIORITY",
+    }.items():
+        assert re.findall(" AS ([A-Z_]+)", schema.MESSAGE_VIEWS[name]) == columns.split()

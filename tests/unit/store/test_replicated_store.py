@@ -316,6 +316,24 @@ def test_what_moved_messages_is_read_back(store) -> None:
         store.read_move(3)
 
 
+def test_the_entry_of_what_was_read_is_known(store, journal) -> None:
+    """
+    Also of the one read before it, as of what was moved; any other is looked for.
+    """
+    for _ in range(3):
+        append(store)
+    found = [journal.locate_record(number)[0].index for number in (2, 4, 6)]
+    for number in (2, 4):
+        store.read(number)
+    reads = journal.reads
+    assert [store.entry_index(number) for number in (2, 4)] == found[:2]
+    assert journal.reads == reads
+    assert store.entry_index(6) == found[2]
+    assert journal.reads == reads + 1
+    with pytest.raises(RecordNotFoundError):
+        store.entry_index(99)
+
+
 def test_segments_go_when_that_is_durable_here(store, driver, journal) -> None:
     """
     Dropped before, a crash could bring back a log without its beginning and no word of why.
