@@ -13,6 +13,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 from holdfast.config.catalogue import CATALOGUE, SECTIONS, Setting
 from holdfast.config.sections import DEFAULTS
@@ -85,6 +86,8 @@ def _size(count: int) -> str:
 
 def _allowed(setting: Setting) -> str:
     allowed = setting.allowed
+    if get_origin(setting.type) is Literal:
+        return ", ".join(f"`{it}`" for it in get_args(setting.type))
     if allowed is None:
         return "true, false"
     if setting.type is str:

@@ -13,13 +13,14 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.leases.projection import MessageRow
 from holdfast.testing.local_cluster import LocalNode
 from holdfast.testing.shared_brokers import SharedBrokers
 from trials.clients.ledger import Account
@@ -189,6 +190,83 @@ def test_a_database_shows_the_queues_of_whoever_serves(
     )
 
 
+@pytest.mark.parametrize("medium", ["sqlite", *SERVERS], indirect=True)
+def test_a_database_shows_the_messages_of_whoever_serves(
+    medium: list[str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """
+    Where it is asked for; the next holder brings what is shown to what is true: what was settled
+    meanwhile, and what somebody deleted or added by hand.
+    """
+    flags = [*medium, *LEASE, "--sql-messages", "full"]
+    with SharedBrokers(tmp_path / "brokers", flags) as brokers:
+        brokers.start()
+        send(brokers, 300)
+        messages_when(medium, request, lambda rows: len(rows) == 300)
+        receive(brokers, 100)
+        rows = messages_when(medium, request, lambda rows: len(rows) == 200)
+        sequences = [it[0] for it in rows]
+        assert all(f"body {it}".encode() == bytes(body) for it, body in rows)
+        for it in brokers.nodes.values():
+            it.kill()
+        first, last = sequences[0], sequences[-1]
+        asked(medium, request, f"DELETE FROM holdfast_messages WHERE sequence = {first}")
+        columns = ", ".join(it for it in MessageRow.__dataclass_fields__ if it != "sequence")
+        asked(
+            medium,
+            request,
+            f"INSERT INTO holdfast_messages (sequence, {columns})"
+            f" SELECT 999999, {columns} FROM holdfast_messages WHERE sequence = {last}",
+        )
+        brokers.start()
+        messages_when(medium, request, lambda rows: [it[0] for it in rows] == sequences)
+        receive(brokers, 200)
+        messages_when(medium, request, lambda rows: not rows)
+
+
+def send(brokers: SharedBrokers, count: int) -> None:
+    """Send messages whose bodies tell their numbers."""
+    texts = "".join(f"body {it}\n" for it in range(1, count + 1))
+    run_command(brokers, "send", "/queue/orders", "--lines", given=texts)
+
+
+def receive(brokers: SharedBrokers, count: int) -> None:
+    """Take so many of them."""
+    run_command(brokers, "receive", "/queue/orders", "--count", str(count))
+
+
+def run_command(brokers: SharedBrokers, *words: str, given: str = "") -> None:
+    """Run one of holdfast's commands against whoever serves."""
+    addresses = ",".join(f"stomp://127.0.0.1:{it.stomp_port}" for it in brokers.nodes.values())
+    subprocess.run(
+        [sys.executable, "-m", "holdfast", *words, "--uri", f"failover:({addresses})"],
+        input=given,
+        text=True,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+def messages_when(
+    medium: list[str],
+    request: pytest.FixtureRequest,
+    is_so: Callable[[list[tuple[Any, ...]]], bool],
+) -> list[tuple[Any, ...]]:
+    """Wait until the messages of the view are such ones; give their numbers and bodies."""
+    until = time.monotonic() + 60
+    rows: list[tuple[Any, ...]] = []
+    while time.monotonic() < until:
+        with suppress(sqlite3.OperationalError):  # it is not there yet
+            rows = asked(
+                medium, request, "SELECT ID, MSG FROM ACTIVEMQ_MSGS ORDER BY ID", "ACTIVEMQ_MSGS"
+            )
+        if is_so(rows):
+            return rows
+        time.sleep(0.1)
+    raise AssertionError(f"never shown so: {len(rows)} rows")
+
+
 def shown_when(medium: list[str], request: pytest.FixtureRequest, depth: int) -> None:
     """Wait until a queue of this depth stands in the table."""
     columns = "depth, enqueued, dequeued, oldest_at"
@@ -207,7 +285,10 @@ def shown_when(medium: list[str], request: pytest.FixtureRequest, depth: int) ->
 
 
 def asked(
-    medium: list[str], request: pytest.FixtureRequest, statement: str
+    medium: list[str],
+    request: pytest.FixtureRequest,
+    statement: str,
+    table: str = "holdfast_queues",
 ) -> list[tuple[Any, ...]]:
     """What the database itself gives, past the brokers."""
     url = medium[1]
@@ -220,7 +301,8 @@ def asked(
         "mariadb" if url.startswith("mysql") else "postgresql"
     )
     known = server.execute(
-        "SELECT 1 FROM information_schema.tables WHERE table_name = 'holdfast_queues'", "brokers"
+        f"SELECT 1 FROM information_schema.tables WHERE LOWER(table_name) = '{table.lower()}'",
+        "brokers",
     )
     return server.execute(statement, "brokers") if known else []
 

@@ -57,6 +57,7 @@ _TEXTS: Final = {
     "election_seconds_min": _flag("SECONDS", "Shortest silence before an election."),
     "election_seconds_max": _flag("SECONDS", "Longest."),
     "lease_seconds": _flag("SECONDS", "How long a silent holder of the log is waited for."),
+    "sql_messages": _flag("HOW", "Show messages in the database: off, headers or full."),
     "log_level": _flag("LEVEL", "debug to error."),
     "log_format": _flag("FORMAT", "human or json."),
 }

@@ -87,6 +87,12 @@ def _check_medium(fields: NodeSettings, check: Draft) -> None:
         f"store_confirm: majority needs --store {MAJORITY_STORES_MIN} times or more: most of"
         f" {len(fields.store)} would be all of them",
     )
+    shown = check.value("lease.sql_messages")
+    check.require(
+        shown == "off" or (len(fields.store) == 1 and fields.shared is None),
+        "sql_messages store shared",
+        f"sql_messages: {shown} shows messages in the database of the log, which needs one --store",
+    )
     if not fields.store and fields.shared is None:
         return
     given = "store" if fields.store else "shared"

@@ -61,6 +61,7 @@ SHORT_NAMES: Final = {
     "election_seconds_max": "replication.election_seconds_max",
     "lease_seconds": "lease.lease_seconds",
     "store_confirm": "databases.confirm",
+    "sql_messages": "lease.sql_messages",
 }
 """Settings that have a flag and a variable, by which most are called."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from holdfast.leases.projection import MessagesShown
 from holdfast.model.allowed import Allowed
 from holdfast.model.limits import MiB
 
@@ -44,6 +45,10 @@ class LeaseSettings:
     allow_unsafe_database: bool = False
     """Use a database with settings that may lose what it said was stored, and tell so in the status
     instead of refusing it."""
+
+    sql_messages: MessagesShown = "off"
+    """Whether the database shows each message that waits in a table for people, too: `off`,
+    `headers`, or `full` with the bodies. Only with one `store`."""
 
     elector_session_seconds: Annotated[float, Allowed(1, 120)] = 3.0
     """An elector takes a broker that was not heard of for so long out of the line; ZooKeeper and

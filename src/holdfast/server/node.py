@@ -44,8 +44,8 @@ from holdfast.server.log_access import HoldWatch
 from holdfast.server.member_watch import MemberWatch
 from holdfast.server.pace import Pace
 from holdfast.server.preparation import PREPARE_SECONDS, prepare
-from holdfast.server.projecting import Projecting
 from holdfast.server.restoring import place
+from holdfast.server.showing import Showing
 from holdfast.server.waiting import wait_until
 from holdfast.store.contract import WriteReport
 
@@ -81,11 +81,7 @@ class Node:
         self.administration = Administration(parts)
         self.checkpoints = Checkpoints(parts.broker, parts.store, parts.checkpoint_files)
         self.scrubber = Scrubber(parts.journal)
-        self.projecting = (
-            Projecting(parts.broker, parts.store, self.driver)
-            if isinstance(self.driver, LeasedGroup)
-            else None
-        )
+        self.showing = Showing(config, parts)
         self.hold_watch = HoldWatch(parts)
         self.founding_watch = FoundingWatch(self._awaited)
         self.member_watch = MemberWatch(config.name, self.driver)
@@ -202,28 +198,18 @@ class Node:
             self.member_watch.step(now)
             conductor.budget.begin()
             self.checkpoints.step(conductor.budget.is_spent)
-            self._project(now)
+            self.showing.step(now)
             self.hold_watch.step(now)
             worked = clock.thread_cpu() - cpu
             self._scrub(now)  # At its own rate, however often it is asked: that is no work to do.
             pause = pace.pause(now, worked, self._due(now))
             await conductor.rest.take(pause, pace.quiet_seconds)
 
-    def _project(self, now: float) -> None:
-        """Have a store that shows something to people show what there is."""
-        if self.projecting is None:
-            return
-        conductor = self.conductor
-        is_serving = conductor.role.is_serving and not (
-            conductor.store.is_handing_over or conductor.is_within_entry
-        )
-        conductor.budget.begin()
-        if self.projecting.step(now, conductor.budget.is_spent, is_serving=is_serving):
-            conductor.schedule()
-
     def _due(self, now: float) -> float:
         """When something is due by the clock, of what says when; see `Pace.pause`."""
         due = min(self.driver.rests_until, now + self.scrubber.turn_seconds_max)
+        if self.showing.is_under_way:
+            due = now
         broker = self.parts.broker
         soonest_ms = broker.soonest_ms
         if soonest_ms:

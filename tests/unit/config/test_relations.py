@@ -37,6 +37,13 @@ THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
         ({"store_confirm": "majority", "store": "sqlite:////x"}, "majority needs --store 3 times"),
         ({"store_confirm": "majority"}, "store_confirm: majority needs --store 3 times or more"),
         ({"store_confirm": "most"}, "store_confirm: 'most': input should be 'all' or 'majority'"),
+        ({"sql_messages": "full"}, "sql_messages: full shows .* needs one --store"),
+        ({"sql_messages": "full", "shared": "/x"}, "sql_messages: full shows .* one --store"),
+        (
+            {"sql_messages": "headers", "store": ["sqlite:////x/a", "sqlite:////x/b"]},
+            "sql_messages: headers shows messages in the database of the log, which needs one",
+        ),
+        ({"sql_messages": "yes", "store": "sqlite:////x/a"}, "sql_messages.*off.*headers.*full"),
         ({"secret_file": "/no/such/file"}, "secret_file: /no/such/file cannot be read"),
     ],
 )

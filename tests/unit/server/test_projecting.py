@@ -18,7 +18,8 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
-from holdfast.server.projecting import SECONDS, SECONDS_MAX, Projecting
+from holdfast.server.projecting import Projecting
+from holdfast.server.showing_walk import SECONDS, SECONDS_MAX
 
 
 class Scene:
@@ -53,6 +54,8 @@ class Scene:
         return self.messages[record_number]
 
     # The store
+    shown_keys = ()
+
     @property
     def can_project(self) -> bool:
         return self.is_ours and not self.waiting
