@@ -41,6 +41,8 @@ PARTITIONS_MAX: Final = 1_000_000
 """That a query may ask for: each is an object on the driver."""
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE | re.ASCII)
+_PASSWORD_FILE: Final = re.compile(r"(?<=[?&])password_file=[^&\s]*")
+"""Where a password stands, not the password."""
 _DURATION: Final = re.compile(r"(\d{1,9})\s*([smhd])", re.IGNORECASE | re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MILLISECONDS_MAX: Final = 253_402_300_799_999
@@ -207,11 +209,12 @@ def urls_of(text: str) -> tuple[str, ...]:
 
 
 def _stores(text: str) -> tuple[StoreUrl, ...]:
-    if hidden(text) != text:
+    shown = _PASSWORD_FILE.sub("", text)
+    if hidden(shown) != shown:
         told = (
             "store: Spark shows the options of a query to whoever may see its plan: leave the"
-            " password out, and give it by ?password_file= or HOLDFAST_STORE_PASSWORD, where the"
-            " driver runs"
+            " password out, and give it by ?password_file=FILE of the driver's machine, or by"
+            " HOLDFAST_STORE_PASSWORD before Spark starts"
         )
         raise ConfigError([told])
     return store_log(text.split()).addresses

@@ -52,9 +52,13 @@ def test_a_store_is_named_without_its_password(
         "mysql://u:pa55word@h:3306/db",
     ]
     assert "pa55word" not in f"{options!r} {options}"
-    with pytest.raises(ConfigError, match="leave the password out") as caught:
-        read_options({"store": "postgresql://u:5ecret@h/db"})
-    assert "5ecret" not in str(caught.value)
+    (tmp_path / "secret").write_text("in/a:file\n")
+    by_file = read_options({"store": f"mysql://u@h/db?ssl_ca=/c&password_file={tmp_path}/secret"})
+    assert [it.text for it in by_file.stores] == ["mysql://u:in%2Fa%3Afile@h:3306/db?ssl_ca=%2Fc"]
+    for shown in ("postgresql://u:5ecret@h/db", "mysql://u@h/db?password=5ecret"):
+        with pytest.raises(ConfigError, match="leave the password out") as caught:
+            read_options({"store": f"{shown} mysql://u@h/db?password_file={tmp_path}/secret"})
+        assert "5ecret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
