@@ -237,6 +237,11 @@ class LeasedDriver(LeasedView):
             )
         if not others:
             raise StoreError("no other broker waits for this log: nobody would take the lease")
+        if state.elections is not None and state.elections.trouble:
+            raise StoreError(
+                "the elector does not answer: whoever waits would take the lease after three leases"
+                " only; hand over once it answers, or stop this broker if that is worth it"
+            )
         state.is_giving_up = True
         return others[0] if len(others) == 1 else "whoever takes it first"
 

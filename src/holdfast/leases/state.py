@@ -103,6 +103,9 @@ class LeasedState:
     refusal: str = ""
     """Why the medium keeps nothing more; empty while it does."""
 
+    refused_since: float = NEVER
+    """Since when that is so."""
+
     trouble: str = ""
     """Why it is not reached; empty while it is."""
 

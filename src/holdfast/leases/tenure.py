@@ -16,12 +16,14 @@ from holdfast.leases.elector import Reading
 from holdfast.leases.ordering import bytes_of
 from holdfast.leases.orders import Order, Report, Store, Take
 from holdfast.leases.state import NEVER, LeasedState, Phase
-from holdfast.leases.throughput import LARGE_BYTES
+from holdfast.leases.throughput import GATHERED_BYTES
 
 logger = logging.getLogger("holdfast.leases")
 
 REFUSED_PAUSE_SECONDS = 0.5
 """What a medium refused, being full, is tried again so soon."""
+GIVE_UP_SECONDS = 3.0
+"""For so long there may be room again for what is of some size."""
 
 
 def seen(state: LeasedState, report: Report) -> None:
@@ -150,17 +152,21 @@ def refused(state: LeasedState, error: AppendRefusedError, order: Order | None =
     """
     The medium keeps nothing of what it was given: it is tried again while the lease is ours.
 
-    An entry that is refused for its size, as far as can be told, is given up. That costs the lease,
-    as what comes behind it cannot be stored without it; once, since nothing of this size is taken
-    from a client after that.
+    One that is of some size is given up then, if the medium may take others: acknowledgements
+    behind it would wait until somebody made room, which they make. That costs the lease, as they
+    follow on it; once, since nothing of this size is taken from a client after that. A medium
+    without a fence needs room for each lease that is taken: there it is waited for.
     """
     count = bytes_of(order.entries) if isinstance(order, Store) else 0
-    if isinstance(error, EntryRefusedError) and count >= LARGE_BYTES:
+    if not state.refusal:
+        logger.error("the store refuses what is to be stored: %s", error)
+        state.refused_since = state.now
+    is_long = state.now - state.refused_since >= GIVE_UP_SECONDS
+    is_over = state.is_fence and (is_long or isinstance(error, EntryRefusedError))
+    if is_over and count > GATHERED_BYTES:
         state.throughput.refused(count, state.now)
         step_down(state, f"an entry of {count:,} bytes is refused: {error}")
         return
-    if not state.refusal:
-        logger.error("the store refuses what is to be stored: %s", error)
     state.refusal = str(error)
     state.retry_at = state.now + REFUSED_PAUSE_SECONDS
 

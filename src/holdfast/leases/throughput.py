@@ -94,7 +94,7 @@ class Throughput:
         """So many bytes at once are more than the medium takes, however long it is given."""
         if now - self._refused_at > _REFUSED_SECONDS or not self._refused_bytes:
             self._refused_bytes = count
-        self._refused_bytes = max(LARGE_BYTES + 1, min(self._refused_bytes, count))
+        self._refused_bytes = max(GATHERED_BYTES + 1, min(self._refused_bytes, count))
         self._refused_at = now
 
     def bytes_max(self, sure_seconds: float, now: float) -> int:
@@ -107,12 +107,18 @@ class Throughput:
         in_time = 0
         if self._large.known:
             in_time = max(LARGE_BYTES, int(self._large.of(sure_seconds * LEASE_FRACTION, now)))
+        return self._taken(in_time, now)
+
+    def _taken(self, in_time: int, now: float) -> int:
+        """The same, or less if the medium refused as much."""
         if not self._refused_bytes or now - self._refused_at > _REFUSED_SECONDS:
             return in_time
         return min(in_time or self._refused_bytes, self._refused_bytes - 1)
 
     def batch_bytes_max(self, sure_seconds: float, now: float) -> int:
         """The most that is to be gathered into one entry; 0: nothing is known that forbids any."""
-        if not self._gathered.known:
-            return 0
-        return max(GATHERED_BYTES, int(self._gathered.of(sure_seconds * LEASE_FRACTION, now)))
+        in_time = 0
+        if self._gathered.known:
+            gathered = self._gathered.of(sure_seconds * LEASE_FRACTION, now)
+            in_time = max(GATHERED_BYTES, int(gathered))
+        return self._taken(in_time, now)

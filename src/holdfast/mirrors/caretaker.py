@@ -193,6 +193,7 @@ class Caretaker:
     def _run(self) -> None:
         looked = time.monotonic()
         while not self._is_stopping:
+            began = time.monotonic()
             try:
                 copied = self.turn()
                 now = time.monotonic()
@@ -204,7 +205,8 @@ class Caretaker:
                 logger.critical("mirrors: %s", error)
                 return
             if copied > 0:
-                self._wake.wait(copied / self._settings.copy_bytes_per_second)
+                # As long as it took at least: whoever writes waited for it.
+                self._wake.wait(max(copied / self._settings.copy_bytes_per_second, now - began))
             elif copied < 0:
                 self._wake.wait(LOOK_SECONDS)
             self._wake.clear()

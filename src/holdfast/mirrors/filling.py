@@ -17,6 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from holdfast.mirrors.mirror import Mirror
 
 PIECE_BYTES: Final = 512 * 1024
+PIECE_BYTES_MIN: Final = 64 * 1024
+_SLOW_SECONDS: Final = 0.1
+"""A piece that takes longer is followed by a smaller one: whoever writes waits for it."""
 THERE_SECONDS_MAX: Final = 10.0
 """Nobody writes while a piece is copied: a mirror that takes longer for it has failed."""
 SYNC_SECONDS_MAX: Final = 120.0
@@ -68,8 +72,17 @@ def files_below(disk: Disk, top: Path) -> list[Path]:
 class Filling:
     """Fills one mirror of a disk."""
 
-    def __init__(self, disk: MirroredDisk, mirror: Mirror, rescued: Rescued) -> None:
+    def __init__(
+        self,
+        disk: MirroredDisk,
+        mirror: Mirror,
+        rescued: Rescued,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.mirror = mirror
+        self._clock = clock
+        self._piece_bytes = PIECE_BYTES
         self._rescued = rescued
         self._disk = disk
         self._waiting: list[Path] | None = None
@@ -197,9 +210,13 @@ class Filling:
         target = self._target
         assert self._source is not None and target is not None, "a file is being copied"
         with self._disk.gate.alone():
-            data = self._source.read(PIECE_BYTES, self._offset)
+            began = self._clock()
+            data = self._source.read(self._piece_bytes, self._offset)
             if data:
                 self._there(lambda: target.write(data, self._offset))
+            is_slow = self._clock() - began > _SLOW_SECONDS
+        wanted = self._piece_bytes // 2 if is_slow else self._piece_bytes * 2
+        self._piece_bytes = min(max(wanted, PIECE_BYTES_MIN), PIECE_BYTES)
         self._offset += len(data)
         self.mirror.bytes_filled += len(data)
         if not data:

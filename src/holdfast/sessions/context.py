@@ -119,9 +119,9 @@ class SessionContext:
         """
         if self.message_bytes_max and size > self.message_bytes_max:
             raise StoreFullError(
-                f"this has {size:,} bytes, and the store has lately been so slow that more than"
-                f" {self.message_bytes_max:,} at once take too long for its lease: send less at"
-                f" once, later, or have 'lease_seconds' made longer"
+                f"this has {size:,} bytes, and the store has lately taken no more than"
+                f" {self.message_bytes_max:,} at once in the time that it has for that: send less"
+                f" at once, or later"
             )
 
     def forget_sessions(self) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from holdfast.errors import (
     CorruptEntryError,
-    EntryRefusedError,
     JournalFailedError,
     NotLeaderError,
     StoreError,
@@ -553,6 +552,18 @@ def test_a_message_may_take_less_while_no_session_is_sure(broker: Callable[..., 
     assert holder.driver.message_bytes_max < 6_000_000 * holder.state.call_seconds(4_000_000)
 
 
+def test_nothing_is_handed_over_while_nobody_can_be_elected(broker: Callable[..., Any]) -> None:
+    """Whoever waits would wait three leases: who asks is told so instead."""
+    holder, other = elected(broker, "a", "b")
+    other.until(lambda: "b" in other.medium.waiters)
+    holder.until(holder.driver.others)
+    holder.hear(trouble="it is away")
+    with pytest.raises(StoreError, match="elector does not answer"):
+        holder.driver.transfer()
+    holder.hear(A, B)
+    assert holder.driver.transfer() == "b"
+
+
 def test_an_elector_revives_no_lease_that_had_ended(broker: Callable[..., Any]) -> None:
     """It was stopped, and finds a new session before it finds out about its lease."""
     (holder,) = elected(broker, "a")
@@ -707,41 +718,6 @@ def test_a_zombie_shows_nothing(broker: Callable[..., Any]) -> None:
     assert [] == holder.medium.shown
     assert lost < holder.driver.projections_lost
     assert not holder.driver.can_project
-
-
-def test_what_is_too_large_for_its_medium_costs_the_lease_once(
-    broker: Callable[..., Any],
-) -> None:
-    """After that its size is refused: else its sender took the lease again and again."""
-    holder = broker("a").serve()
-    assert 0 == holder.driver.message_bytes_max
-    holder.passage.fates.extend([AWAY] * 20)
-    holder.propose(b"x" * 8_000_000)
-    holder.until(lambda: not holder.driver.is_leader)
-
-    assert 0 < holder.driver.message_bytes_max < 8_000_000
-
-
-def test_what_its_medium_refuses_for_its_size_costs_the_lease_once(
-    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A small one is tried again, with the lease in hand: nobody can tell what is wrong with it."""
-    holder = broker("a").serve()
-
-    def refuse(*_: object) -> None:
-        raise EntryRefusedError("larger than the cluster takes")
-
-    monkeypatch.setattr(holder.log, "append", refuse)
-    holder.propose(b"x")
-    holder.until(holder.driver.refusal)
-    assert holder.driver.is_leader
-    monkeypatch.undo()
-    holder.until(lambda: not holder.driver.refusal())
-    monkeypatch.setattr(holder.log, "append", refuse)
-    holder.propose(b"x" * 8_000_000)
-    holder.until(lambda: not holder.driver.is_leader)
-
-    assert 7_000_000 < holder.driver.message_bytes_max < 8_100_000
 
 
 def test_whoever_waits_takes_its_time_to_read_a_large_entry(broker: Callable[..., Any]) -> None:

@@ -42,7 +42,7 @@ def test_one_outage_makes_no_slow_store() -> None:
 
 
 def test_what_the_medium_refuses_itself_is_not_tried_for_ten_minutes() -> None:
-    """However quickly it stores; and what is not large is never refused for its size."""
+    """However quickly it stores; and what is small is never refused for its size."""
     throughput = Throughput()
     throughput.refused(8 * MiB, 1000.0)
     assert throughput.bytes_max(5.0, 1000.0) == 8 * MiB - 1
@@ -52,7 +52,8 @@ def test_what_the_medium_refuses_itself_is_not_tried_for_ten_minutes() -> None:
     assert throughput.bytes_max(5.0, 1004.0) == 6 * MiB - 1
     assert throughput.bytes_max(5.0, 1604.0) > 60 * MiB
     throughput.refused(100, 1605.0)
-    assert throughput.bytes_max(5.0, 1605.0) == LARGE_BYTES
+    assert throughput.bytes_max(5.0, 1605.0) == GATHERED_BYTES
+    assert throughput.batch_bytes_max(5.0, 1605.0) == GATHERED_BYTES
 
 
 def test_a_slow_while_is_forgotten() -> None:

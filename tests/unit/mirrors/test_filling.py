@@ -170,3 +170,30 @@ def test_what_is_made_again_is_copied_and_not_taken_for_new() -> None:
     assert machine.states() == ["active", "active"]
     contents = [machine.disks[it].content(it / "spare") for it in (a, b)]
     assert contents[0] == contents[1] == b"x" + bytes(9_999)
+
+
+def test_a_slow_mirror_is_filled_in_smaller_pieces() -> None:
+    """Nobody writes while one is copied; it takes larger ones again when it is not slow."""
+    machine = Machine("a", "b")
+    machine.open_disk(machine.directories[0])
+    disk = machine.caretaker.disk
+    disk.open(Path("/a/x"), create=True).write(b"1" * (4 * PIECE_BYTES), 0)
+    machine.caretaker.enable(machine.directories[1])
+    times = [0.0]
+    pace = [0.7]
+
+    def clock() -> float:
+        times.append(times[-1] + pace[0])
+        return times[-1]
+
+    filling = Filling(disk, disk.keeper.targets[1], rescued, clock=clock)
+    sizes = []
+    while len(sizes) < 8:
+        if len(sizes) == 5:
+            pace[0] = 0.01
+        sizes += [size] if (size := filling.step()) else []
+    kib = [size // 1024 for size in sizes]
+    assert kib[:5] == [512, 256, 128, 64, 64]
+    assert kib[5:] == [64, 128, 256]
+    finish(filling)
+    assert same(machine, "x")
