@@ -203,10 +203,11 @@ class InTurn:
         `shuffle` puts the keys into an order.
 
         `is_left` says of one that need not be waited for whether it takes longer than the others:
-        it is sent on its way then, and sent again with the same act.
+        it is sent on its way then, and sent again, and waited for, with the same act.
         """
         self._shuffle = shuffle
         self._is_left = is_left
+        self._left: dict[str, Act] = {}
 
     def run(
         self,
@@ -221,8 +222,10 @@ class InTurn:
         found: dict[str, Any] = {}
         share = seconds_max / max(len(keys), 1)
         for key in keys:
-            if is_enough is not None and is_enough(found) and self._is_left():
+            was_left = self._left.pop(key, None) is acts[key]
+            if is_enough is not None and not was_left and is_enough(found) and self._is_left():
                 attempt(acts[key], 0.0)
+                self._left[key] = acts[key]
                 continue
             found[key] = attempt(acts[key], share)
             if patience is not None and not isinstance(found[key], StoreError):

@@ -125,7 +125,9 @@ def test_in_turn_one_that_is_left_is_sent_on_its_way() -> None:
         return lambda seconds: asked.append(f"{key} {seconds:.0f}")
 
     acts = {key: act(key) for key in "abc"}
-    found = InTurn(is_left=lambda: True).run(acts, 9.0, is_enough=lambda it: len(it) > 1)
+    lanes = InTurn(is_left=lambda: True)
+    found = lanes.run(acts, 9.0, is_enough=lambda it: len(it) > 1)
     assert sorted(found) == ["a", "b"]
     assert asked == ["a 3", "b 3", "c 0"]
+    assert len(lanes.run(acts, 9.0, is_enough=lambda it: len(it) > 1)) == 3
     assert len(InTurn().run(acts, 9.0, is_enough=lambda it: len(it) > 1)) == 3
