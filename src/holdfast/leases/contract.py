@@ -174,6 +174,15 @@ class LeasedLog(Protocol):
         """Tell what this is; waits for nothing."""
         ...
 
+    def message_bytes_max(self, sure_seconds: float) -> int:
+        """
+        Give the most that one message may have, so that each of its copies keeps up; waits not.
+
+        0 where that is not known, or where there is one copy only: how long its appends take is
+        seen from outside.
+        """
+        ...
+
     def observe(self, seconds_max: float) -> Holding:
         """
         Read the lease as it is now: what was read before is never given again.

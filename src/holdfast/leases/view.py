@@ -254,7 +254,9 @@ class LeasedView:
     def message_bytes_max(self) -> int:
         """The most that one message may have, so that the medium stores it in time; 0: any."""
         state = self._state
-        return state.throughput.bytes_max(state.sure_seconds, self._clock())
+        found = state.throughput.bytes_max(state.sure_seconds, self._clock())
+        of_copies = self._log.message_bytes_max(state.sure_seconds)
+        return min(found, of_copies) if found and of_copies else found or of_copies
 
     @property
     def batch_bytes_max(self) -> int:

@@ -13,8 +13,9 @@ from holdfast.errors import CorruptEntryError, MissingEntriesError, UnreachableE
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Outcome, Place
 from holdfast.model.limits import MiB
-from holdfast.raidb.databases import Databases
-from holdfast.raidb.member import NOTHING, Row, Token
+from holdfast.raidb.databases import ActOf, Databases
+from holdfast.raidb.member import NOTHING, Member, Row, Token
+from holdfast.raidb.rates import Rates
 
 BYTES_AT_ONCE: Final = 4 * MiB
 
@@ -22,9 +23,12 @@ BYTES_AT_ONCE: Final = 4 * MiB
 class Copier:
     """Reads and writes members within one deadline."""
 
-    def __init__(self, databases: Databases, seconds_max: float) -> None:
-        """Each call takes so long at most."""
+    def __init__(
+        self, databases: Databases, seconds_max: float, rates: Rates | None = None
+    ) -> None:
+        """Each call takes so long at most; what is large is measured, if that is of use."""
         self._databases = databases
+        self._rates = rates
         self.seconds = seconds_max
 
     def chain_at(self, row: Row, index: int) -> bytes | None:
@@ -98,9 +102,14 @@ class Copier:
 
     def append(self, target: str, token: Token, entries: list[Entry]) -> Outcome:
         """Store entries, of whichever epoch, in one member."""
-        outcome: Outcome = self._databases.ask(
-            target, lambda it, seconds: it.store(token, entries, seconds), self.seconds
-        )
+
+        def store(it: Member, seconds: float) -> Outcome:
+            return it.store(token, entries, seconds)
+
+        act: ActOf = store
+        if self._rates is not None:
+            act = self._rates.measured(target, act, sum(len(it.raw) for it in entries))
+        outcome: Outcome = self._databases.ask(target, act, self.seconds)
         return outcome
 
     def require(self, outcome: Outcome) -> None:

@@ -27,7 +27,7 @@ from holdfast.mirrors.mirror_set import MirrorState
 from holdfast.raidb.backlog import Backlog
 from holdfast.raidb.databases import BoundAct
 from holdfast.raidb.lanes import GRACE_SECONDS
-from holdfast.raidb.tenure import SLOWEST_BYTES_PER_SECOND, Tenure, append_act, may_pass, renew_act
+from holdfast.raidb.tenure import SLOWEST_BYTES_PER_SECOND, Tenure, bytes_of, may_pass, renew_act
 
 _LEVEL_SHARE = 0.5
 """Of the time there is, when the lease is given back."""
@@ -205,8 +205,7 @@ class MajorityTenure(Tenure):
                 batch = [] if it in call.refused else backlog.batch()
                 if not batch and it in call.answered:
                     continue
-                token = self.tokens[it]
-                act = append_act(token, batch) if batch else renew_act(token)
+                act = self.append_act(it, batch) if batch else renew_act(self.tokens[it])
                 backlog.begin(self._databases.bind(it, act), call.number, self._clock())
                 backlog.is_storing = bool(batch)
             acts[it] = backlog.act
@@ -301,4 +300,4 @@ class MajorityTenure(Tenure):
 
 def _lacking(backlog: Backlog) -> int:
     """How many bytes it was sent of which nothing is known."""
-    return sum(len(it.raw) for it in backlog.sent)
+    return bytes_of(backlog.sent)

@@ -32,6 +32,7 @@ from holdfast.raidb.caretaker import Caretaker
 from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases
 from holdfast.raidb.lanes import Lanes
 from holdfast.raidb.member import Member, Row, Token
+from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.sight import Sight, look
 from holdfast.raidb.taking import Taking
@@ -79,6 +80,7 @@ class RaidbLog:
         self._epoch = 0
         """The highest that was ever seen from here."""
         self._identity = ""
+        self._rates = Rates(clock)
         self._refusing: dict[str, float] = {}
         """Members that could be read and not be taken, and until when they are passed over."""
 
@@ -86,6 +88,11 @@ class RaidbLog:
     def member_timeout_seconds(self) -> float:
         """So long a database may fail before it is left out."""
         return self._settings.member_timeout_seconds
+
+    def message_bytes_max(self, sure_seconds: float) -> int:
+        """Give the most that the slowest enabled database stores in its part of a lease; 0: any."""
+        tenure = self._tenure
+        return 0 if tenure is None else self._rates.bytes_max(tenure.active, sure_seconds)
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the databases, refuse those that are not safe, found the set if there is none."""
@@ -231,6 +238,7 @@ class RaidbLog:
             claimant=claimant,
             epoch=max(sight.start.number, self._epoch + 1),
             deadline=deadline,
+            rates=self._rates,
         )
         try:
             tenure = taking.run()

@@ -115,7 +115,8 @@ class Returning:
             return Step.MORE
         self._is_copying = True
         patience = max(seconds_max, self._patience)
-        return self._copy(Copier(self._databases, patience), row, source)
+        copier = Copier(self._databases, patience, self.tenure.rates)
+        return self._copy(copier, row, source)
 
     def _row(self, member: str, seconds_max: float) -> Row:
         row: Row = self._databases.ask(member, lambda it, left: it.read(left), seconds_max)

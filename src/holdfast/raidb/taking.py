@@ -25,6 +25,7 @@ from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import ActOf, Databases
 from holdfast.raidb.majority import MajorityTenure
 from holdfast.raidb.member import Member, Row, Token
+from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure
 
@@ -45,6 +46,7 @@ class Taking:
     """Above all that were promised or seen."""
 
     deadline: float
+    rates: Rates
     refused_by: str = ""
     """The member that could be read, and could not be taken."""
 
@@ -99,6 +101,7 @@ class Taking:
             epoch=self.epoch,
             tokens={it: Token(self.epoch, holder, it) for it in self.start.witnesses},
             holding=Holding(begun),
+            rates=self.rates,
         )
 
     def _make_alike(self, tenure: Tenure) -> None:

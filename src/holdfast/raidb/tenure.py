@@ -32,6 +32,7 @@ from holdfast.mirrors.mirror_set import MirrorState
 from holdfast.model.limits import MiB
 from holdfast.raidb.databases import ActOf, Databases
 from holdfast.raidb.member import KnownSet, Member, Token
+from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 
 logger = logging.getLogger("holdfast.raidb")
@@ -55,8 +56,10 @@ class Tenure:
         epoch: int,
         tokens: Mapping[str, Token],
         holding: SetHolding,
+        rates: Rates | None = None,
     ) -> None:
         """`tokens` are those under which members were taken, `holding` the set to go on with."""
+        self.rates = Rates(clock) if rates is None else rates
         self.claimant = claimant
         self.epoch = epoch
         self.tokens = dict(tokens)
@@ -106,13 +109,12 @@ class Tenure:
             AppendRefusedError: All refuse them.
             UnreachableError: Not all are known to have them: the very same again.
         """
-        token_of = self.tokens
         self.is_in_flight = True
         try:
             outcome = self._everywhere(
-                {it: append_act(token_of[it], entries) for it in self.active},
+                {it: self.append_act(it, entries) for it in self.active},
                 seconds_max,
-                count=sum(len(it.raw) for it in entries),
+                count=bytes_of(entries),
             )
         except AppendRefusedError:
             self.is_in_flight = False
@@ -121,6 +123,15 @@ class Tenure:
         if outcome is Outcome.STORED:
             self.end = Place(entries[-1].index, entries[-1].chain)
         return outcome
+
+    def append_act(self, member: str, entries: list[Entry]) -> ActOf:
+        """Give what stores these in one member, and measures how long it takes if they are many."""
+        token = self.tokens[member]
+
+        def append(it: Member, seconds: float) -> Outcome:
+            return it.store(token, entries, seconds)
+
+        return self.rates.measured(member, append, bytes_of(entries))
 
     def renew(self, seconds_max: float) -> Outcome:
         """Give a sign of life in all active members."""
@@ -324,9 +335,9 @@ def may_pass(error: StoreError) -> bool:
     return isinstance(error, UnreachableError | AppendRefusedError)
 
 
-def append_act(token: Token, entries: list[Entry]) -> ActOf:
-    """Give what stores these in one member."""
-    return lambda member, seconds: member.store(token, entries, seconds)
+def bytes_of(entries: list[Entry]) -> int:
+    """How many bytes these entries have together."""
+    return sum(len(it.raw) for it in entries)
 
 
 def renew_act(token: Token) -> ActOf:

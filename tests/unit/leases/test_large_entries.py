@@ -77,3 +77,23 @@ def test_what_has_no_room_does_not_hold_up_what_has(
     holder.until(lambda: holder.passage.now > began + 20.0)
     assert holder.driver.is_leader
     assert holder.driver.refusal()
+
+
+def test_the_slowest_of_several_copies_limits_what_one_message_may_have(
+    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the append as a whole took: that one would be left out for it."""
+    holder = broker("a").serve()
+    asked: list[float] = []
+
+    def of_copies(sure_seconds: float) -> int:
+        asked.append(sure_seconds)
+        return 2_000_000
+
+    monkeypatch.setattr(holder.log, "message_bytes_max", of_copies)
+    assert holder.driver.message_bytes_max == 2_000_000
+    assert set(asked) == {holder.driver._state.sure_seconds}
+    holder.driver._state.throughput.stored(3_000_000, 1.0, holder.driver._state.now)
+    assert holder.driver.message_bytes_max == 2_000_000
+    monkeypatch.setattr(holder.log, "message_bytes_max", lambda _: 0)
+    assert holder.driver.message_bytes_max > 2_000_000

@@ -13,7 +13,9 @@ from holdfast.errors import (
     StoreError,
     UnreachableError,
 )
+from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Outcome
+from holdfast.model.limits import MiB
 from holdfast.raidb.member import Token
 from holdfast.raidb.raidb_log import RaidbLog
 from tests.stores.leased_log_suite import SECONDS, Writer, claimant, read_all
@@ -520,3 +522,31 @@ def test_one_that_can_be_read_and_not_be_taken_is_passed_over(
     assert len(refused) == 1
     writer.append(b"two")
     assert sorted(several.states().split()) == ["active", "active", "failed"]
+
+
+def test_a_message_that_one_database_is_too_slow_for_is_known_once_it_was_filled(
+    several: Several,
+) -> None:
+    """A6: it was left out for the first of them; the next such is refused to its sender instead."""
+    writer = several.writer()
+    assert isinstance(writer.log, RaidbLog)
+    far = writer.log.databases.members[2]
+    assert isinstance(far, ModelMember)
+    store = far.store
+
+    def slowly(token: Token, entries: list[Entry], seconds: float) -> Outcome:
+        wanted = sum(len(it.raw) for it in entries) / (8 * MiB)
+        several.now += min(wanted, seconds)
+        if wanted > seconds:
+            raise UnreachableError("the way there is slow")
+        return store(token, entries, seconds)
+
+    far.store = slowly  # type: ignore[method-assign]
+    entries = writer.sealed(bytes(24 * MiB))
+    assert writer.log.message_bytes_max(5.0) == 0
+    assert until_left_out(several, lambda: writer.send(entries)) is Outcome.STORED
+    assert several.states() == "active active failed"
+    fill(writer)
+
+    assert several.states() == "active active active"
+    assert 9 * MiB < writer.log.message_bytes_max(5.0) < 14 * MiB
