@@ -222,11 +222,13 @@ class InTurn:
         found: dict[str, Any] = {}
         share = seconds_max / max(len(keys), 1)
         for key in keys:
-            was_left = self._left.pop(key, None) is acts[key]
+            was_left = self._left.get(key) is acts[key]
             if is_enough is not None and not was_left and is_enough(found) and self._is_left():
                 attempt(acts[key], 0.0)
                 self._left[key] = acts[key]
                 continue
+            if was_left:
+                del self._left[key]
             found[key] = attempt(acts[key], share)
             if patience is not None and not isinstance(found[key], StoreError):
                 share = min(share, patience)
