@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.raidb.settings import Confirm
 from tests.simulation.test_leased_stores import all_kept
 from trials.leased import plan as plans
 from trials.leased.judge import CONFIRMED_WITHOUT
 from trials.leased.plan import plan_of_several
 from trials.leased.simulator import simulate
-from trials.safeguards.ablation import catch
+from trials.leased.walk import walk
+from trials.safeguards.ablation import catch, without
 from trials.safeguards.several_databases import ABLATIONS
 
 BY_NAME = {it.name: it for it in ABLATIONS}
@@ -36,6 +38,7 @@ def test_worlds_as_they_are_drawn_keep_their_promises() -> None:
         (plans.DATABASE_AWAY, plans.KILL),
         (plans.DATABASE_CUT, plans.PAUSE, plans.CALL),
         (plans.DATABASE_FULL, plans.DATABASE_DISABLED, plans.CLEAN_STOP),
+        (plans.DATABASE_ROT, plans.CLEAN_STOP),
     ],
     ids=lambda kinds: kinds[0],
 )
@@ -69,11 +72,37 @@ def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["by majority, what is stored is in most databases", "who is kept has all that was ever sent"],
+    [
+        "by majority, what is stored is in most databases",
+        "what rots in one is mended from another",
+    ],
 )
-def test_a_safeguard_of_majority_that_is_left_out_is_noticed(name: str) -> None:
+def test_a_safeguard_that_is_left_out_is_noticed(name: str) -> None:
     """Some seed loses what was confirmed, or never gets a database back."""
     assert catch(BY_NAME[name], range(1, 16)) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("confirm", ["all", "majority"])
+def test_short_walks_keep_what_was_stored(confirm: Confirm) -> None:
+    """One holder after the other over databases that are away, full, cut off or disabled."""
+    assert [it for it in range(60) if walk(it, confirm)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "who is left out is written before anything is stored",
+        "more than half of the databases are needed to start",
+        "what was in flight is copied to all before anybody serves",
+        "by majority, what is stored is in most databases",
+    ],
+)
+def test_a_walk_notices_a_safeguard_that_is_left_out(name: str) -> None:
+    """Something that was stored is not there, or is in too few."""
+    with without(BY_NAME[name]):
+        assert any(walk(seed) for seed in range(150))
 
 
 def test_a_seed_lives_the_same_life_again() -> None:

@@ -112,7 +112,7 @@ def test_by_majority_one_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
 def test_three_kinds_of_databases_hold_one_log(
     postgresql: PostgresqlServer, mariadb: MariadbServer, tmp_path: Path
 ) -> None:
-    """L60: PostgreSQL, MariaDB and SQLite together; one is killed, comes back and is filled."""
+    """L60: PostgreSQL, MariaDB and SQLite; one is killed and filled, then a row of each rots."""
     urls = [postgresql.create("several"), mariadb.create("several"), f"sqlite:///{tmp_path}/c.db"]
     log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
     log.open()
@@ -128,6 +128,10 @@ def test_three_kinds_of_databases_hold_one_log(
         filled(log, writer)
         writer.append(b"six")
         assert read_all(log) == writer.stored
+        for number, url in enumerate(urls):
+            rot(url, tmp_path, entry=number + 1)
+        while log.caretaker.mended_count < len(urls):
+            log.caretaker.scrub()
         for url in urls:
             assert rows_of(url, tmp_path) == [it.raw for it in writer.stored]
     finally:
@@ -154,6 +158,19 @@ def filled(log: RaidbLog, writer: Writer) -> None:
         assert time.monotonic() < deadline, log.facts().members
         log.caretaker.step()
         stored_after(writer, writer.sealed(b"meanwhile"))
+
+
+def rot(url: str, directory: Path, entry: int) -> None:
+    """Damage the first row of an entry in one of them."""
+    member = make_sql_log(
+        url, lambda: SqlMember, allow_unsafe_database=False, own_directory=directory
+    )
+    statement = "UPDATE holdfast_entries SET raw = :raw WHERE idx = :entry AND part = 0"
+    try:
+        values = {"raw": b"rotten", "entry": entry}
+        assert member._link.run(SECONDS, lambda it: it.write(statement, values)) == 1
+    finally:
+        member.close()
 
 
 def rows_of(url: str, directory: Path) -> list[bytes]:

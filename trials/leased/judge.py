@@ -163,10 +163,10 @@ class Judge:
         )
         for it in databases[1:]:
             self.require(it.end == databases[0].end, "T11", f"{it.member} has another end")
-            shared = it.rows.keys() & databases[0].rows.keys()
+            first = max(it.first_index, databases[0].first_index)
+            shared = [each for each in it.rows.keys() & databases[0].rows.keys() if each >= first]
             same = all(it.rows[index] == databases[0].rows[index] for index in shared)
             self.require(same, "T11", f"{it.member} has other entries")
-            first = max(it.first_index, databases[0].first_index)
             whole = all(index in it.rows for index in range(first, it.end.index + 1))
             self.require(whole, "T11", f"{it.member} lacks entries")
 

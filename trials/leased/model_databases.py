@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import CorruptEntryError, StoreError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes
@@ -75,6 +75,15 @@ class ModelDatabase(ModelMedium):
             self.end, self.first_index = end, first
             self.beat += 1
 
+    def mend(self, token: Token, entry: Entry) -> Outcome:
+        """Write an entry anew, if it is kept."""
+        if not self.is_held_by(token.epoch, token.holder):
+            return Outcome.DEPOSED
+        self.beat += 1
+        if self.first_index <= entry.index <= self.end.index:
+            self.rows[entry.index] = entry.raw
+        return Outcome.STORED
+
     def keep(self, entries: list[Entry]) -> None:
         """Write the rows and the lease's."""
         for entry in entries:
@@ -83,6 +92,14 @@ class ModelDatabase(ModelMedium):
             self.history[entry.index] = entry.chain
         self.end = Place(entries[-1].index, entries[-1].chain)
         self.beat += 1
+
+
+def is_whole(database: ModelDatabase, index: int) -> bool:
+    """Whether it has an entry as it was written."""
+    try:
+        return bool(database.entries(index - 1, index, 1))
+    except CorruptEntryError:
+        return False
 
 
 class ModelSet:
@@ -238,6 +255,11 @@ class ModelMember:
         )
         return outcome
 
+    def mend(self, token: Token, entry: Entry, seconds: float) -> Outcome:
+        """Write an entry anew."""
+        outcome: Outcome = self._ask("write", seconds, lambda: self.database.mend(token, entry))
+        return outcome
+
     def cut(self, token: Token, end: Place, seconds: float) -> Outcome:
         """Let the log end there."""
         row = self.read(seconds / 3)
@@ -288,6 +310,10 @@ class ModelMember:
     def forget(self, name: str, seconds: float) -> None:
         """Drop a line."""
         self._ask("forget", seconds, lambda: self.database.waiters.pop(name, None))
+
+    def forget_all(self, seconds: float) -> None:
+        """Drop all lines."""
+        self._ask("forget", seconds, self.database.waiters.clear)
 
     def close(self) -> None:
         """Let go."""

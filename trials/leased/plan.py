@@ -50,6 +50,8 @@ DATABASE_AWAY = "one database away"
 DATABASE_CUT = "one cut off from a database"
 DATABASE_FULL = "one database full"
 DATABASE_DISABLED = "one database disabled"
+DATABASE_ROT = "a row of one database rots"
+"""Not drawn: where the others are away as well nobody has that row, and brokers may end."""
 OF_SEVERAL = (DATABASE_AWAY, DATABASE_CUT, DATABASE_FULL, DATABASE_DISABLED)
 """What happens only where a log is kept in several databases."""
 

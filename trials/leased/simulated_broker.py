@@ -284,6 +284,7 @@ class SimulatedBroker:
     def _take_care(self) -> None:
         assert self.raidb is not None, "there are several databases"
         self.raidb.caretaker.step()
+        self.raidb.caretaker.scrub()
 
     def want_disabled(self, member: str, seconds: float) -> bool:
         """An operator disables a database, and enables it later on."""

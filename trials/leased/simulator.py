@@ -21,7 +21,7 @@ from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.leases.settings import LeaseSettings
 from trials.leased import plan as plans
 from trials.leased.judge import BrokenError, Judge
-from trials.leased.model_databases import ModelDatabase, ModelSet
+from trials.leased.model_databases import ModelDatabase, ModelSet, is_whole
 from trials.leased.model_directory import ModelDirectory
 from trials.leased.model_elector import ModelElector
 from trials.leased.model_medium import ModelMedium
@@ -227,6 +227,8 @@ class LeasedWorld:
                 name = "is_away" if kind == plans.DATABASE_AWAY else "is_full"
                 setattr(database, name, True)
                 after(length * chance.choice((0.3, 1, 4)), setattr, database, name, False)
+            case plans.DATABASE_ROT:
+                return self._rot_a_row()
             case plans.DATABASE_DISABLED:
                 return victim.want_disabled(chance.choice(self.medium.databases).member, length)
         return True
@@ -280,6 +282,23 @@ class LeasedWorld:
         if not used:
             return False
         disk.flip_bit(path, self.chance.randrange(used * 8))
+        return True
+
+    def _rot_a_row(self) -> bool:
+        """Let a row of one database rot which another one that counts has whole."""
+        active = self.medium.active
+        if len(active) < 2:
+            return False
+        victim, *others = self.chance.sample(active, len(active))
+        through = min(it.end.index for it in active)
+        whole = [
+            it
+            for it in victim.rows
+            if victim.first_index <= it <= through and any(is_whole(other, it) for other in others)
+        ]
+        if not whole:
+            return False
+        victim.damage(self.chance.choice(sorted(whole)))
         return True
 
     # Its end --------------------------------------------------------------------------------------

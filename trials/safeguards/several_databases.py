@@ -20,6 +20,7 @@ from holdfast.raidb.databases import ActOf
 from holdfast.raidb.majority import MajorityTenure
 from holdfast.raidb.member import KnownSet, Row, Token
 from holdfast.raidb.returning import Returning
+from holdfast.raidb.scrubbing import Scrubber
 from holdfast.raidb.sight import Sight
 from holdfast.raidb.taking import Taking
 from holdfast.raidb.tenure import Tenure
@@ -147,6 +148,10 @@ def _old_signs_of_life() -> list[Patch]:
     return [(MajorityTenure, "_heard", heard_any)]
 
 
+def _read_nothing_over() -> list[Patch]:
+    return [(Scrubber, "step", lambda *_arguments: 0)]
+
+
 def _several(made: Plan) -> None:
     made.databases = max(made.databases, 3)
     made.lost_request = made.lost_reply = made.late = 0.03
@@ -167,6 +172,12 @@ def _two(made: Plan) -> None:
 def _paused(made: Plan) -> None:
     _several(made)
     made.kinds |= {plans.PAUSE: 3, plans.CALL: 5}
+
+
+def _rotting(made: Plan) -> None:
+    _several(made)
+    made.lost_request = made.lost_reply = made.late = made.slow_reply = made.clean = 0.0
+    made.kinds = {plans.DATABASE_ROT: 6, plans.KILL: 2, plans.CLEAN_STOP: 1}
 
 
 def _majority(made: Plan) -> None:
@@ -231,8 +242,18 @@ ABLATIONS = [
             " came back between two rows of one look, and the others not to have what it has"
         ),
     ),
+    _ablation("what rots in one is mended from another", _read_nothing_over, _rotting),
     _ablation("by majority, what is stored is in most databases", _one_is_most, _majority),
-    _ablation("who is kept has all that was ever sent", _keep_who_lacks, _majority),
+    _ablation(
+        "who is kept has all that was ever sent",
+        _keep_who_lacks,
+        _majority,
+        covered_by=(
+            "one that lacks something has failed for longer than one that fails after it, so it is"
+            " left out first, or nobody is: it takes an operator who disables the others in that"
+            " moment, and the end of the holder"
+        ),
+    ),
     _ablation(
         "nothing is dropped that a database lacks",
         _drop_what_one_lacks,

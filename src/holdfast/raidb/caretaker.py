@@ -1,5 +1,6 @@
 """
-Who looks after the databases while the lease is held: fills those that were left out or are new.
+Who looks after the databases while the lease is held: fills those that were left out or are new,
+and mends what rotted in the others.
 
 One thread of its own copies; what changes the set is the holder's to do, between two batches: it
 does by `admit` what was filled and what an operator wants. A database that failed comes back by
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,6 +23,7 @@ from holdfast.errors import MirrorError, StoreError, UnreachableError
 from holdfast.mirrors.mirror_set import MirrorState
 from holdfast.raidb.databases import STRAGGLER_SECONDS, Databases
 from holdfast.raidb.returning import Returning, Step
+from holdfast.raidb.scrubbing import Scrubber
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure
 
@@ -29,6 +32,9 @@ logger = logging.getLogger("holdfast.raidb")
 LOOK_SECONDS: Final = 1.0
 """How often a database that is away is asked whether it is back."""
 CALL_SECONDS_MAX: Final = 5.0
+SCRUB_SECONDS_MAX: Final = 1.0
+_SCRUB_SHARE: Final = 0.1
+"""Of a database's time, for reading over what it holds."""
 _WANT_SECONDS_MAX: Final = 15.0
 
 
@@ -50,6 +56,7 @@ class Caretaker:
         self._settings = settings
         self._tenure: Tenure | None = None
         self._returning: dict[str, Returning] = {}
+        self._scrubber: Scrubber | None = None
         self._wanted: list[_Wanted] = []
         self._wake = threading.Event()
         self._is_stopping = False
@@ -71,6 +78,9 @@ class Caretaker:
         """From now on this one is held, or none."""
         self._tenure = tenure
         self._returning = {}
+        self._scrubber = None
+        if tenure is not None:
+            self._scrubber = Scrubber(self._databases, self._settings, tenure)
         for wanted in self._wanted:
             wanted.error = UnreachableError("the lease was lost meanwhile: ask whoever holds it")
             wanted.is_done.set()
@@ -79,7 +89,9 @@ class Caretaker:
 
     def state(self, member: str) -> str:
         """What is to be told of a member beside its state in the set; empty if nothing is."""
-        found = self._returning.get(member)
+        found, scrubber = self._returning.get(member), self._scrubber
+        if found is None and scrubber is not None and member in scrubber.lost:
+            return f"active: entry {scrubber.lost[member]:,} is whole in no enabled database"
         if found is None:
             return ""
         if found.token is None:
@@ -118,15 +130,45 @@ class Caretaker:
                 pause = min(pause, self._settings.copy_bytes / self._settings.copy_bytes_per_second)
         return pause
 
+    def met(self, member: str, index: int) -> None:
+        """A read met an entry that is damaged or gone in a member; may be called by any thread."""
+        scrubber = self._scrubber
+        if scrubber is not None:
+            scrubber.met(member, index)
+            self._wake.set()
+
+    @property
+    def mended_count(self) -> int:
+        """Entries that were written anew under the present lease."""
+        return 0 if self._scrubber is None else self._scrubber.mended_count
+
+    def scrub(self) -> float:
+        """Read over a piece of what is held; after how many seconds the next one is due."""
+        scrubber, settings = self._scrubber, self._settings
+        if scrubber is None:
+            return LOOK_SECONDS
+        count = scrubber.step(min(SCRUB_SECONDS_MAX, settings.member_timeout_seconds / 2))
+        return count / settings.scrub_bytes_per_second if count else settings.scrub_round_seconds
+
     def _run(self) -> None:
+        scrub_at = 0.0
         while not self._is_stopping:
             try:
                 pause = self.step()
+                began = time.monotonic()
+                if began >= scrub_at or self._is_scrub_urgent():
+                    due = self.scrub()
+                    took = time.monotonic() - began
+                    # What else is asked of a database waits for what is read there meanwhile.
+                    scrub_at = began + max(due, took / _SCRUB_SHARE)
             except Exception:  # a bug must not end the thread: the database stays left out
                 logger.exception("a database could not be filled")
                 pause = LOOK_SECONDS
-            self._wake.wait(pause)
+            self._wake.wait(min(pause, max(scrub_at - time.monotonic(), 0.01)))
             self._wake.clear()
+
+    def _is_scrub_urgent(self) -> bool:
+        return self._scrubber is not None and self._scrubber.is_urgent
 
     def admit(self, tenure: Tenure, seconds_max: float) -> None:
         """

@@ -53,12 +53,7 @@ class Copier:
         Raises:
             MissingEntriesError: It has them not.
         """
-        found: list[Entry] = self._databases.ask(
-            member, lambda it, seconds: it.entries(after, through, bytes_max, seconds), self.seconds
-        )
-        if not found:
-            raise MissingEntriesError(after + 1, through, self._databases.name(member))
-        return found
+        return self._databases.entries(member, after, through, bytes_max, self.seconds)
 
     def common_end(self, row: Row, source: Row) -> Place | None:
         """Through where a log is the source's own; None if they have nothing in common."""

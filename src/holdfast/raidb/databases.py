@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import (
+    CorruptEntryError,
+    MissingEntriesError,
+    StoreError,
+    UnreachableError,
+)
+from holdfast.journal.entry import Entry
 from holdfast.raidb.lanes import Act, IsEnough, Lanes
 from holdfast.raidb.member import Member, Row
 
@@ -150,6 +156,30 @@ class Databases:
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
+
+    def entries(
+        self, member: str, after: int, through: int, bytes_max: int, seconds_max: float
+    ) -> list[Entry]:
+        """
+        Read entries of one member, at least one: those before the first that it has not whole.
+
+        Raises:
+            MissingEntriesError: It has not the first one.
+            CorruptEntryError: That one is damaged there.
+        """
+
+        def read(it: Member, seconds: float) -> list[Entry]:
+            try:
+                return it.entries(after, through, bytes_max, seconds)
+            except CorruptEntryError as error:
+                if error.index <= after + 1:
+                    raise
+                return it.entries(after, error.index - 1, bytes_max, seconds)
+
+        found: list[Entry] = self.ask(member, read, seconds_max)
+        if not found:
+            raise MissingEntriesError(after + 1, through, self.name(member))
+        return found
 
     def close(self, seconds_max: float) -> None:
         """Let all go."""

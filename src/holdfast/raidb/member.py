@@ -137,6 +137,15 @@ class Member(Protocol):
         """Store entries of any epoch behind the last one; as `LeasedLog.append` otherwise."""
         ...
 
+    def mend(self, token: Token, entry: Entry, seconds_max: float) -> Outcome:
+        """
+        Write one entry that is kept anew, whatever is there of it; nothing if it was dropped.
+
+        Raises:
+            UnreachableError: It is not known whether it was done.
+        """
+        ...
+
     def cut(self, token: Token, end: Place, seconds_max: float) -> Outcome:
         """Drop what comes behind this entry. Raises UnreachableError where that is not known."""
         ...
@@ -163,6 +172,10 @@ class Member(Protocol):
 
     def forget(self, name: str, seconds_max: float) -> None:
         """As `LeasedLog.forget`."""
+        ...
+
+    def forget_all(self, seconds_max: float) -> None:
+        """Drop what all brokers told: it is old where the member was left out meanwhile."""
         ...
 
     def close(self) -> None:

@@ -317,26 +317,25 @@ class RaidbLog:
             if left <= 0:
                 raise away
             try:
-                found = self._entries_of(member, after, through, bytes_max, left)
+                found = self.databases.entries(member, after, through, bytes_max, left)
             except (MissingEntriesError, CorruptEntryError) as error:
                 logger.warning("%s: %s", self.databases.name(member), error)
+                self.caretaker.met(member, error.index)
                 wrong = wrong or error
             except UnreachableError as error:
                 is_one_away, away = True, error
             else:
                 return found
-        # One that is away may have what others lack.
+        # One that is away, or was left out, may have what others lack.
+        if wrong is not None and not is_one_away and self._is_one_left_out():
+            raise UnreachableError(f"{wrong}; a database that was left out may have it whole")
         raise away if is_one_away or wrong is None else wrong
 
-    def _entries_of(
-        self, member: str, after: int, through: int, bytes_max: int, seconds_max: float
-    ) -> list[Entry]:
-        found: list[Entry] = self.databases.ask(
-            member, lambda it, seconds: it.entries(after, through, bytes_max, seconds), seconds_max
-        )
-        if not found:
-            raise MissingEntriesError(after + 1, through, self.databases.name(member))
-        return found
+    def _is_one_left_out(self) -> bool:
+        known = self._sight.start.newest if self._sight is not None else None
+        if self._tenure is not None:
+            known = self._tenure.holding.current
+        return known is not None and any(state != "active" for _, state in known.states)
 
     def _readable(self) -> list[str]:
         if self._tenure is not None:
@@ -367,8 +366,10 @@ class RaidbLog:
             self._at_rest(), lambda member, seconds: member.waiters(seconds)
         )
         told: dict[str, Waiter] = {}
-        for lines in self._of_any(acts, seconds_max):
-            told = {it.claimant.name: it for it in lines} | told
+        for it in (it for lines in self._of_any(acts, seconds_max) for it in lines):
+            known = told.setdefault(it.claimant.name, it)
+            if known.claimant.holder == it.claimant.holder and known.beat < it.beat:
+                told[it.claimant.name] = it  # The other database missed the last time.
         return [told[name] for name in sorted(told)]
 
     def forget(self, name: str, seconds_max: float) -> None:

@@ -173,6 +173,8 @@ class Returning:
 
     def _compare(self, copier: Copier, row: Row, source: Row) -> Outcome:
         """Bring it to what it has in common with the log."""
+        # What brokers told it is as old as the rest: one that was forgotten would be back.
+        self._databases.ask(self.member, lambda it, left: it.forget_all(left), copier.seconds)
         end = copier.common_end(row, source)
         assert self.token is not None, "it was taken"
         token, first = self.token, source.lease.first_index

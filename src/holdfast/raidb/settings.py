@@ -34,5 +34,11 @@ class RaidbSettings:
     """So much is copied at once into a database that is filled; the last such piece is copied
     between two batches."""
 
+    scrub_bytes_per_second: Annotated[int, Allowed(64 * 1024)] = 4 * MiB
+    """So fast what the databases hold is read over, one after the other, to find what rotted."""
+
+    scrub_round_seconds: Annotated[float, Allowed(0, 366 * 86_400)] = 3600.0
+    """After all was read over it is left alone for so long."""
+
     copy_bytes_per_second: Annotated[int, Allowed(64 * 1024)] = 16 * MiB
     """So fast a database is filled with what is old, at most."""

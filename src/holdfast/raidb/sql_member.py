@@ -38,6 +38,11 @@ CUT: Final = (
     "UPDATE holdfast_lease SET last_index = :last, last_chain = :chain, first_index = :first,"
     f" beat = beat + 1 WHERE {_HELD}"
 )
+MEND: Final = f"{statements.RENEW} AND first_index <= :index AND last_index >= :index"
+"""The fence of an entry that is written anew."""
+
+FORGET_ALL: Final = "DELETE FROM holdfast_brokers"
+DELETE_ONE: Final = "DELETE FROM holdfast_entries WHERE idx = :index"
 DELETE_BEHIND: Final = "DELETE FROM holdfast_entries WHERE idx > :last"
 DELETE_THROUGH: Final = "DELETE FROM holdfast_entries WHERE idx <= :through"
 _CLEARED_AT_ONCE: Final = 64
@@ -198,6 +203,25 @@ class SqlMember(SqlLog):
 
         return self._link.run(seconds_max, store)
 
+    def mend(self, token: Token, entry: Entry, seconds_max: float) -> Outcome:
+        """Write one entry that is kept anew."""
+        at = self._at()
+        rows = parts.split([entry], at)
+        values = {"at": at, "index": entry.index, **held_by(token)}
+
+        def mend(session: Session) -> Outcome:
+            self._require(token)
+            self._safety.require(session)
+            with session.transaction():
+                if session.write(MEND, values) == 1:
+                    session.write(DELETE_ONE, {"index": entry.index})
+                    for row in rows:
+                        session.write(statements.INSERT_ENTRY, row._asdict())
+            is_ours = self._is_ours(self._row(session), token)
+            return Outcome.STORED if is_ours else Outcome.DEPOSED
+
+        return self._link.run(seconds_max, mend)
+
     def cut(self, token: Token, end: Place, seconds_max: float) -> Outcome:
         """Drop what comes behind this entry."""
 
@@ -241,6 +265,10 @@ class SqlMember(SqlLog):
         if found.lease.end != end or not found.is_held_by(token):
             raise UnreachableError(f"{self.place} was written by somebody else meanwhile")
         return Outcome.STORED
+
+    def forget_all(self, seconds_max: float) -> None:
+        """Drop what all brokers told."""
+        self._link.run(seconds_max, lambda it: it.write(FORGET_ALL))
 
     def drop(self, token: Token, index: int, seconds_max: float) -> bool:
         """Forget entries before this one, so many at a time."""

@@ -16,9 +16,15 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from holdfast.errors import MirrorHistoriesError, StoreError, UnreachableError
+from holdfast.errors import (
+    CorruptEntryError,
+    MirrorHistoriesError,
+    StoreError,
+    UnreachableError,
+)
 from holdfast.leases.contract import Claimant, Outcome
 from holdfast.mirrors.mirror_set import Holding, Number, Start
 from holdfast.raidb.copying import Copier
@@ -113,6 +119,9 @@ class Taking:
         for member, row in rows.items():
             try:
                 self._lengthen(row, longest, tenure.tokens[member])
+            except CorruptEntryError as error:
+                if not self._is_lengthened_by_others(row, rows, tenure):
+                    failed[member] = error
             except MirrorHistoriesError:
                 raise
             except StoreError as error:
@@ -132,6 +141,18 @@ class Taking:
                 name(longest.member), name(row.member), f"entry {end:,} is another one"
             )
         copier.require(copier.copy(longest.member, row.member, token, end, longest.lease.end.index))
+
+    def _is_lengthened_by_others(self, row: Row, rows: Mapping[str, Row], tenure: Tenure) -> bool:
+        """Where a row of the longest is rotten: whether one as long has it whole."""
+        token = tenure.tokens[row.member]
+        for other in rows.values():
+            if other.lease.end != tenure.end:
+                continue
+            now: Row = self.databases.ask(row.member, lambda it, left: it.read(left), self._left())
+            with suppress(CorruptEntryError):
+                self._lengthen(now, other, token)
+                return True
+        return False
 
     def _left(self) -> float:
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -14,7 +15,7 @@ from holdfast.errors import (
     UnreachableError,
 )
 from holdfast.journal.entry import Entry
-from holdfast.leases.contract import Outcome
+from holdfast.leases.contract import Outcome, Waiter
 from holdfast.model.limits import MiB
 from holdfast.raidb.member import Token
 from holdfast.raidb.raidb_log import RaidbLog
@@ -311,6 +312,27 @@ def test_an_entry_is_read_of_whoever_has_it_whole(several: Several) -> None:
         log.entries(1, 2, PLENTY, SECONDS)
 
 
+def test_what_one_that_was_left_out_may_have_is_waited_for(several: Several) -> None:
+    """It rots in both that count: it is mended once the third one is back."""
+    writer = several.writer()
+    writer.append(b"one", b"and")
+    several.databases[2].is_away = True
+    entries = writer.sealed(b"two")
+    until_left_out(several, lambda: writer.send(entries))
+    several.databases[0].damage(1)
+    several.databases[1].damage(1)
+    for log in (writer.log, several.log()):
+        with pytest.raises(UnreachableError, match="that was left out may have it whole"):
+            log.entries(0, 1, PLENTY, SECONDS)
+
+    several.databases[2].is_away = False
+    fill(writer)
+    assert isinstance(writer.log, RaidbLog)
+    for _ in range(20):
+        writer.log.caretaker.scrub()
+    assert [bytes(it.body) for it in read_all(several.log())] == [b"one", b"and", b"two"]
+
+
 def test_what_one_that_is_away_may_have_is_not_called_missing(several: Several) -> None:
     """The others lack it: it is asked again later."""
     writer = several.writer()
@@ -550,3 +572,37 @@ def test_a_message_that_one_database_is_too_slow_for_is_known_once_it_was_filled
 
     assert several.states() == "active active active"
     assert 9 * MiB < writer.log.message_bytes_max(5.0) < 14 * MiB
+
+
+def told_by(name: str, beat: int) -> Waiter:
+    return Waiter(claimant=claimant(name), known_level=1, beat=beat, applied_index=0)
+
+
+def test_a_broker_that_was_forgotten_is_not_back_with_a_database(several: Several) -> None:
+    """What a database was told before it was left out is dropped when it is filled."""
+    writer = several.writer()
+    writer.log.tell(told_by("gone", 1), SECONDS)
+    several.databases[0].is_away = True
+    entries = writer.sealed(b"one")
+    until_left_out(several, lambda: writer.send(entries))
+    writer.log.forget("gone", SECONDS)
+    several.databases[0].is_away = False
+    assert "gone" in several.databases[0].waiters
+
+    fill(writer)
+    assert several.states() == "active active active"
+    assert writer.log.waiters(SECONDS) == []
+
+
+def test_of_several_lines_of_one_broker_the_latest_counts(several: Several) -> None:
+    """One database did not hear of it the last time: it does not look as if it were away."""
+    writer = several.writer()
+    line = told_by("b", 1)
+    writer.log.tell(line, SECONDS)
+    several.databases[0].is_away = True
+    later = replace(line, beat=2)
+    writer.log.tell(later, SECONDS)
+    several.databases[0].is_away = False
+
+    assert [it.beat for it in (several.databases[0].waiters["b"], later)] == [1, 2]
+    assert writer.log.waiters(SECONDS) == [later]
