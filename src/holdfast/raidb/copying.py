@@ -7,6 +7,7 @@ an index, they are the same up to there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.errors import CorruptEntryError, MissingEntriesError, UnreachableError
@@ -80,14 +81,26 @@ class Copier:
         there = self.chain_at(source, index)
         return None if chain is None or chain != there else Place(index, chain)
 
-    def copy(self, source: str, target: str, token: Token, after: int, through: int) -> Outcome:
+    def copy(
+        self,
+        source: str,
+        target: str,
+        token: Token,
+        after: int,
+        through: int,
+        left: Callable[[], float],
+    ) -> Outcome:
         """
         Copy entries until the target ends there.
+
+        Args:
+            left: How long the next call may take; it raises where no time is left.
 
         Raises:
             UnreachableError: It is not known how far it came.
         """
         while after < through:
+            self.seconds = left()
             entries = self.read(source, after, through, BYTES_AT_ONCE)
             outcome = self.append(target, token, entries)
             if outcome is not Outcome.STORED:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from holdfast.errors import (
     CorruptEntryError,
@@ -36,6 +37,9 @@ from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure
 
 GIVE_BACK_SECONDS = 0.5
+COPYING_SHARE = 0.5
+"""Of the time there is, for what one member lacks: one that lacks more is filled while the others
+serve, and where too few would be left the next take goes on from there."""
 
 
 @dataclass(slots=True)
@@ -140,7 +144,10 @@ class Taking:
             raise MirrorHistoriesError(
                 name(longest.member), name(row.member), f"entry {end:,} is another one"
             )
-        copier.require(copier.copy(longest.member, row.member, token, end, longest.lease.end.index))
+        until = self.clock() + self._left() * COPYING_SHARE
+        through = longest.lease.end.index
+        left = partial(self._left_until, until)
+        copier.require(copier.copy(longest.member, row.member, token, end, through, left))
 
     def _is_lengthened_by_others(self, row: Row, rows: Mapping[str, Row], tenure: Tenure) -> bool:
         """Where a row of the longest is rotten: whether one as long has it whole."""
@@ -161,7 +168,10 @@ class Taking:
         Raises:
             UnreachableError: No time is left.
         """
-        left = self.deadline - self.clock()
+        return self._left_until(self.deadline)
+
+    def _left_until(self, deadline: float) -> float:
+        left = deadline - self.clock()
         if left <= 0:
             raise UnreachableError("there was no time for all of it")
         return left

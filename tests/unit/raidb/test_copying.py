@@ -77,10 +77,10 @@ def test_entries_are_copied_through_the_one_that_is_asked_for(several: Several) 
     holder = several.databases[1].claimant
     assert holder is not None
     shorten(several, 4)
-    wrong = copier(several).copy("a-member", "b-member", Token(9, holder.holder), 4, 8)
+    wrong = copier(several).copy("a-member", "b-member", Token(9, holder.holder), 4, 8, lambda: 3.0)
     assert wrong is Outcome.DEPOSED
 
-    done = copier(several).copy("a-member", "b-member", Token(1, holder.holder), 4, 8)
+    done = copier(several).copy("a-member", "b-member", Token(1, holder.holder), 4, 8, lambda: 3.0)
     assert done is Outcome.STORED
     assert several.databases[1].end == Place(8, several.databases[0].history[8])
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import MirrorHistoriesError, UnreachableError
+from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Outcome
+from holdfast.model.limits import MiB
+from holdfast.raidb.member import Token
+from holdfast.raidb.raidb_log import RaidbLog
 from tests.stores.leased_log_suite import SECONDS, Writer
-from tests.unit.raidb.several import Several
-from trials.leased.model_databases import ModelDatabase
+from tests.unit.raidb.several import Several, fill
+from trials.leased.model_databases import ModelDatabase, ModelMember
 
 
 @pytest.fixture
@@ -93,3 +98,62 @@ def test_a_set_that_cannot_be_written_is_no_take(several: Several) -> None:
     with pytest.raises(UnreachableError):
         writer.log.take(seen, writer.claimant, SECONDS)
     assert several.databases[0].is_released
+
+
+def lacking(database: ModelDatabase, count: int) -> None:
+    """Let a database be as it was that many entries before."""
+    last = database.end.index - count
+    for index in range(last + 1, database.end.index + 1):
+        del database.rows[index]
+        del database.history[index]
+    database.end = type(database.end)(last, database.history[last])
+
+
+def slow(several: Several, writer: Writer, member: int) -> None:
+    """Each piece that is stored in one takes a third of what a take has."""
+    assert isinstance(writer.log, RaidbLog)
+    made = writer.log.databases.members[member]
+    assert isinstance(made, ModelMember)
+    store = made.store
+
+    def slowly(token: Token, entries: list[Entry], seconds: float) -> Outcome:
+        several.now += SECONDS / 3
+        return store(token, entries, seconds)
+
+    made.store = slowly  # type: ignore[method-assign]
+
+
+def test_one_that_lacks_much_is_left_out_and_filled_while_the_others_serve(
+    several: Several,
+) -> None:
+    """A7: it was put back to yesterday's state; nobody waits until it has the day since."""
+    first = several.writer()
+    first.append(*(bytes(3 * MiB) for _ in range(4)))
+    first.log.release(SECONDS)
+    lacking(several.databases[2], 4)
+    writer = Writer(several.log(), "b")
+    slow(several, writer, 2)
+    began = several.now
+
+    writer.take()
+    assert several.now - began < SECONDS
+    assert several.states() == "active active failed"
+    fill(writer)
+    assert several.states() == "active active active"
+
+
+def test_where_it_is_needed_the_next_take_goes_on_from_there(several: Several) -> None:
+    """With one of three away: each take copies a part, and one of them comes to the end."""
+    first = several.writer()
+    first.append(*(bytes(3 * MiB) for _ in range(4)))
+    first.log.release(SECONDS)
+    lacking(several.databases[1], 4)
+    several.databases[2].is_away = True
+    writer = Writer(several.log(), "b")
+    slow(several, writer, 1)
+    with pytest.raises(UnreachableError, match="too few databases are left"):
+        writer.take()
+    assert several.ends() == [6, 4, 6]
+
+    assert writer.take().end.index == 6
+    assert several.states() == "active active failed"
