@@ -25,10 +25,21 @@ class Copier:
     """Reads and writes members within one deadline."""
 
     def __init__(
-        self, databases: Databases, seconds_max: float, rates: Rates | None = None
+        self,
+        databases: Databases,
+        seconds_max: float,
+        rates: Rates | None = None,
+        *,
+        beside: bool = False,
     ) -> None:
-        """Each call takes so long at most; what is large is measured, if that is of use."""
+        """
+        Each call takes so long at most; what is large is measured, if that is of use.
+
+        Args:
+            beside: What is read holds up nothing else in the same member.
+        """
         self._databases = databases
+        self._beside = beside
         self._rates = rates
         self.seconds = seconds_max
 
@@ -54,7 +65,9 @@ class Copier:
         Raises:
             MissingEntriesError: It has them not.
         """
-        return self._databases.entries(member, after, through, bytes_max, self.seconds)
+        return self._databases.entries(
+            member, after, through, bytes_max, self.seconds, beside=self._beside
+        )
 
     def common_end(self, row: Row, source: Row) -> Place | None:
         """Through where a log is the source's own; None if they have nothing in common."""

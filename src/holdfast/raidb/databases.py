@@ -37,10 +37,21 @@ class Databases:
         """The last row of each member that was ever read."""
         self.troubles: dict[str, StoreError] = {}
         """Why a place could not be read, the last time."""
+        self._twins: dict[Member, Member] = {}
+        """Of each member a second way to the same database, for what may take long."""
         self.places: dict[str, str] = {}
         """Where each member is, or was said to be by others."""
         self._by_id: dict[str, Member] = {}
         self._lanes = lanes
+
+    def add_twins(self, twins: Sequence[Member]) -> None:
+        """
+        Take a second way to each member, in their order.
+
+        What is read to fill or to look over others goes by these: appends and signs of life would
+        wait behind it else, and a member that is well would be left out for being read.
+        """
+        self._twins = dict(zip(self.members, twins, strict=True))
 
     @property
     def ids(self) -> list[str]:
@@ -157,11 +168,38 @@ class Databases:
             raise outcome
         return outcome
 
+    def ask_beside(self, member: str, act: ActOf, seconds_max: float) -> Any:
+        """
+        Do something in one member that holds up nothing else there, as far as it can be.
+
+        Raises:
+            StoreError: What it raised.
+        """
+        found = self._by_id.get(member)
+        twin = None if found is None else self._twins.get(found)
+        if found is None or twin is None:
+            return self.ask(member, act, seconds_max)
+        key = f"{self._key(found)}-beside"
+        outcome = self._lanes.run({key: _bound(act, twin)}, max(seconds_max, 0.05))[key]
+        if isinstance(outcome, StoreError):
+            raise outcome
+        return outcome
+
     def entries(
-        self, member: str, after: int, through: int, bytes_max: int, seconds_max: float
+        self,
+        member: str,
+        after: int,
+        through: int,
+        bytes_max: int,
+        seconds_max: float,
+        *,
+        beside: bool = False,
     ) -> list[Entry]:
         """
         Read entries of one member, at least one: those before the first that it has not whole.
+
+        Args:
+            beside: Hold up nothing else there; see `ask_beside`.
 
         Raises:
             MissingEntriesError: It has not the first one.
@@ -176,7 +214,8 @@ class Databases:
                     raise
                 return it.entries(after, error.index - 1, bytes_max, seconds)
 
-        found: list[Entry] = self.ask(member, read, seconds_max)
+        ask = self.ask_beside if beside else self.ask
+        found: list[Entry] = ask(member, read, seconds_max)
         if not found:
             raise MissingEntriesError(after + 1, through, self.name(member))
         return found
@@ -184,6 +223,8 @@ class Databases:
     def close(self, seconds_max: float) -> None:
         """Let all go."""
         acts = {self._key(it): lambda _seconds, it=it: it.close() for it in self.members}
+        for it, twin in self._twins.items():
+            acts[f"{self._key(it)}-beside"] = lambda _seconds, it=twin: it.close()
         self._lanes.run(acts, seconds_max)
         self._lanes.close()
 

@@ -37,6 +37,10 @@ def open_raidb_log(
     """
     members = _members(url_texts, own_directory, allow_unsafe_database=allow_unsafe_database)
     log = RaidbLog(members, settings, lanes=ThreadLanes(), clock=boottime)
+    twins = _members(url_texts, own_directory, allow_unsafe_database=allow_unsafe_database)
+    for twin in twins:
+        twin.may_lay_out, twin.is_twin = False, True
+    log.databases.add_twins(twins)
     log.has_thread = True
     return log
 

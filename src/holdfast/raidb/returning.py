@@ -108,21 +108,24 @@ class Returning:
         if self.token is None or not row.is_held_by(self.token):
             self._is_compared = False
             return self._take(row, seconds_max)
-        source = self._row(self._source, seconds_max)
+        source = self._row_beside(self._source, seconds_max)
         if not self._is_compared:
-            copier = Copier(self._databases, seconds_max)
+            copier = Copier(self._databases, seconds_max, beside=True)
             copier.require(self._compare(copier, row, source))
             return Step.MORE
         self._is_copying = True
         patience = max(seconds_max, self._patience)
-        copier = Copier(self._databases, patience, self.tenure.rates)
+        copier = Copier(self._databases, patience, self.tenure.rates, beside=True)
         return self._copy(copier, row, source)
 
     def _row(self, member: str, seconds_max: float) -> Row:
         row: Row = self._databases.ask(member, lambda it, left: it.read(left), seconds_max)
-        if row.member != member:
-            raise UnreachableError("there is another database at its address now")
-        return row
+        return _of(member, row)
+
+    def _row_beside(self, member: str, seconds_max: float) -> Row:
+        """The same of a member that others use."""
+        row: Row = self._databases.ask_beside(member, lambda it, left: it.read(left), seconds_max)
+        return _of(member, row)
 
     def _take(self, row: Row, seconds_max: float) -> Step:
         self._refuse_others(row)
@@ -240,3 +243,15 @@ class Returning:
         else:
             last = row.lease.end
         return end in {last, NOTHING}
+
+
+def _of(member: str, row: Row) -> Row:
+    """
+    See that a row is the member's.
+
+    Raises:
+        UnreachableError: It is not.
+    """
+    if row.member != member:
+        raise UnreachableError("there is another database at its address now")
+    return row

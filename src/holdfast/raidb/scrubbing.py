@@ -107,12 +107,12 @@ class Scrubber:
             self.lost = {}
 
     def _row(self, member: str, seconds_max: float) -> Row:
-        row: Row = self._databases.ask(member, lambda it, left: it.read(left), seconds_max)
+        row: Row = self._databases.ask_beside(member, lambda it, left: it.read(left), seconds_max)
         return row
 
     def _read(self, member: str, after: int, through: int, seconds_max: float) -> list[Entry]:
         bytes_max = self._settings.copy_bytes
-        return self._databases.entries(member, after, through, bytes_max, seconds_max)
+        return self._databases.entries(member, after, through, bytes_max, seconds_max, beside=True)
 
     def _mend(self, member: str, index: int, seconds_max: float) -> bool:
         """Write an entry of a member anew, if another one has it whole; whether it is so there."""

@@ -55,6 +55,9 @@ class SqlMember(SqlLog):
     may_lay_out = True
     """Whether tables are made where there are none; not by who only looks."""
 
+    is_twin = False
+    """Whether it only reads, beside the one that writes, which has looked over the database."""
+
     _is_laid_out = False
     _is_taken = False
     _leads_to = ""
@@ -87,7 +90,8 @@ class SqlMember(SqlLog):
 
     def _row(self, session: Session) -> Row:
         if not self._is_laid_out:
-            session.check()
+            if not self.is_twin:
+                session.check()
             draw = (lambda: self._randomness.bytes(16).hex()) if self.may_lay_out else None
             layout.lay_out(session, self.place, draw)
             self._is_laid_out = True

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 
 from holdfast.errors import StoreError, UnreachableError
+from holdfast.raidb.databases import Databases
+from holdfast.raidb.lanes import ThreadLanes
 from tests.unit.raidb.several import Several
+from trials.leased.model_databases import ModelMember
 
 
 def test_members_are_known_by_their_own_ids_once_they_were_read() -> None:
@@ -73,3 +79,52 @@ def test_each_is_asked_what_is_meant_for_it() -> None:
     assert rows["b-member"].member == "b-member"
     with pytest.raises(UnreachableError):
         found.ask("a-member", lambda member, seconds: member.read(seconds), 1.0)
+
+
+def members(several: Several) -> list[ModelMember]:
+    """One more way to each."""
+    return [ModelMember(it.database, it) for it in several.ways()]
+
+
+def test_what_is_read_beside_holds_up_nothing_else() -> None:
+    """A long reading over a slow way: the same database is written, and gives signs of life."""
+    several = Several(2)
+    lanes = ThreadLanes()
+    found = Databases(members(several), lanes)
+    found.read(3.0)
+    found.add_twins(members(several))
+    begun, over = threading.Event(), threading.Event()
+    told: list[Any] = []
+
+    def read_long(_member: object, _seconds: float) -> str:
+        begun.set()
+        assert over.wait(10.0)
+        return "read"
+
+    def read() -> None:
+        told.append(found.ask_beside("a-member", read_long, 9.0))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert begun.wait(10.0)
+    row = found.ask("a-member", lambda member, seconds: member.read(seconds), 5.0)
+    over.set()
+    thread.join(10.0)
+    assert row.member == "a-member"
+    assert told == ["read"]
+    found.close(3.0)
+
+
+def test_without_a_second_way_what_is_read_beside_goes_by_the_first() -> None:
+    """As where there are no threads; and an error is raised likewise."""
+    several = Several(2)
+    found = several.reached()
+    read = lambda member, seconds: member.read(seconds)  # noqa: E731
+    assert found.ask_beside("a-member", read, 1.0).member == "a-member"
+    found.add_twins(members(several))
+    assert found.ask_beside("b-member", read, 1.0).member == "b-member"
+    several.databases[1].is_away = True
+    with pytest.raises(UnreachableError):
+        found.ask_beside("b-member", read, 1.0)
+    with pytest.raises(UnreachableError, match="no address"):
+        found.ask_beside("nobody", read, 1.0)
