@@ -121,6 +121,7 @@ class ModelDirectory(ModelMedium):
 class ModelDirectoryLog(ModelLog):
     """A broker's way to it: each call is several operations, and others are at work in between."""
 
+    low_room = ""
     is_fence = False
     medium: ModelDirectory
     stale_seconds: Callable[[], float] = staticmethod(lambda: 0.0)

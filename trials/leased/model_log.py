@@ -24,6 +24,7 @@ OPEN_SECONDS = 5.0
 class ModelLog:
     """A database's."""
 
+    low_room = ""
     is_fence = True
     lease_seconds = 5.0
 

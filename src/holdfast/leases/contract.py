@@ -174,6 +174,11 @@ class LeasedLog(Protocol):
         """Tell what this is; waits for nothing."""
         ...
 
+    @property
+    def low_room(self) -> str:
+        """Why nothing more is to be published, though there is room to acknowledge; or nothing."""
+        ...
+
     def message_bytes_max(self, sure_seconds: float) -> int:
         """
         Give the most that one message may have, so that each of its copies keeps up; waits not.

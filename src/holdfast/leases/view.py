@@ -243,12 +243,13 @@ class LeasedView:
 
     def refusal(self) -> str:
         """Why the medium keeps nothing more; empty while it does."""
-        return _REFUSED if self._state.refusal else ""
+        return _REFUSED if self.refusal_reason else ""
 
     @property
     def refusal_reason(self) -> str:
         """What the medium says of it, and which one it is: for who runs it."""
-        return self._state.refusal
+        state = self._state
+        return state.refusal or (self._log.low_room if state.is_holder else "")
 
     @property
     def message_bytes_max(self) -> int:

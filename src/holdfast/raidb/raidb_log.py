@@ -52,6 +52,9 @@ _CLOSE_SECONDS: Final = 2.0
 class RaidbLog:
     """A `LeasedLog` in several databases."""
 
+    low_room = ""
+    """How much is left is the databases' to know."""
+
     is_fence = True
     """Each database judges what it is given, and what is stored is in all that count."""
 

@@ -259,6 +259,14 @@ class DirectoryLog:
             ) from error
         return None
 
+    @property
+    def low_room(self) -> str:
+        """Why nothing more is to be published; empty while there is room enough."""
+        held = self._held
+        if held is None or not held.is_low:
+            return ""
+        return f"{self._places.root} has less than {held.reserve_bytes:,} bytes left"
+
     def entries(self, after: int, through: int, bytes_max: int) -> list[Entry]:
         """Read entries in order; see the contract."""
         if after < through and self._view.end.index < through:

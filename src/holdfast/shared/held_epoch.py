@@ -14,17 +14,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
-from holdfast.environment.disk import DiskLock
+from holdfast.environment.disk import DiskLock, NoRoomError
 from holdfast.environment.shared_disk import SharedDisk
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Place
+from holdfast.model.limits import KiB
 from holdfast.shared.lease_files import Beat, BeatWriter
 from holdfast.shared.log_view import EMPTY, FoundEnd
 from holdfast.shared.page import PAGE_BYTES
 from holdfast.shared.places import Places, SegmentName
 from holdfast.shared.segments import SegmentPage, SegmentWriter
 from holdfast.shared.settings import SharedSettings
+
+RESERVE_SEGMENTS: Final = 8
+"""So many first segments have room: while less is free nothing is published."""
+_LEAST_BYTES: Final = 64 * KiB
+"""Of a segment, where there is no room for a larger one."""
 
 
 class HeldEpoch:
@@ -58,6 +65,10 @@ class HeldEpoch:
         """The segment that holds the entry `confirmed`."""
         self._end_in: str | None = None
         self._next_bytes = settings.first_segment_bytes
+        self.reserve_bytes = RESERVE_SEGMENTS * settings.first_segment_bytes
+        """What is kept free, so that messages can be acknowledged, and a lease be taken."""
+        self.is_low = False
+        """Whether less than that is left."""
         self._beats: BeatWriter | None = None
         self._segment: SegmentWriter | None = None
         self._lock: DiskLock | None = None
@@ -121,12 +132,21 @@ class HeldEpoch:
         """
         self._write_beat()
         self.last_beat = now
+        self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        with suppress(OSError):
+            wanted = self.reserve_bytes
+            if self.is_low:
+                wanted += wanted // 2  # Not back and forth with each segment that comes or goes.
+            self.is_low = self._disk.free_bytes(self._places.root) < wanted
 
     def try_to_give_beat(self, now: float) -> None:
         """Give a sign of life if that works: the entries are one themselves."""
         self.last_beat = now
         with suppress(OSError):
             self._write_beat()
+        self._look_for_room()
 
     def note_first_index(self, first_index: int, now: float) -> None:
         """
@@ -178,10 +198,12 @@ class HeldEpoch:
         self._end_term, self._end_in = self._confirmed_term, self._confirmed_in
         if copied:
             self._move_end(copied[-1], segment)
+        self._look_for_room()
         return segment
 
     def _make_segment(self, size: int) -> SegmentWriter:
         full = max(self._settings.segment_bytes, self._settings.first_segment_bytes)
+        least = max(PAGE_BYTES + size, min(_LEAST_BYTES, self._settings.first_segment_bytes))
         page = SegmentPage(
             name=SegmentName(self.confirmed.index + 1, self.epoch),
             cut=self.confirmed,
@@ -189,10 +211,17 @@ class HeldEpoch:
             previous=self._confirmed_in,
             capacity=max(self._next_bytes, PAGE_BYTES + size),
         )
-        self._next_bytes = min(2 * self._next_bytes, full)
         while True:
             try:
-                return SegmentWriter(self._disk, self._places, page, self._identity)
+                made = SegmentWriter(self._disk, self._places, page, self._identity)
+                self._next_bytes = min(2 * self._next_bytes, full)
+                return made
+            except NoRoomError:
+                # A smaller one may have room: with each message acknowledged there is more.
+                self._next_bytes = self._settings.first_segment_bytes
+                if page.capacity <= least:
+                    raise
+                page = replace(page, capacity=max(least, page.capacity // 2))
             except FileExistsError:
                 # Ours, of an attempt that failed.
                 name = page.name._replace(attempt=page.name.attempt + 1)

@@ -124,6 +124,11 @@ class SharedLog:
         """Tell what this is; waits for nothing."""
         return MediumFacts(kind=self._kind, place=str(self._places.root), warnings=self._warnings)
 
+    @property
+    def low_room(self) -> str:
+        """Why nothing more is to be published; waits for nothing."""
+        return self._log.low_room
+
     def observe(self, seconds_max: float) -> Holding:
         """Read the lease as it is now."""
         return self._run(self._log.observe, seconds_max)

@@ -73,8 +73,8 @@ class _Tenure:
 class SqlLog:
     """A `LeasedLog` in a database."""
 
-    is_fence = True
-    """The database judges each append, however late it arrives."""
+    is_fence, low_room = True, ""
+    """The database judges each append, however late it arrives, and how much room is left."""
 
     def __init__(
         self,

@@ -159,6 +159,21 @@ def test_a_medium_that_refuses_is_told_to_publishers(pair: tuple[Any, Any]) -> N
     assert "the table is full" == holder.driver.refusal_reason
 
 
+def test_a_medium_that_is_nearly_full_is_published_to_no_more(
+    pair: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is acknowledged is stored, and makes room."""
+    holder, standby = pair
+    for each in pair:
+        monkeypatch.setattr(type(each.log), "low_room", "8 MiB are left")
+    assert "publishing is refused" in holder.driver.refusal()
+    assert "" == standby.driver.refusal()
+    assert "8 MiB are left" == holder.driver.refusal_reason
+    holder.store(b"an acknowledgement")
+    monkeypatch.undo()
+    assert "" == holder.driver.refusal()
+
+
 def test_clients_are_told_why_only_where_the_medium_is_silent(pair: tuple[Any, Any]) -> None:
     """A lease that was given back or taken tells nothing: they go to the next one."""
     holder, _ = pair

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.environment.disk import NoRoomError
 from holdfast.shared.held_epoch import HeldEpoch
 from holdfast.shared.lease_files import read_beat
 from holdfast.shared.log_view import EMPTY, FoundEnd
+from holdfast.shared.page import PAGE_BYTES
 from holdfast.shared.places import parse_segment_name
 from trials.simulation.local_share import SMALL, LocalShare, claimant, end_of, seal
 
@@ -169,3 +171,50 @@ def test_closing_lets_go_of_the_locks(share: LocalShare, held: HeldEpoch) -> Non
     held.close()
     held.close()
     assert not share.disk.held
+
+
+def test_where_a_full_segment_has_no_room_a_smaller_one_may_have(
+    share: LocalShare, held: HeldEpoch
+) -> None:
+    """Each message that is acknowledged makes some; and the next is not tried as large at once."""
+    held.begin(NOTHING, 1)
+    for entry in ENTRIES[:3]:
+        held.write([entry])
+        held.note_confirmed()
+    share.disk.limit(PAGE_BYTES + 6000)
+    more = seal(end_of(ENTRIES[:3]), 1, *(b"%d" % it * 3000 for it in range(4)))
+    for entry in more:
+        held.write([entry])
+        held.note_confirmed()
+        share.disk.limit(PAGE_BYTES + 6000)
+    assert held.confirmed == end_of(more)
+    sizes = [len(share.disk.content(it)) for it in sorted(share.disk.durable_paths())]
+    assert max(sizes) <= 16384
+
+
+def test_what_has_no_room_at_all_is_refused(share: LocalShare, held: HeldEpoch) -> None:
+    """Nothing is left of the attempts, and it goes on once there is room."""
+    held.begin(NOTHING, 1)
+    held.write(ENTRIES[:1])
+    held.note_confirmed()
+    share.disk.limit(2000)
+    for _ in range(3):
+        with pytest.raises(NoRoomError):
+            held.write(ENTRIES[1:3])
+    share.disk.limit(None)
+    held.write(ENTRIES[1:3])
+    assert held.end == end_of(ENTRIES[:3])
+
+
+def test_a_share_is_low_before_it_is_full(share: LocalShare, held: HeldEpoch) -> None:
+    """With each sign of life it is seen; and half as much again must be there afterwards."""
+    held.begin(NOTHING, 1)
+    held.give_beat(1.0)
+    assert not held.is_low
+    for free, is_low in ((-1, True), (held.reserve_bytes // 4, True), (held.reserve_bytes, False)):
+        share.disk.limit(held.reserve_bytes + free)
+        held.give_beat(2.0)
+        assert held.is_low is is_low
+    share.disk.limit(0)
+    held.try_to_give_beat(3.0)
+    assert held.is_low
