@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry
-from holdfast.leases.contract import LeasedLog, Outcome
+from holdfast.leases.contract import LeasedLog, Outcome, Waiter
 from holdfast.model.limits import MiB
 from holdfast.raidb.opening import open_raidb_log
 from holdfast.raidb.raidb_log import RaidbLog
@@ -223,3 +223,28 @@ def test_one_database_by_two_addresses_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"a\.db and .*b\.db are one database"):
         log.open()
     log.close()
+
+
+def test_each_database_has_the_view_on_its_lease(tmp_path: Path) -> None:
+    """What operators of ActiveMQ look at, made by the holder alone as it tells of itself."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    log.open()
+    try:
+        writer = Writer(log)
+        line = Waiter(claimant=writer.claimant, known_level=1, beat=1, applied_index=0)
+        log.tell(line, SECONDS)
+        assert [views_of(tmp_path / f"{name}.db") for name in "ab"] == [[], []]
+        writer.take()
+        log.tell(line, SECONDS)
+        assert [views_of(tmp_path / f"{name}.db") for name in "ab"] == [["ACTIVEMQ_LOCK"]] * 2
+    finally:
+        log.close()
+
+
+def views_of(path: Path) -> list[str]:
+    """The views that stand in a file."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall()
+    connection.close()
+    return [name for (name,) in rows]

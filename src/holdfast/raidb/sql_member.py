@@ -137,8 +137,8 @@ class SqlMember(SqlLog):
 
         return self._link.run(seconds_max, seize)
 
-    def _make_view(self, session: Session) -> None:
-        """Make the view on the lease, as who took it."""
+    def _make_shown(self, session: Session) -> None:
+        """Make the view on the lease, as who took it; queues are not shown in several databases."""
         if self._view is None and self._is_taken:
             self._view = layout.make_view(session)
 
