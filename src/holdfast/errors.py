@@ -38,6 +38,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── NoLogError               nothing is where a log is looked for
     │   ├── UnreachableError         a shared medium or database did not answer
     │   ├── AppendRefusedError       it refuses what was to be stored
+    │   │   └── EntryRefusedError    again and again, and would take others
     │   ├── FormatLevelError         a log has reached a level that this node does not know
     │   ├── StoreLockedError         another process has the directory
     │   ├── ForeignDirectoryError    the directory is another node's
@@ -321,10 +322,9 @@ class FormatLevelError(StoreError):
     """A log has reached a level of the format that this node does not know."""
 
     def __init__(self, what: str, reached: int, known: int) -> None:
-        super().__init__(
-            f"{what} has reached level {reached} of the log's format, and this node knows no level"
-            f" above {known}: start it with a version that does; nothing was changed"
-        )
+        behind = f"and this node knows no level above {known}: start it with a version that does"
+        level = f"level {reached} of the log's format"
+        super().__init__(f"{what} has reached {level}, {behind}; nothing was changed")
         self.reached = reached
         self.known = known
 
