@@ -295,6 +295,7 @@ class Bundling:
             coming.popleft()
             if isinstance(destination, Topic):
                 destination.end_joining()
+                self._routing.joined(destination)
             if coming:
                 yield
 

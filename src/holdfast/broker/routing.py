@@ -286,6 +286,10 @@ class Routing:
         while browsing:
             yield self._look_on(browsing, sieve)
 
+    def joined(self, topic: Topic) -> None:
+        """Let what was sent to a topic before all had joined it go to them now."""
+        self._publishing.joined(topic)
+
     def _stir(self, stirring: deque[Bundle]) -> None:
         """Give those their turn that wait for longest of the first subscription with room."""
         bundle = stirring.popleft()

@@ -313,7 +313,8 @@ class LeasedDriver(LeasedView):
             return
         if isinstance(report.error, AppendRefusedError):
             self._is_reached()
-            tenure.refused(state, report.error, report.order)
+            has_room = not self._log.low_room
+            tenure.refused(state, report.error, report.order, may_take_again=has_room)
             return
         if isinstance(report.order, Fetch) and isinstance(report.error, CorruptEntryError):
             self._mending.failed(report.order.index, report.error)

@@ -148,21 +148,29 @@ def _sign_of_life(state: LeasedState, report: Report) -> None:
     state.valid_until = state.validity()
 
 
-def refused(state: LeasedState, error: AppendRefusedError, order: Order | None = None) -> None:
+def refused(
+    state: LeasedState,
+    error: AppendRefusedError,
+    order: Order | None = None,
+    *,
+    may_take_again: bool = True,
+) -> None:
     """
     The medium keeps nothing of what it was given: it is tried again while the lease is ours.
 
     One that is of some size is given up then, if the medium may take others: acknowledgements
     behind it would wait until somebody made room, which they make. That costs the lease, as they
-    follow on it; once, since nothing of this size is taken from a client after that. A medium
-    without a fence needs room for each lease that is taken: there it is waited for.
+    follow on it; once, since nothing of this size is taken from a client after that.
+
+    Args:
+        may_take_again: Whether there is room for another lease, where one needs any.
     """
     count = bytes_of(order.entries) if isinstance(order, Store) else 0
     if not state.refusal:
         logger.error("the store refuses what is to be stored: %s", error)
         state.refused_since = state.now
     is_long = state.now - state.refused_since >= GIVE_UP_SECONDS
-    is_over = state.is_fence and (is_long or isinstance(error, EntryRefusedError))
+    is_over = may_take_again and (is_long or isinstance(error, EntryRefusedError))
     if is_over and count > GATHERED_BYTES:
         state.throughput.refused(count, state.now)
         step_down(state, f"an entry of {count:,} bytes is refused: {error}")

@@ -91,7 +91,12 @@ class Throughput:
             self._large.note(rate, now)
 
     def refused(self, count: int, now: float) -> None:
-        """So many bytes at once are more than the medium takes, however long it is given."""
+        """
+        So many bytes at once are more than the medium takes, however long it is given.
+
+        They are those of an entry: the message in it has somewhat less, and is refused as well.
+        """
+        count = count * 7 // 8
         if now - self._refused_at > _REFUSED_SECONDS or not self._refused_bytes:
             self._refused_bytes = count
         self._refused_bytes = max(GATHERED_BYTES + 1, min(self._refused_bytes, count))

@@ -45,11 +45,11 @@ def test_what_the_medium_refuses_itself_is_not_tried_for_ten_minutes() -> None:
     """However quickly it stores; and what is small is never refused for its size."""
     throughput = Throughput()
     throughput.refused(8 * MiB, 1000.0)
-    assert throughput.bytes_max(5.0, 1000.0) == 8 * MiB - 1
+    assert throughput.bytes_max(5.0, 1000.0) == 7 * MiB - 1
     throughput.stored(4 * MiB, 0.1, 1001.0)
     throughput.refused(6 * MiB, 1002.0)
     throughput.refused(7 * MiB, 1003.0)
-    assert throughput.bytes_max(5.0, 1004.0) == 6 * MiB - 1
+    assert throughput.bytes_max(5.0, 1004.0) == 6 * MiB * 7 // 8 - 1
     assert throughput.bytes_max(5.0, 1604.0) > 60 * MiB
     throughput.refused(100, 1605.0)
     assert throughput.bytes_max(5.0, 1605.0) == GATHERED_BYTES

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
 from holdfast.model.destination import parse_sources
 from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.sessions.bundles import pattern_of, prefetch_of
+from tests.unit.sessions.conftest import Desk
 
 
 @pytest.mark.parametrize(
@@ -75,3 +77,32 @@ def test_all_whose_wildcards_mean_a_new_topic_get_its_first_message(desk) -> Non
         assert [it.body for it in each.frames()] == [b"first"]
     assert not late.frames()
     assert desk.broker.destinations.topics["prices.new"].spread_count == 0
+
+
+def test_a_topic_that_is_joined_holds_up_no_other_one() -> None:
+    """
+    What goes to many takes its turns; who committed messages to both is told when both are out.
+    """
+    desk = Desk(BrokerSettings(step_count_max=2))
+    wild, plain = [desk.connect() for _ in range(9)], [desk.connect() for _ in range(5)]
+    for each in wild:
+        each.subscribe("/topic/prices.>", "w", ack="auto")
+    for each in plain:
+        each.subscribe("/topic/news", "n", ack="auto")
+    desk.turn()
+    first, second = desk.connect(), desk.connect()
+    first.say("BEGIN", transaction="t")
+    for topic in ("prices.new", "news"):
+        first.send(b"first", f"/topic/{topic}", transaction="t")
+    first.say("COMMIT", transaction="t", receipt="both")
+    desk.seal()
+    desk.commit()
+    second.send(b"second", "/topic/news")
+    desk.dispatch()
+    desk.confirm()
+    assert [[it.body for it in each.frames()] for each in plain] == [[b"first", b"second"]] * 5
+    assert not any(each.frames() for each in (*wild, first))
+    desk.turn()
+    assert [[it.body for it in each.frames()] for each in wild] == [[b"first"]] * 9
+    assert [it.headers["receipt-id"] for it in first.frames()] == ["both"]
+    assert not desk.broker.publishing.early

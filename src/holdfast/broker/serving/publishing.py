@@ -53,6 +53,8 @@ class Publishing:
         "_settings",
         "backlogs",
         "deliveries",
+        "early",
+        "early_count",
         "large_through",
         "mortal_count",
         "published_total",
@@ -62,6 +64,7 @@ class Publishing:
         "spread_count",
         "spreads",
         "taken_count",
+        "unjoined",
         "unmatched_total",
         "unspread",
     )
@@ -75,6 +78,10 @@ class Publishing:
         somebody came, on its way to him."""
         self.replaying: dict[Receiver, Replaying] = {}
         """Who is given what was sent before he came."""
+        self.early: dict[Topic, list[Spread]] = {}
+        """Messages to topics that are being joined; they get into that line once all have."""
+        self.early_count = 0
+        """So many ever waited for that."""
         self.spread_bytes = 0
         """What those messages take, with what one costs beside its content."""
         self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
@@ -94,6 +101,8 @@ class Publishing:
         """Who is told what, once so many deliveries were asked for; in the order of these."""
         self.unspread: deque[tuple[int, Publisher, bytes]] = deque()
         """Who gets into that line once so many messages are spread."""
+        self.unjoined: deque[tuple[int, Publisher, bytes]] = deque()
+        """Who gets there behind all messages, of so many, that wait for topics to be joined."""
 
     def __bool__(self) -> bool:
         """Whether anything is to be delivered."""
@@ -137,12 +146,30 @@ class Publishing:
         self._begin(Replay(topic, subscription, messages))
 
     def _begin_spread(self, topic: Topic, message: TransientMessage) -> None:
-        self._begin(Spread(topic, message))
+        spread = Spread(topic, message)
+        if topic.joining is None:
+            self._begin(spread)
+            return
+        self.early_count += 1
+        spread.number = self.early_count
+        self.early.setdefault(topic, []).append(spread)
+        self._count(spread)
 
     def _begin(self, spread: Spread | Replay) -> None:
-        spread.topic.spread_count += 1
         self.spreads.append(spread)
+        self._count(spread)
+
+    def _count(self, spread: Spread | Replay) -> None:
+        spread.topic.spread_count += 1
         self.spread_bytes += spread.size_bytes + self._settings.message_memory_overhead_bytes
+
+    def joined(self, topic: Topic) -> None:
+        """Let what was sent to a topic before all had joined go to them now."""
+        self.spreads.extend(self.early.pop(topic, ()))
+        # In the order of their first messages.
+        first = next((it[0].number for it in self.early.values()), self.early_count + 1)
+        while self.unjoined and self.unjoined[0][0] < first:
+            self._confirm_behind(*self.unjoined.popleft()[1:])
 
     def advise(self, topic: Topic, message: TransientMessage) -> bool:
         """Begin to hand out what the broker itself says, if there is room for that; whether."""
@@ -172,6 +199,13 @@ class Publishing:
 
     def confirm_later(self, publisher: Publisher, receipt: bytes) -> None:
         """Let somebody be told when all that is on its way to subscribers now is out."""
+        if self.early:
+            self.unjoined.append((self.early_count, publisher, receipt))
+        else:
+            self._confirm_behind(publisher, receipt)
+
+    def _confirm_behind(self, publisher: Publisher, receipt: bytes) -> None:
+        """Do so when all that is in the line of these is out."""
         if self.spreads:
             self.unspread.append((self.spread_count + len(self.spreads), publisher, receipt))
         else:
@@ -206,10 +240,8 @@ class Publishing:
         waiting = self.deliveries
         while waiting or self.spreads:
             effort = len(waiting)
-            while self.spreads and effort < step_count and not self.spreads[0].is_early:
+            while self.spreads and effort < step_count:
                 effort += self._spread_some(broken)
-            if not waiting and self.spreads and self.spreads[0].is_early:
-                return  # Those behind it wait, too: who is told of what is told in order.
             if self.taken_count < self.large_through:
                 some = self._take_by_size(step_count)
             else:
@@ -268,9 +300,11 @@ class Publishing:
 
     def clear(self) -> tuple[Collection[object], ...]:
         """Forget all, as nobody is connected any more; gives what was long, to be let go of."""
-        gone = (self.deliveries, self.receipts, self.unspread)
+        gone = (self.deliveries, self.receipts, self.unspread, self.unjoined)
         self.deliveries, self.receipts, self.unspread = deque(), deque(), deque()
+        self.unjoined = deque()
         self.spreads.clear()
+        self.early.clear()
         self.replaying.clear()
         self.spread_bytes = self.mortal_count = 0
         self.backlogs.clear()

@@ -59,7 +59,9 @@ class Spread:
     it had and those that were about to join it then.
     """
 
-    __slots__ = ("_joined_before", "_joining", "message", "place", "subscribers", "topic")
+    __slots__ = (
+        *("_joined_before", "_joining", "message", "number", "place", "subscribers", "topic"),
+    )
 
     @property
     def size_bytes(self) -> int:
@@ -76,17 +78,14 @@ class Spread:
         self.message = message
         self.subscribers = topic.audience()
         self.place = 0
+        self.number = 0
+        """How many waited for topics to be joined before it, and itself; 0: it does not."""
         self._joining = joining = topic.joining
         self._joined_before = 0
         if joining is not None:
             self._joined_before = len(joining.arrivals)
             if joining.newest_before is None:
                 joining.newest_before = message.key
-
-    @property
-    def is_early(self) -> bool:
-        """Whether it waits for those that are about to join its topic."""
-        return self._joining is not None and self.topic.joining is self._joining
 
     def _add_arrivals(self, joining: Joining) -> None:
         self.subscribers = [*self.subscribers, *joining.arrivals[self._joined_before :]]
@@ -131,7 +130,6 @@ class Replay:
     __slots__ = ("_messages", "_place", "_subscription", "topic")
 
     may_be_large = True
-    is_early = False
 
     def __init__(
         self, topic: Topic, subscription: Consumer, messages: Sequence[TransientMessage]
