@@ -313,6 +313,8 @@ class UnreachableError(StoreError):
 class AppendRefusedError(StoreError):
     """A shared medium or database refuses what was to be stored, and keeps nothing of it."""
 
+    is_of_all = False  # Whether anything else would be refused as well, however small.
+
 
 class EntryRefusedError(AppendRefusedError):
     """A shared medium refuses one entry, again and again, and would take others."""
@@ -322,10 +324,8 @@ class FormatLevelError(StoreError):
     """A log has reached a level of the format that this node does not know."""
 
     def __init__(self, what: str, reached: int, known: int) -> None:
-        behind = f"and this node knows no level above {known}: start it with a version that does"
-        level = f"level {reached} of the log's format"
-        super().__init__(f"{what} has reached {level}, {behind}; nothing was changed")
-        self.reached = reached
+        newer = f"level {reached} of the log's format, and this node knows no level above {known}"
+        super().__init__(f"{what} has reached {newer}: start a newer version; nothing was changed")
         self.known = known
 
 

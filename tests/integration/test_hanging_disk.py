@@ -47,7 +47,7 @@ def hang_leader(
                 "told whose disk hangs",
             )
             while time.monotonic() < end:
-                load.wait_confirmed(100, GAP_SECONDS_MAX)
+                load.wait_confirmed(100, GAP_SECONDS_MAX + 2)
         finally:
             thaw(frozen)
         load.wait_confirmed(500)

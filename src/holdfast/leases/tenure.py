@@ -22,6 +22,10 @@ logger = logging.getLogger("holdfast.leases")
 
 REFUSED_PAUSE_SECONDS = 0.5
 """What a medium refused, being full, is tried again so soon."""
+OWN_LIMIT_SECONDS = 600.0
+"""For so long nothing is tried that is as large as what the medium has a limit of its own for."""
+NO_ROOM_SECONDS = 120.0
+"""The same where it had no room."""
 GIVE_UP_SECONDS = 3.0
 """For so long there may be room again for what is of some size."""
 
@@ -170,9 +174,11 @@ def refused(
         logger.error("the store refuses what is to be stored: %s", error)
         state.refused_since = state.now
     is_long = state.now - state.refused_since >= GIVE_UP_SECONDS
-    is_over = may_take_again and (is_long or isinstance(error, EntryRefusedError))
+    is_its_own = isinstance(error, EntryRefusedError)
+    is_over = may_take_again and not error.is_of_all and (is_long or is_its_own)
     if is_over and count > GATHERED_BYTES:
-        state.throughput.refused(count, state.now)
+        seconds = OWN_LIMIT_SECONDS if is_its_own else NO_ROOM_SECONDS
+        state.throughput.refused(count, state.now, seconds)
         step_down(state, f"an entry of {count:,} bytes is refused: {error}")
         return
     state.refusal = str(error)

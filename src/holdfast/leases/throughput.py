@@ -25,8 +25,6 @@ _TRIED_SECONDS: Final = 120.0
 """A medium that was slow for a while is tried again: each time after so long with twice as much.
 At first that is two thirds of the lease, which does not cost it."""
 _DOUBLINGS_MAX: Final = 20
-_REFUSED_SECONDS: Final = 600.0
-"""For so long nothing is tried that is as large as what the medium itself refused."""
 
 
 class _Rate:
@@ -58,7 +56,7 @@ class _Rate:
 class Throughput:
     """What one medium stores in a second."""
 
-    __slots__ = ("_gathered", "_large", "_refused_at", "_refused_bytes")
+    __slots__ = ("_gathered", "_large", "_refused_bytes", "_refused_until")
 
     def __init__(self) -> None:
         self._large = _Rate()
@@ -66,7 +64,7 @@ class Throughput:
         self._gathered = _Rate()
         """As all were that are of some size: what each costs beside its bytes is in it."""
         self._refused_bytes = 0
-        self._refused_at = 0.0
+        self._refused_until = 0.0
 
     def stored(self, count: int, seconds: float, now: float) -> None:
         """So many bytes were stored in this time."""
@@ -75,6 +73,8 @@ class Throughput:
             self._gathered.note(rate, now)
         if count >= LARGE_BYTES:
             self._large.note(rate, now)
+        if 2 * count >= self._refused_bytes:
+            self._refused_bytes *= 2  # There is room again for what is nearly as large.
 
     def late(self, count: int, seconds: float, now: float) -> None:
         """
@@ -90,17 +90,18 @@ class Throughput:
         if count >= LARGE_BYTES:
             self._large.note(rate, now)
 
-    def refused(self, count: int, now: float) -> None:
+    def refused(self, count: int, now: float, seconds: float) -> None:
         """
         So many bytes at once are more than the medium takes, however long it is given.
 
-        They are those of an entry: the message in it has somewhat less, and is refused as well.
+        They are those of an entry: the message in it has somewhat less, and is refused as well, for
+        so many seconds; twice as much is tried with each that is stored of half the size.
         """
         count = count * 7 // 8
-        if now - self._refused_at > _REFUSED_SECONDS or not self._refused_bytes:
+        if now > self._refused_until or not self._refused_bytes:
             self._refused_bytes = count
         self._refused_bytes = max(GATHERED_BYTES + 1, min(self._refused_bytes, count))
-        self._refused_at = now
+        self._refused_until = now + seconds
 
     def bytes_max(self, sure_seconds: float, now: float) -> int:
         """
@@ -116,7 +117,7 @@ class Throughput:
 
     def _taken(self, in_time: int, now: float) -> int:
         """The same, or less if the medium refused as much."""
-        if not self._refused_bytes or now - self._refused_at > _REFUSED_SECONDS:
+        if not self._refused_bytes or now > self._refused_until:
             return in_time
         return min(in_time or self._refused_bytes, self._refused_bytes - 1)
 

@@ -83,7 +83,9 @@ class Safety:
             if self._link.may_leave:
                 self._link.leave()
                 raise UnsafeHostError(self._refusal)
-            raise AppendRefusedError(f"{self._refusal}; nothing is stored until that is changed")
+            error = AppendRefusedError(f"{self._refusal}; nothing is stored until that is changed")
+            error.is_of_all = True
+            raise error
 
     def _require_cluster(self, session: Session) -> None:
         """

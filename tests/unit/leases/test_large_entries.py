@@ -99,6 +99,25 @@ def test_the_slowest_of_several_copies_limits_what_one_message_may_have(
     assert holder.driver.message_bytes_max > 2_000_000
 
 
+def test_what_refuses_all_is_waited_with(
+    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As unsafe settings do: nothing smaller would be stored instead, so nobody is cut off."""
+    holder = broker("a").serve()
+    error = AppendRefusedError("it would lose what is stored")
+    error.is_of_all = True
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(holder.log, "append", refuse)
+    holder.propose(b"x" * 300_000)
+    until = holder.passage.now + 30.0
+    holder.until(lambda: holder.passage.now > until)
+    assert holder.driver.is_leader
+    assert holder.driver.message_bytes_max == 0
+
+
 def test_where_a_lease_needs_room_nothing_is_given_up_without_any(
     broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

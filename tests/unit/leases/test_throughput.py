@@ -41,17 +41,17 @@ def test_one_outage_makes_no_slow_store() -> None:
     assert throughput.bytes_max(5.0, 1.0) > 40 * MiB
 
 
-def test_what_the_medium_refuses_itself_is_not_tried_for_ten_minutes() -> None:
+def test_what_the_medium_refuses_itself_is_not_tried_for_a_while() -> None:
     """However quickly it stores; and what is small is never refused for its size."""
     throughput = Throughput()
-    throughput.refused(8 * MiB, 1000.0)
+    throughput.refused(8 * MiB, 1000.0, 600.0)
     assert throughput.bytes_max(5.0, 1000.0) == 7 * MiB - 1
-    throughput.stored(4 * MiB, 0.1, 1001.0)
-    throughput.refused(6 * MiB, 1002.0)
-    throughput.refused(7 * MiB, 1003.0)
+    throughput.stored(3 * MiB, 0.1, 1001.0)
+    throughput.refused(6 * MiB, 1002.0, 600.0)
+    throughput.refused(7 * MiB, 1003.0, 600.0)
     assert throughput.bytes_max(5.0, 1004.0) == 6 * MiB * 7 // 8 - 1
     assert throughput.bytes_max(5.0, 1604.0) > 60 * MiB
-    throughput.refused(100, 1605.0)
+    throughput.refused(100, 1605.0, 60.0)
     assert throughput.bytes_max(5.0, 1605.0) == GATHERED_BYTES
     assert throughput.batch_bytes_max(5.0, 1605.0) == GATHERED_BYTES
 
@@ -96,3 +96,15 @@ def test_each_time_that_what_was_gathered_is_late_it_is_less_by_half() -> None:
     for _ in range(3):
         throughput.stored(MiB, 0.125, 0.0)
     assert throughput.batch_bytes_max(6.0, 0.0) > 14 * MiB
+
+
+def test_room_that_is_there_again_is_found_out_by_what_is_stored() -> None:
+    """Twice as much with each that has half of what was refused; nothing by what is small."""
+    throughput = Throughput()
+    throughput.refused(8 * MiB, 0.0, 600.0)
+    throughput.stored(MiB, 0.01, 1.0)
+    assert throughput.bytes_max(60.0, 1.0) == 7 * MiB - 1
+    throughput.stored(4 * MiB, 0.04, 2.0)
+    assert throughput.bytes_max(60.0, 2.0) == 14 * MiB - 1
+    throughput.stored(10 * MiB, 0.1, 3.0)
+    assert throughput.bytes_max(60.0, 3.0) == 28 * MiB - 1
