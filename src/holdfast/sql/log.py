@@ -44,8 +44,7 @@ from holdfast.sql.safety import Safety
 from holdfast.sql.session import Session, UncertainError
 from holdfast.sql.url import StoreUrl
 
-OPEN_SECONDS_MAX: Final = 60.0
-"""Also for looking over the pages of a large file."""
+OPEN_SECONDS_MAX: Final = 60.0  # also for looking over the pages of a large file
 DROP_BYTES_MAX: Final = 64 * MiB
 """Of entries that are forgotten in one transaction."""
 _SIZES_MAX: Final = 4096
@@ -103,15 +102,13 @@ class SqlLog:
         """Why there is no view on the lease, or nothing; None: it was not looked at yet."""
         self._answered = 0
         """With which entry the last append ended that the database answered with an error."""
-        self._tables = ""
-        """Why there are no tables to show anything in."""
+        self._tables = ""  # Why there are no tables to show anything in.
         self._messages = projection.MessageTables()
         self._tenure: _Tenure | None = None
         self._is_given_back = False
         self._last_index = 0
         """Where the log ends, as far as the holder knows."""
-        self._plan: CopyPlan | None = None
-        """Of the copy that is to be finished yet."""
+        self._plan: CopyPlan | None = None  # Of the copy that is to be finished yet.
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the database, refuse it where it is not safe, lay it out if it is empty."""
@@ -204,6 +201,7 @@ class SqlLog:
         def append(session: Session) -> Outcome:
             self._safety.require(session)
             if session.append(fence, rows):
+                self._safety.gave_beat(tenure.epoch)
                 return Outcome.STORED
             return self._judge(session, tenure, end)
 
@@ -417,10 +415,13 @@ class SqlLog:
                 f"the row of holdfast_lease in {self._url} is gone, so nothing tells where the log"
                 f" ends and who writes it: stop all brokers and bring back a copy of the database"
             )
-        return holding_of(rows[0], str(self._url))
+        holding = holding_of(rows[0], str(self._url))
+        self._safety.saw(holding.epoch, holding.beat)
+        return holding
 
     def _renew(self, session: Session, tenure: _Tenure) -> Outcome:
         if session.write(statements.RENEW, {"at": self._at(), **held_by(tenure)}) == 1:
+            self._safety.gave_beat(tenure.epoch)
             return Outcome.STORED
         holding = self._read(session)
         if is_held_by(holding, tenure):

@@ -6,8 +6,12 @@ time. Of several hosts one that would lose something is left for one that would 
 a cluster of Galera once is in that cluster: a node that has left it, or is looked at by itself, has
 the rows of then, its lease row among them, and would let a second broker confirm.
 
+A node that began the cluster anew while the others run says that it is in the same one: what gives
+it away is that its lease row is older than what was read, or written, before.
+
 Invariants:
     A log that is known to be in a cluster is written through a node of that cluster only.
+    No connection is used on which the lease is older than this process has seen it.
 """
 
 from __future__ import annotations
@@ -42,6 +46,17 @@ class Safety:
         self._cluster = ""
         """The cluster that the log is known to be in; empty: none so far."""
         self._is_written_down = False
+        self._newest = (0, 0)
+        """The newest epoch and beat of the lease that are known to have been stored."""
+
+    def saw(self, epoch: int, beat: int) -> None:
+        """Note what the lease row says."""
+        self._newest = max(self._newest, (epoch, beat))
+
+    def gave_beat(self, epoch: int) -> None:
+        """Note that a sign of life was stored."""
+        if self._newest[0] == epoch:
+            self._newest = (epoch, self._newest[1] + 1)
 
     def greet(self, session: Session) -> None:
         """
@@ -57,6 +72,24 @@ class Safety:
         if reason and self._link.is_choosy:
             raise UnsafeHostError(reason)
         self._require_cluster(session)
+        self._require_newest(session)
+
+    def _require_newest(self, session: Session) -> None:
+        """
+        See that the lease there is no older than it was.
+
+        Raises:
+            UnsafeHostError: It is.
+        """
+        if self._newest == (0, 0):
+            return
+        rows = session.rows(statements.READ_LEASE)
+        there = (rows[0][0], rows[0][1]) if rows else self._newest
+        if there < self._newest:
+            raise UnsafeHostError(
+                f"{self._link.place} went back in time: its lease is of epoch {there[0]:,}, beat"
+                f" {there[1]:,}, and epoch {self._newest[0]:,}, beat {self._newest[1]:,} was stored"
+            )
 
     def _look(self, session: Session) -> str:
         """Why nothing may be stored with the settings as they are now; or nothing."""

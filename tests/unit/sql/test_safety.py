@@ -25,6 +25,8 @@ class Node(WrittenDown):
         super().__init__()
         self.cluster = cluster
         self.unsafe = list(unsafe)
+        self.lease: tuple[int, int] | None = None
+        """Epoch and beat of the row there."""
         self.known: str | None = None
         """What is written down there; None: there is no table yet."""
 
@@ -32,6 +34,8 @@ class Node(WrittenDown):
         return self.unsafe
 
     def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+        if statement == statements.READ_LEASE:
+            return [self.lease] if self.lease else []
         assert statement == statements.READ_CLUSTER
         if self.known is None:
             raise ValueError("no such table")
@@ -166,4 +170,23 @@ def test_what_cannot_be_read_is_not_taken_for_nothing(monkeypatch: pytest.Monkey
     world, node = World(), Node(ONE)
     monkeypatch.setattr(Node, "fault", staticmethod(lambda _: Fault.LOST))
     with pytest.raises(ValueError, match="no such table"):
+        world.safety.greet(node)
+
+
+@pytest.mark.parametrize("older", [(2, 7), (1, 99)])
+def test_a_node_whose_lease_is_older_than_it_was_is_gone_past(older: tuple[int, int]) -> None:
+    """It began the cluster anew by itself, under the same name, and has the rows of then."""
+    world, node = World(), Node()
+    node.lease = (2, 5)
+    world.safety.greet(node)
+    world.safety.saw(2, 6)
+    world.safety.gave_beat(2)
+    world.safety.gave_beat(2)
+    world.safety.gave_beat(1)  # of an earlier tenure: nothing is known of it
+    world.safety.saw(2, 3)
+    node.lease = older
+    with pytest.raises(UnsafeHostError, match=r"went back in time.*epoch 2, beat 8"):
+        world.safety.greet(node)
+    for fresh in ((2, 8), (3, 1), None):
+        node.lease = fresh
         world.safety.greet(node)
