@@ -20,7 +20,6 @@ Lives on the leader only and may vanish; nothing here is lasting state.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
 
 from holdfast.broker.sending import Sending
 from holdfast.broker.serving.effective import Recovery
@@ -128,12 +127,10 @@ class Recovering(Recovers):
             return
         if subscription.is_retroactive or policy.is_always_retroactive:
             self._trim(topic.name, kept, policy.recovery)
-            messages: Sequence[TransientMessage] = kept.together()
-            joining = topic.joining
-            if joining is not None:  # What waits for him comes by itself.
-                messages = [it for it in messages if not joining.has_waiting(subscription, it)]
+            publishing = self._publishing
+            messages = publishing.before_early(topic, subscription, kept.together())
             if messages:
-                self._publishing.replay(topic, subscription, messages)
+                publishing.replay(topic, subscription, messages)
 
     def count_of(self, topic: str) -> int:
         """Give how many messages are kept of a topic."""

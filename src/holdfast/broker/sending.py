@@ -223,8 +223,7 @@ class Sending:
         is_kept = self._is_keeping
         if self._state.policies.change_count != self.policies_seen:
             is_kept = self._look_whether_kept()
-        is_asked = is_kept or topic.no_local_count or topic.joining
-        sender_id = sender_id if is_asked else ""
+        sender_id = sender_id if topic.no_local_count or is_kept else ""
         message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish(topic, message)
         if is_kept:
@@ -250,8 +249,7 @@ class Sending:
         is_kept = self._is_keeping
         if self._state.policies.change_count != self.policies_seen:
             is_kept = self._look_whether_kept()
-        is_asked = is_kept or topic.no_local_count or topic.joining
-        sender_id = sender_id if is_asked else ""
+        sender_id = sender_id if topic.no_local_count or is_kept else ""
         message = self.topic_message(headers, body, facts, sender_id)
         self._publishing.publish_later(topic, message)
         if is_kept:

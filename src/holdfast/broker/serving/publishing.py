@@ -78,8 +78,9 @@ class Publishing:
         somebody came, on its way to him."""
         self.replaying: dict[Receiver, Replaying] = {}
         """Who is given what was sent before he came."""
-        self.early: dict[Topic, list[Spread]] = {}
-        """Messages to topics that are being joined; they get into that line once all have."""
+        self.early: dict[Topic, tuple[int, list[Spread]]] = {}
+        """Messages to topics that are being joined, which get into that line once all have; and how
+        many had waited so when the first of a topic came, with it."""
         self.early_count = 0
         """So many ever waited for that."""
         self.spread_bytes = 0
@@ -151,8 +152,7 @@ class Publishing:
             self._begin(spread)
             return
         self.early_count += 1
-        spread.number = self.early_count
-        self.early.setdefault(topic, []).append(spread)
+        self.early.setdefault(topic, (self.early_count, []))[1].append(spread)
         self._count(spread)
 
     def _begin(self, spread: Spread | Replay) -> None:
@@ -165,11 +165,21 @@ class Publishing:
 
     def joined(self, topic: Topic) -> None:
         """Let what was sent to a topic before all had joined go to them now."""
-        self.spreads.extend(self.early.pop(topic, ()))
+        self.spreads.extend(self.early.pop(topic, (0, ()))[1])
         # In the order of their first messages.
-        first = next((it[0].number for it in self.early.values()), self.early_count + 1)
+        first = next((number for number, _ in self.early.values()), self.early_count + 1)
         while self.unjoined and self.unjoined[0][0] < first:
             self._confirm_behind(*self.unjoined.popleft()[1:])
+
+    def before_early(
+        self, topic: Topic, subscription: Consumer, messages: Sequence[TransientMessage]
+    ) -> Sequence[TransientMessage]:
+        """Give those of a topic's messages that do not wait for one who has just joined it."""
+        joining = topic.joining
+        if topic not in self.early or joining is None or not joining.has_just_come(subscription):
+            return messages
+        first = self.early[topic][1][0].message.key
+        return [it for it in messages if it.key > first]  # Keys descend.
 
     def advise(self, topic: Topic, message: TransientMessage) -> bool:
         """Begin to hand out what the broker itself says, if there is room for that; whether."""

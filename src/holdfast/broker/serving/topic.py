@@ -36,21 +36,17 @@ _WITHOUT_LIMIT: Final = 1 << 62
 class Joining:
     """The coming of those whose wildcards mean a topic, from when that came into being."""
 
-    __slots__ = ("arrivals", "known_count", "newest_before")
+    __slots__ = ("arrivals", "known_count")
 
     def __init__(self, known_count: int) -> None:
         self.known_count = known_count
         """So many subscriptions were made before; those join it, and others by themselves."""
         self.arrivals: list[Consumer] = []
         """Who of them has joined, in order."""
-        self.newest_before: int | None = None
-        """The key of the first message that waits for the rest of them."""
 
-    def has_waiting(self, consumer: Consumer, message: TransientMessage) -> bool:
-        """Whether a message waits for somebody who is the last to have joined."""
-        first = self.newest_before
-        is_last = bool(self.arrivals) and self.arrivals[-1] is consumer
-        return is_last and first is not None and message.key <= first  # Keys descend.
+    def has_just_come(self, consumer: Consumer) -> bool:
+        """Whether somebody is the last of them to have joined."""
+        return bool(self.arrivals) and self.arrivals[-1] is consumer
 
 
 class Spread:
@@ -59,9 +55,7 @@ class Spread:
     it had and those that were about to join it then.
     """
 
-    __slots__ = (
-        *("_joined_before", "_joining", "message", "number", "place", "subscribers", "topic"),
-    )
+    __slots__ = ("_joined_before", "_joining", "message", "place", "subscribers", "topic")
 
     @property
     def size_bytes(self) -> int:
@@ -78,14 +72,8 @@ class Spread:
         self.message = message
         self.subscribers = topic.audience()
         self.place = 0
-        self.number = 0
-        """How many waited for topics to be joined before it, and itself; 0: it does not."""
-        self._joining = joining = topic.joining
-        self._joined_before = 0
-        if joining is not None:
-            self._joined_before = len(joining.arrivals)
-            if joining.newest_before is None:
-                joining.newest_before = message.key
+        self._joining = topic.joining
+        self._joined_before = 0 if topic.joining is None else len(topic.joining.arrivals)
 
     def _add_arrivals(self, joining: Joining) -> None:
         self.subscribers = [*self.subscribers, *joining.arrivals[self._joined_before :]]
@@ -208,7 +196,8 @@ class Topic:
         self.selective_count = 0
         """How many of the subscriptions do not want every message."""
         self.no_local_count = 0
-        """How many of them do not want what comes over their own connection."""
+        """How many of them do not want what comes over their own connection, and one more while it
+        is joined: somebody may not."""
         self.spread_count = 0
         """Messages on their way to many subscribers, and one more while it is joined; what comes
         goes behind them."""
@@ -241,12 +230,14 @@ class Topic:
         """Let what is sent wait for those, of so many subscriptions, that are to join it now."""
         self.joining = Joining(known_count)
         self.spread_count += 1
+        self.no_local_count += 1
 
     def end_joining(self) -> None:
         """Note that all of them have joined."""
         if self.joining is not None:
             self.joining = None
             self.spread_count -= 1
+            self.no_local_count -= 1
 
     def delete(self) -> None:
         """Let its name mean it no more."""
