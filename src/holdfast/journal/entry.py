@@ -17,6 +17,7 @@ Pure: no disk, no clock. Spark parses the log with this module too.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -295,3 +296,8 @@ def hash_body(entry: Entry) -> bytes:
     body = entry.raw[HEADER_BYTES : HEADER_BYTES + length] if is_small else entry.body
     entry.body_hash = blake2b(body, digest_size=16).digest()
     return entry.body_hash
+
+
+def bytes_of(entries: Iterable[Entry]) -> int:
+    """How many bytes these entries have together, as they are stored."""
+    return sum([len(it.raw) for it in entries])

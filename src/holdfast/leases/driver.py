@@ -33,7 +33,7 @@ from holdfast.errors import (
     StoreError,
     UnreachableError,
 )
-from holdfast.journal.entry import KIND_RECORDS, Entry
+from holdfast.journal.entry import KIND_RECORDS, Entry, bytes_of
 from holdfast.journal.entry_body import EntryBody, seal_body
 from holdfast.journal.journal import Journal
 from holdfast.leases import catching_up, company, ordering, tenure
@@ -41,7 +41,6 @@ from holdfast.leases.contract import Claimant, LeasedLog, Outcome
 from holdfast.leases.elections import Elections
 from holdfast.leases.elector import Reading
 from holdfast.leases.mending import Mending
-from holdfast.leases.ordering import bytes_of
 from holdfast.leases.orders import (
     Drop,
     Fetch,

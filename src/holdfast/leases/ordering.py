@@ -8,7 +8,7 @@ is not known is sent again as it was, and nothing else is stored before it.
 
 from __future__ import annotations
 
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Waiter
 from holdfast.leases.orders import (
     Drop,
@@ -110,11 +110,6 @@ def _store_more(state: LeasedState) -> Store:
 def _store(state: LeasedState) -> Store:
     seconds = state.call_seconds(bytes_of(state.in_flight))
     return Store(state.in_flight, seconds, ALWAYS if state.is_fence else state.valid_until)
-
-
-def bytes_of(entries: list[Entry]) -> int:
-    """How many bytes these entries have together."""
-    return sum(len(it.raw) for it in entries)
 
 
 def _mend_at(state: LeasedState) -> float:

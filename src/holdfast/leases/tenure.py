@@ -10,10 +10,10 @@ import logging
 
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AppendRefusedError, EntryRefusedError
+from holdfast.journal.entry import bytes_of
 from holdfast.leases.contract import Claimant, Holding, Outcome
 from holdfast.leases.elections import NOT_ASKED
 from holdfast.leases.elector import Reading
-from holdfast.leases.ordering import bytes_of
 from holdfast.leases.orders import Order, Report, Store, Take
 from holdfast.leases.state import NEVER, LeasedState, Phase
 from holdfast.leases.throughput import GATHERED_BYTES

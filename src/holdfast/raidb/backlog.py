@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, bytes_of
 from holdfast.raidb.databases import BoundAct
 
 BATCH_BYTES_MAX = 1 << 20
@@ -75,16 +75,16 @@ class Backlog:
         if entries[-1].index <= self._offered_through:
             return
         self._pending.append(entries)
-        self.bytes += _bytes_of(entries)
+        self.bytes += bytes_of(entries)
         self._offered_through = entries[-1].index
 
     def batch(self) -> list[Entry]:
         """What is to be sent now: the same until `stored`; empty if it lacks nothing."""
         if not self.sent and self._pending:
             self.sent = list(self._pending.popleft())
-            size = _bytes_of(self.sent)
-            while self._pending and size + _bytes_of(self._pending[0]) <= BATCH_BYTES_MAX:
-                size += _bytes_of(self._pending[0])
+            size = bytes_of(self.sent)
+            while self._pending and size + bytes_of(self._pending[0]) <= BATCH_BYTES_MAX:
+                size += bytes_of(self._pending[0])
                 self.sent += self._pending.popleft()
         return self.sent
 
@@ -94,7 +94,7 @@ class Backlog:
 
     def stored(self) -> None:
         """What was sent is stored."""
-        self.bytes -= _bytes_of(self.sent)
+        self.bytes -= bytes_of(self.sent)
         self.sent = []
 
     def withdraw(self, entries: list[Entry]) -> None:
@@ -103,7 +103,3 @@ class Backlog:
         self.sent, self.bytes = [], 0
         self._pending.clear()
         self._offered_through = entries[0].index - 1
-
-
-def _bytes_of(entries: list[Entry]) -> int:
-    return sum(len(it.raw) for it in entries)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.errors import CorruptEntryError, MissingEntriesError, UnreachableError
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Outcome, Place
 from holdfast.model.limits import MiB
 from holdfast.raidb.databases import ActOf, Databases
@@ -129,7 +129,7 @@ class Copier:
 
         act: ActOf = store
         if self._rates is not None:
-            act = self._rates.measured(target, act, sum(len(it.raw) for it in entries))
+            act = self._rates.measured(target, act, bytes_of(entries))
         outcome: Outcome = self._databases.ask(target, act, self.seconds)
         return outcome
 

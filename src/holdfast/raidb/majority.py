@@ -20,14 +20,14 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Outcome, Place
 from holdfast.leases.throughput import LARGE_BYTES
 from holdfast.mirrors.mirror_set import MirrorState
 from holdfast.raidb.backlog import Backlog
 from holdfast.raidb.databases import BoundAct
 from holdfast.raidb.lanes import GRACE_SECONDS
-from holdfast.raidb.tenure import SLOWEST_BYTES_PER_SECOND, Tenure, bytes_of, may_pass, renew_act
+from holdfast.raidb.tenure import SLOWEST_BYTES_PER_SECOND, Tenure, may_pass, renew_act
 
 _LEVEL_SHARE = 0.5
 """Of the time there is, when the lease is given back."""

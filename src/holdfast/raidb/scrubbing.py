@@ -19,7 +19,7 @@ from collections import deque
 from typing import Final
 
 from holdfast.errors import CorruptEntryError, StoreError
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Outcome
 from holdfast.raidb.databases import Databases
 from holdfast.raidb.member import Member, Row
@@ -97,7 +97,7 @@ class Scrubber:
             self._after = index - 1 if is_whole else index
             return self._settings.copy_bytes
         self._after = found[-1].index
-        return sum(len(it.raw) for it in found)
+        return bytes_of(found)
 
     def _next(self) -> None:
         self._left.popleft()

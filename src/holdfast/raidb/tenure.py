@@ -24,7 +24,7 @@ from holdfast.errors import (
     StoreError,
     UnreachableError,
 )
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Claimant, Outcome, Place
 from holdfast.leases.throughput import LARGE_BYTES
 from holdfast.mirrors.mirror_set import Holding as SetHolding
@@ -333,11 +333,6 @@ class Tenure:
 def may_pass(error: StoreError) -> bool:
     """Tell whether it may be otherwise in a moment."""
     return isinstance(error, UnreachableError | AppendRefusedError)
-
-
-def bytes_of(entries: list[Entry]) -> int:
-    """How many bytes these entries have together."""
-    return sum(len(it.raw) for it in entries)
 
 
 def renew_act(token: Token) -> ActOf:

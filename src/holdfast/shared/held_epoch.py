@@ -18,7 +18,7 @@ from typing import Final
 
 from holdfast.environment.disk import DiskLock, NoRoomError
 from holdfast.environment.shared_disk import SharedDisk
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Claimant, Place
 from holdfast.model.limits import KiB
 from holdfast.shared.lease_files import Beat, BeatWriter
@@ -106,7 +106,7 @@ class HeldEpoch:
             NoRoomError: There is no room for them, and none of them is there.
             OSError: They may be there. The same again goes into a new segment.
         """
-        size = sum([len(it.raw) for it in entries])
+        size = bytes_of(entries)
         segment = self._segment
         if segment is None or not segment.has_room(size):
             segment = self._begin_segment([], size)
@@ -184,7 +184,7 @@ class HeldEpoch:
         if self._segment is not None:
             self._segment.close()
             self._segment = None
-        segment = self._make_segment(size + sum([len(it.raw) for it in copied]))
+        segment = self._make_segment(size + bytes_of(copied))
         try:
             if copied:
                 segment.write(copied)

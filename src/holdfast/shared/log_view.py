@@ -21,7 +21,7 @@ from typing import Final
 
 from holdfast.environment.shared_disk import SharedDisk
 from holdfast.errors import CorruptEntryError, MissingEntriesError, StoreError, UnreachableError
-from holdfast.journal.entry import FIRST_CHAIN, Entry, verify_chain
+from holdfast.journal.entry import FIRST_CHAIN, Entry, bytes_of, verify_chain
 from holdfast.leases.contract import Place
 from holdfast.shared.lease_files import Beat, CurrentFile, read_beat
 from holdfast.shared.page import PAGE_BYTES
@@ -155,7 +155,7 @@ class LogView:
             found.append(anchor)
             after += 1
         while after < through:
-            room = bytes_max - sum([len(it.raw) for it in found])
+            room = bytes_max - bytes_of(found)
             try:
                 more = self._read_segment(after + 1, through, room, is_first=not found)
             except CorruptEntryError as error:

@@ -68,7 +68,7 @@ class Link:
         self.is_trusted = False
         """It has served: to be refused is no mistyped address any more, and may pass."""
         self._hosts: list[Host | None] = list(url.hosts) or [None]
-        self.is_choosy = len(self._hosts) > 1
+        self.is_choosy = False
         """Whether one of several hosts is looked for that keeps what it stores."""
         self.may_leave = False
         """Whether there may be such a one beside the host that was found."""
@@ -130,24 +130,28 @@ class Link:
 
         If all that answer may lose what they store the first of those has to do.
         """
-        is_choosy, self.may_leave = len(self._hosts) > 1, False
-        failures: list[str] = []
-        for self.is_choosy in (True, False) if is_choosy else (False,):
-            is_unsafe = False
-            for _ in range(len(self._hosts)):
-                try:
-                    session = self._connect_one(deadline)
-                    self.may_leave = self.is_choosy
-                    return session
-                except UnreachableError as error:
-                    is_unsafe |= isinstance(error, UnsafeHostError)
-                    failures.append(str(error))
-                self._rotate()
-                if self._clock() >= deadline:
-                    break
-            if not is_unsafe:
+        failures: list[UnreachableError] = []
+        for is_choosy in (True, False) if len(self._hosts) > 1 else (False,):
+            self.is_choosy = is_choosy
+            session = self._try_each(deadline, failures)
+            if session is not None:
+                self.may_leave = is_choosy
+                return session
+            if not any(isinstance(it, UnsafeHostError) for it in failures):
                 break
-        raise UnreachableError("; ".join(dict.fromkeys(failures)))
+        raise UnreachableError("; ".join(dict.fromkeys(map(str, failures))))
+
+    def _try_each(self, deadline: float, failures: list[UnreachableError]) -> Session | None:
+        """Connect to the first host that will do, if any does; note why the others do not."""
+        for _ in range(len(self._hosts)):
+            try:
+                return self._connect_one(deadline)
+            except UnreachableError as error:
+                failures.append(error)
+            self._rotate()
+            if self._clock() >= deadline:
+                break
+        return None
 
     def _connect_one(self, deadline: float) -> Session:
         """Connect to the next host, and see whether it will do."""

@@ -8,6 +8,7 @@ successor shows. Changing or deleting rows here changes nothing of the broker.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, fields
 from typing import Final
 
@@ -101,22 +102,29 @@ def _write_messages(session: Session, changes: Changes) -> None:
         most = next(it for it in _SPANS_AT_ONCE if len(spans) >= it or it == 1)
         _delete(session, spans[:most])
         del spans[:most]
-    # In powers of two: of each number of rows there is a text of its own.
     rows = [_row(it) for it in changes.messages]
-    while rows:
-        count = 1 << (len(rows).bit_length() - 1)
-        session.write_over(MESSAGES, MESSAGE_KEY, MESSAGE_COLUMNS, rows[:count])
-        del rows[:count]
+    _write_over(session, MESSAGES, MESSAGE_KEY, MESSAGE_COLUMNS, rows)
     told = [astuple(it) for it in changes.subscriptions]
-    while told:
-        count = 1 << (len(told).bit_length() - 1)
-        session.write_over(SUBSCRIPTIONS, ("number",), SUBSCRIPTION_COLUMNS, told[:count])
-        del told[:count]
+    _write_over(session, SUBSCRIPTIONS, ("number",), SUBSCRIPTION_COLUMNS, told)
     for number in changes.ended:
         session.write(statements.SHOW_SUBSCRIPTION_ENDED, {"number": number})
     if changes.subscriptions_stale_before:
         before = {"before": changes.subscriptions_stale_before}
         session.write(statements.SHOW_SUBSCRIPTIONS_STALE, before)
+
+
+def _write_over(
+    session: Session,
+    table: str,
+    key: Sequence[str],
+    columns: Sequence[str],
+    rows: list[tuple[object, ...]],
+) -> None:
+    """In powers of two: of each number of rows there is a text of its own."""
+    while rows:
+        count = 1 << (len(rows).bit_length() - 1)
+        session.write_over(table, key, columns, rows[:count])
+        del rows[:count]
 
 
 def _row(message: MessageRow) -> tuple[object, ...]:
