@@ -31,6 +31,7 @@ from holdfast.cli.spark_options import (
     JsonOption,
     MasterOption,
     SecretFileOption,
+    StoresOption,
     VerboseOption,
     on_spark,
     open_spark,
@@ -53,16 +54,6 @@ UrlOption = Annotated[
 ]
 PathOption = Annotated[
     str | None, typer.Option("--path", metavar="DIR", help="A data directory, or a copy of one.")
-]
-StoreOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--store",
-        envvar=OF_PIPELINE["--store"],
-        show_envvar=False,
-        metavar="URL",
-        help="A database, or shared:DIR; repeat for each of several that hold the same log.",
-    ),
 ]
 IntervalOption = Annotated[
     float,
@@ -129,7 +120,7 @@ def archive(
     to: ToOption,
     url: UrlOption = None,
     path: PathOption = None,
-    store: StoreOption = None,
+    store: StoresOption = None,
     secret_file: SecretFileOption = None,
     continuous: ContinuousOption = False,
     interval: IntervalOption = 2.0,

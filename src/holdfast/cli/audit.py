@@ -30,6 +30,7 @@ from holdfast.cli.spark_options import (
     JsonOption,
     MasterOption,
     SecretFileOption,
+    StoresOption,
     VerboseOption,
     on_spark,
     open_spark,
@@ -50,16 +51,6 @@ UrlsOption = Annotated[
 PathsOption = Annotated[
     list[str] | None,
     typer.Option("--path", metavar="DIR", help="A data directory; repeat for each."),
-]
-StoresOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--store",
-        envvar=OF_PIPELINE["--store"],
-        show_envvar=False,
-        metavar="URL",
-        help="A database, or shared:DIR; repeat for each of several.",
-    ),
 ]
 ArchivedOption = Annotated[
     str | None, typer.Option("--archive", metavar="PATH", help="An archive of the log.")

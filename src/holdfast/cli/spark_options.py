@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
 
+from holdfast.cli.hidden_passwords import OF_PIPELINE
 from holdfast.cli.output import write_error
 from holdfast.cli.spark_faults import no_spark_room, own_error
 from holdfast.cli.spark_words import SparkWords
@@ -48,6 +49,17 @@ SecretFileOption = Annotated[
         envvar="HOLDFAST_SECRET_FILE",
         metavar="FILE",
         help="The cluster's secret; not needed by the node's user on its machine.",
+    ),
+]
+
+StoresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        envvar=OF_PIPELINE["--store"],
+        show_envvar=False,
+        metavar="URL",
+        help="A database, or shared:DIR; repeat for each of several that hold the same log.",
     ),
 ]
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
+from holdfast.copying.patience import PAUSE_SECONDS, ask_again
 from holdfast.environment.clock import boottime
 from holdfast.environment.randomness import Randomness, SystemRandomness
-from holdfast.errors import StoreError, StoreLockedError, UnreachableError
+from holdfast.errors import StoreError, StoreLockedError
 from holdfast.leases.contract import HOLDER_LENGTH, Claimant, Holding, Outcome
 from holdfast.leases.copies import SourceLog
 
@@ -30,7 +31,6 @@ PATIENCE_SECONDS: Final = 60.0
 """So long the same is asked again of a medium that does not answer."""
 
 RENEW_SECONDS: Final = 1.0
-_PAUSE_SECONDS: Final = 0.2
 _TAKES_MAX: Final = 3
 
 Result = TypeVar("Result")
@@ -96,7 +96,7 @@ class HeldLog:
             if left <= 0:
                 break
             waits(seen.claimant.name, left)
-            self._sleep(min(left, _PAUSE_SECONDS))
+            self._sleep(min(left, PAUSE_SECONDS))
             asked = self._clock()
             now = self.again(lambda: self.log.observe(CALL_SECONDS_MAX))
             if (now.epoch, now.beat) != (seen.epoch, seen.beat):
@@ -121,14 +121,7 @@ class HeldLog:
         Raises:
             UnreachableError: It was not in all that time.
         """
-        until = self._clock() + PATIENCE_SECONDS
-        while True:
-            try:
-                return call()
-            except UnreachableError:
-                if self._clock() >= until:
-                    raise
-            self._sleep(_PAUSE_SECONDS)
+        return ask_again(call, PATIENCE_SECONDS, clock=self._clock, sleep=self._sleep)
 
     def keep(self, *, at_once: bool = False) -> None:
         """

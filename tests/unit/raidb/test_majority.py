@@ -26,6 +26,13 @@ def tenure_of(writer: Writer) -> MajorityTenure:
     return tenure
 
 
+def go_on_for_long(several: Several, writer: Writer) -> None:
+    """Store some, until who fails meanwhile has failed for long enough."""
+    for number in range(4):
+        writer.append(b"%d" % number)
+        several.now += TIMEOUT / 2
+
+
 def test_most_are_enough_and_the_rest_follows() -> None:
     """One that does not answer is not waited for; once it does it is sent what it lacks."""
     several = Several()
@@ -113,9 +120,7 @@ def test_one_that_fails_is_left_out_beside_what_is_confirmed() -> None:
     several = Several()
     writer, _, _ = held(several)
     several.databases[0].is_away = True
-    for number in range(4):
-        writer.append(b"%d" % number)
-        several.now += TIMEOUT / 2
+    go_on_for_long(several, writer)
 
     assert several.states() == "failed active active"
     several.databases[0].is_away = False
@@ -129,9 +134,7 @@ def test_of_two_that_are_left_both_confirm() -> None:
     several = Several()
     writer, ways, _ = held(several)
     several.databases[0].is_away = True
-    for number in range(4):
-        writer.append(b"%d" % number)
-        several.now += TIMEOUT / 2
+    go_on_for_long(several, writer)
     ways[1].is_cut = True
     entries = writer.sealed(b"more")
 

@@ -15,19 +15,19 @@ Blocking. Connections belong to one call.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final
 
 from holdfast.config.store_url import StoreUrl
 from holdfast.copying.looking import LookedLog, member_at, open_looked, whole_address
+from holdfast.copying.patience import ask_again
 from holdfast.errors import (
     ConfigError,
     CorruptEntryError,
     RecordNotFoundError,
-    UnreachableError,
 )
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Holding
@@ -39,14 +39,11 @@ PATIENCE_SECONDS: Final = 30.0
 """What was planned is asked for so long: a database that fails over takes less."""
 POSITION_SECONDS: Final = 5.0
 """How far it goes is asked for so long: an address that is wrong must show soon."""
-PAUSE_SECONDS: Final = 0.2
 
 PARTS_MAX: Final = 64
 PART_ENTRIES_MIN: Final = 256
 """A store has no segments: its entries are cut into ranges of so many, or of a power of two more,
 so that two copies of about the same length are cut in the same places."""
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -144,7 +141,7 @@ class StoreLog:
             [it.text for it in self.addresses], may_be_one_of_several=self.is_one_of_several
         )
         try:
-            yield log, _again(log.open_existing, patience)
+            yield log, ask_again(log.open_existing, patience)
         finally:
             log.close()
 
@@ -165,7 +162,9 @@ class StoreLog:
         try:
             return _block(_read(log, index - 1, last))
         except CorruptEntryError as error:
-            self._require(_again(lambda: log.observe(CALL_SECONDS)), index, index)
+            self._require(
+                ask_again(lambda: log.observe(CALL_SECONDS), PATIENCE_SECONDS), index, index
+            )
             if index < error.index <= last:
                 try:
                     return _block(_read(log, index - 1, error.index - 1))
@@ -234,24 +233,8 @@ def _range_of(holding: Holding) -> tuple[int, int]:
 
 def _read(log: LookedLog, after: int, through: int, bytes_max: int | None = None) -> list[Entry]:
     wanted = BLOCK_BYTES if bytes_max is None else bytes_max
-    return _again(lambda: log.entries(after, through, wanted, CALL_SECONDS))
-
-
-def _again(call: Callable[[], Result], patience: float = PATIENCE_SECONDS) -> Result:
-    """
-    Ask the same again while there is no answer.
-
-    Raises:
-        UnreachableError: There was none in all that time.
-    """
-    until = time.monotonic() + patience
-    while True:
-        try:
-            return call()
-        except UnreachableError:
-            if time.monotonic() >= until:
-                raise
-        time.sleep(PAUSE_SECONDS)
+    read = partial(log.entries, after, through, wanted, CALL_SECONDS)
+    return ask_again(read, PATIENCE_SECONDS)
 
 
 def _block(entries: list[Entry]) -> EntryBlock:

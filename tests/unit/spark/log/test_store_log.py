@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.copying import patience
 from holdfast.copying.looking import LookedLog
 from holdfast.errors import (
     ConfigError,
@@ -174,7 +175,7 @@ def test_a_store_that_fails_for_a_while_is_asked_again(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is missing of what was planned; one that stays away is an error."""
-    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "PAUSE_SECONDS", 0.0)
     answer, failures = LookedDatabase.entries, [3]
 
     def entries(log: LookedDatabase, *arguments: int) -> list[Entry]:
@@ -187,7 +188,7 @@ def test_a_store_that_fails_for_a_while_is_asked_again(
     assert ranges(store_log([url]), 1, COUNT) == [(1, COUNT, "")]
     failures[0] = -1
     times = iter(range(0, 1000, 10))
-    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(times)))
+    monkeypatch.setattr(patience.time, "monotonic", lambda: float(next(times)))
     with pytest.raises(UnreachableError, match="it is away"):
         ranges(store_log([url]), 1, COUNT)
 
