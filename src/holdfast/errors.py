@@ -24,6 +24,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── DestinationError         a destination that cannot be used in this way
     │   ├── SelectorError            .column: where a selector cannot be read
     │   ├── PolicyError              what cannot be said of destinations, and why
+    │   ├── AccessError              a user, role or grant that cannot be
+    │   ├── ForbiddenError           what somebody may not do
     │   ├── LevelNotReachedError     what needs a level of the log's format that not all know
     │   ├── ScheduleError            when a message is to be sent makes no sense
     │   └── NotServedError           a wish that would have to be ignored
@@ -122,13 +124,9 @@ class SequenceGapError(RefusedError):
     code = "producer-sequence-gap"
 
     def __init__(self, producer_id: str, *, expected: int, found: int) -> None:
-        super().__init__(
-            f"producer {producer_id}: expected sequence {expected}, found {found};"
-            f" send the missing messages first"
-        )
-        self.producer_id = producer_id
-        self.expected = expected
-        self.found = found
+        gap = f"producer {producer_id}: expected sequence {expected}, found {found}"
+        super().__init__(f"{gap}; send the missing messages first")
+        self.producer_id, self.expected, self.found = producer_id, expected, found
 
 
 class ProducerForgottenError(SequenceGapError):
@@ -138,11 +136,9 @@ class ProducerForgottenError(SequenceGapError):
 
     def __init__(self, producer_id: str, *, expected: int, found: int) -> None:
         super().__init__(producer_id, expected=expected, found=found)
-        sentence = (
-            f"producer {producer_id} is not known, or not any more: expected sequence {expected},"
-            f" found {found}; go on under another id"
-        )
-        self.args = (sentence,)
+        unknown = f"producer {producer_id} is not known, or not any more"
+        gap = f"expected sequence {expected}, found {found}"
+        self.args = (f"{unknown}: {gap}; go on under another id",)
 
 
 class ProducerFinishedError(RefusedError):
@@ -188,9 +184,8 @@ class QueueFullError(RefusedError):
 
     def __init__(self, message: str, *, can_wait: bool = False, wait_ms: int = 0) -> None:
         super().__init__(message)
-        self.can_wait = can_wait
-        self.wait_ms = wait_ms
-        """For how long it may; 0: as long as is usual."""
+        self.can_wait, self.wait_ms = can_wait, wait_ms
+        """Whether it may wait, and for how long; 0: as long as is usual."""
 
 
 class SlowConsumerError(RefusedError):
@@ -219,6 +214,18 @@ class PolicyError(RefusedError):
     """Something that cannot be said of destinations; the sentence names pattern or key."""
 
     code = "policy"
+
+
+class AccessError(RefusedError):
+    """A user, role or grant that cannot be; the sentence says which, and why."""
+
+    code = "access"
+
+
+class ForbiddenError(RefusedError):
+    """What somebody may not do."""
+
+    code = "forbidden"
 
 
 class LevelNotReachedError(RefusedError):
@@ -263,10 +270,7 @@ class CorruptEntryError(StoreError):
         where = f"segment {segment} byte {byte:,}" if segment else f"byte {byte:,}"
         which = f" (entry {index:,})" if index else ""
         super().__init__(f"{reason} at {where}{which}")
-        self.reason = reason
-        self.segment = segment
-        self.byte = byte
-        self.index = index
+        self.reason, self.segment, self.byte, self.index = reason, segment, byte, index
 
 
 class MissingEntriesError(CorruptEntryError):
@@ -285,9 +289,8 @@ class DamagedManifestError(CorruptEntryError):
 
     def __init__(self, first_index: int, last_index: int, where: str, reason: str) -> None:
         super().__init__(reason, index=first_index)
-        self.args = (
-            f"entries {first_index:,} to {last_index:,} cannot be read from {where}: {reason}",
-        )
+        entries = f"entries {first_index:,} to {last_index:,}"
+        self.args = (f"{entries} cannot be read from {where}: {reason}",)
 
 
 class TruncatedEntryError(CorruptEntryError):
@@ -371,8 +374,7 @@ class MirrorsMissingError(MirrorError):
     """Too few mirrors were found to be sure that all that was confirmed is among them."""
 
     def __init__(self, missing: Iterable[str], found: Iterable[str], remedy: str = "") -> None:
-        self.missing = frozenset(missing)
-        self.found = frozenset(found)
+        self.missing, self.found = frozenset(missing), frozenset(found)
         super().__init__(
             f"of the mirrors that must have all that was confirmed {_listed(self.missing)} cannot"
             f" be used, and {_listed(self.found) or 'none'} alone may lack messages"
@@ -410,9 +412,7 @@ class CorruptArchiveError(ArchiveError):
         which = f", entry {index:,}" if index else ""
         reason = " ".join(reason.split())  # the libraries that read Parquet write several lines
         super().__init__(f"{path}{which}: {reason}")
-        self.reason = reason
-        self.path = path
-        self.index = index
+        self.reason, self.path, self.index = reason, path, index
 
 
 class UnreadableArchiveError(CorruptArchiveError):

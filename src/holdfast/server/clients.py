@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from holdfast.broker.broker import Broker
 from holdfast.environment.clock import Clock
 from holdfast.errors import AuthenticationError
+from holdfast.security.principal import Principal
 from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.departures import Departures
@@ -34,7 +35,6 @@ from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.registration import Arrival, Registration
-from holdfast.sessions.session import Principal
 from holdfast.sessions.undecided import begin
 from holdfast.store.contract import LogStore
 

@@ -11,10 +11,11 @@ Values only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from holdfast.errors import AuthenticationError
-from holdfast.sessions.session import Principal, Session
+from holdfast.security.principal import ANONYMOUS, Principal
+from holdfast.sessions.session import Session
 
 
 class Credential(NamedTuple):
@@ -32,9 +33,6 @@ Answer: TypeAlias = Principal | AuthenticationError
 
 Check: TypeAlias = Callable[[Session, Credential], Answer | None]
 """Says who a client is; None: that is found out, and `Session.authenticated` is called then."""
-
-ANONYMOUS: Final = Principal("")
-"""Who everybody is as long as nobody has a name here."""
 
 
 def anybody(session: Session, credential: Credential) -> Answer:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.consumer import Consumer
@@ -27,13 +27,7 @@ from holdfast.broker.serving.transactions import Transaction
 from holdfast.errors import AuthenticationError
 from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
-
-
-class Principal(NamedTuple):
-    """Who a client is, found out by whoever checks that."""
-
-    name: str
-
+from holdfast.security.principal import Principal
 
 LARGE_BYTES: Final = 64 * KiB
 """A piece of this size is not copied: many sockets may wait for the same one."""

@@ -8,9 +8,9 @@ from holdfast.broker.errands import IsSpent
 from holdfast.broker.settings import BrokerSettings
 from holdfast.protocols.detect import by_words
 from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.security.principal import ANONYMOUS
 from holdfast.server.protocols import served
 from holdfast.server.settings import ServerSettings
-from holdfast.sessions.credentials import ANONYMOUS
 from holdfast.sessions.registration import Arrival, Registration
 from holdfast.sessions.session import Session
 

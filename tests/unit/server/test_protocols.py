@@ -14,10 +14,10 @@ import pytest
 import holdfast.server
 from holdfast.protocols.detect import by_words
 from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.security.principal import ANONYMOUS
 from holdfast.server import assembly
 from holdfast.server.node import Node
 from holdfast.server.protocols import served
-from holdfast.sessions.credentials import ANONYMOUS
 from holdfast.sessions.registration import Arrival, Registration
 from holdfast.sessions.session import Session
 from tests.unit.server.whole_node import run

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.errors import AuthenticationError
 from holdfast.protocols.stomp.frames import Frame
+from holdfast.security.principal import Principal
 from holdfast.sessions.credentials import ANONYMOUS, Credential
-from holdfast.sessions.session import Principal
 from holdfast.sessions.stomp_connecting import Login, read_credential
 
 CONNECT = b"CONNECT\naccept-version:1.2\nlogin:me\npasscode:secret\nreceipt:c\n\n\0"

@@ -1,0 +1,1 @@
+"""Who somebody is, and what he may: rules and values only, without files, sockets and clocks."""

@@ -1,0 +1,22 @@
+"""
+Who somebody is, once that is found out.
+
+Pure values.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Principal(NamedTuple):
+    """Who a client or an operator is; without a name nobody in particular."""
+
+    name: str
+    roles: frozenset[str] = frozenset()
+    expires_at: float | None = None
+    """When this ends, by the monotonic clock; None: with the connection, or by a change."""
+
+
+ANONYMOUS: Final = Principal("")
+"""Who everybody is as long as nobody has a name here."""
