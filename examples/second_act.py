@@ -152,17 +152,22 @@ class Crew:
         ready.set()
         self._running.pop(worker, None)
         if self.is_replacing:
-            self._book.died[worker] = time.monotonic()
+            self._book.died.setdefault(worker, time.monotonic())
             await self.hire()
+
+    def _kill(self, worker: int) -> None:
+        """SIGKILL; what the worker had in hand is another one's from now, before we hear of it."""
+        self._book.died[worker] = time.monotonic()
+        self._running[worker].kill()
 
     def kill_one(self) -> None:
         """SIGKILL to the worker that has been there longest."""
-        self._running[min(self._running)].kill()
+        self._kill(min(self._running))
 
     def retire_unmended(self) -> None:
         """SIGKILL to all but the one who was hired last; mended ones take their places."""
         for worker in sorted(self._running)[:-1]:
-            self._running[worker].kill()
+            self._kill(worker)
 
     async def end(self) -> None:
         """Kill what runs, and hear what it still has to say."""
@@ -210,7 +215,19 @@ class OperatorError(RuntimeError):
 
 
 async def operate(cluster: LocalCluster, *arguments: str) -> str:
-    """What an operator would type; gives what it printed."""
+    """What an operator would type, again where the node is killed meanwhile; what it printed."""
+    began = time.monotonic()
+    while True:
+        try:
+            return await _type(cluster, *arguments)
+        except OperatorError as error:
+            is_late = time.monotonic() - began > PATIENCE_SECONDS
+            if is_late or "no answer from the admin port" not in str(error):
+                raise
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _type(cluster: LocalCluster, *arguments: str) -> str:
     admin = next(node.admin for node in cluster.nodes.values() if node.is_running)
     command = [sys.executable, "-m", "holdfast", *arguments, "--admin", admin]
     done = await asyncio.to_thread(
