@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.copying import reading as reading_of_stores
+from holdfast.copying.looking import open_looked
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.spark.log import store_log as module
@@ -53,6 +55,10 @@ class ReadingSuite(ABC):
         entries = self.filled(tmp_path)
         with self.unsafe():
             assert read(store_log([self.only_reading()])) == [it.raw for it in entries]
+            log = open_looked([self.only_reading()])
+            found = reading_of_stores.verify(log)
+            log.close()
+        assert (found.damage, found.last_chain) == ((), entries[-1].chain)
 
     def test_a_readers_password_is_told_nowhere(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -76,7 +82,7 @@ class ReadingSuite(ABC):
         """What was planned comes whole once it is up again; how far it goes is an error soon."""
         entries = self.filled(tmp_path)
         log = store_log([self.server.url(self.database)])
-        monkeypatch.setattr(module, "BLOCK_BYTES", 20_000)
+        monkeypatch.setattr(reading_of_stores, "READ_BYTES", 20_000)
         reading = log.blocks(1, COUNT)
         first = next(reading)
         assert first.last_index < COUNT

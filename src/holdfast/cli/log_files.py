@@ -112,7 +112,26 @@ class LogFiles:
             ballot_problem=self.ballot_problem,
         )
 
-    def between(self, from_index: int, to_index: int | None) -> list[str]:
+    def between(
+        self, from_index: int, to_index: int | None, visit: Visit | None = None
+    ) -> Iterator[Entry | Damage]:
+        """
+        The entries of this range in order, and in place of one that is damaged, its damage.
+
+        What belongs to no entry is given with the files that may hold some of the range.
+
+        Raises:
+            StoreError: A file is foreign or of another version.
+        """
+        for entry in self.entries(self._names_between(from_index, to_index), visit):
+            last = entry.index if to_index is None else to_index
+            if not entry.index or from_index <= entry.index <= last:
+                yield entry
+
+    def close(self) -> None:
+        """Nothing is open between two calls."""
+
+    def _names_between(self, from_index: int, to_index: int | None) -> list[str]:
         """The files that may hold entries of this range."""
         bases = [base_index_of(name) or 0 for name in self.names]
         chosen = []

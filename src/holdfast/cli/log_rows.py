@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
+from holdfast.copying.reading import LostEntries
 from holdfast.errors import CorruptRecordError, RemoteProtocolError
 from holdfast.journal.damage import Damage
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, Entry
@@ -59,11 +60,11 @@ ROW_HEADER = f"{'entry':>10} {'term':>5} {'time':<27} {'record':>12} {'type':<15
 _COMMON = ("index", "term", "time", "record", "type", "queue")
 
 
-def queue_names(entries: Iterable[Entry | Damage]) -> dict[int, str]:
+def queue_names(entries: Iterable[Entry | Damage | LostEntries]) -> dict[int, str]:
     """The names of all queues that these entries declare, by number."""
     names: dict[int, str] = {}
     for entry in entries:
-        if isinstance(entry, Damage) or not entry.record_count:
+        if not isinstance(entry, Entry) or not entry.record_count:
             continue
         try:
             kinds = {kind for kind, _, _, _ in iterate_records(entry.body)}

@@ -1,24 +1,26 @@
 """
-`holdfast store`: what is done with a data directory without a node.
+`holdfast store`: what is done with a log without a node.
 
-`verify` and `dump` only read, take no lock, and work on a stopped node's directory, on a copy, and
-beside a running node. `take-back` and `give-up-older` change it, so the node must be stopped. Exit
-code 0: nothing that was stored is damaged. 1: something is, and each place is told. 2: the command
-or the directory was wrong.
+`verify` and `dump` only read, take no lock, and work on a stopped node's directory, on a copy,
+beside a running node, and on a log that is kept elsewhere (see `media`). `take-back` and
+`give-up-older` change a directory, so its node must be stopped. Exit code 0: nothing that was
+stored is damaged. 1: something is, and each place is told. 2: the command or the place was wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from holdfast.cli.hidden_passwords import hide_places
 from holdfast.cli.log_files import LogFiles, Verification, Visit
 from holdfast.cli.log_rows import ROW_HEADER, Row, queue_names, row_text, rows_of
+from holdfast.cli.media import PLACE_VARIABLE, MediumLog, verify_media
 from holdfast.cli.output import (
     format_size,
     json_line,
@@ -29,6 +31,8 @@ from holdfast.cli.output import (
     write_lines,
 )
 from holdfast.cli.store_copy import store_copy
+from holdfast.copying.places import parse_place, require_not_shared
+from holdfast.copying.reading import LostEntries
 from holdfast.environment.disk import DiskLock, RealDisk
 from holdfast.errors import ConfigError, DestinationError, StoreError, StoreLockedError
 from holdfast.journal.damage import Damage
@@ -46,6 +50,15 @@ store = typer.Typer(
     no_args_is_help=True, help="Where a log is kept: verify, dump, copy, take back."
 )
 
+PlaceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE",
+        envvar=PLACE_VARIABLE,
+        show_envvar=False,
+        help="A data directory or a copy of one, shared:DIR, a database's address, or 'URL URL'.",
+    ),
+]
 DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A data directory, or a copy of one.")
 ]
@@ -59,11 +72,16 @@ def register(app: typer.Typer) -> None:
 
 @store.command("verify")
 def verify(
-    directory: DirectoryArgument,
+    place: PlaceArgument,
     json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
     """Check every checksum and every link of the chain."""
-    files = LogFiles(directory)
+    hide_places({PLACE_VARIABLE: place})
+    if media := _media(place):
+        if not verify_media(media, as_json=json):
+            raise typer.Exit(EXIT_DAMAGED)
+        return
+    files = LogFiles(Path(place))
     with _progress("verifying") as visit:
         found = files.verify(visit)
     if json:
@@ -72,6 +90,18 @@ def verify(
         _tell(found)
     if not found.is_clean:
         raise typer.Exit(EXIT_DAMAGED)
+
+
+def _media(place: str) -> list[str]:
+    """The addresses that a place is made of; none if it is a directory of a node's own."""
+    found = parse_place(place, allow_unsafe=True)
+    if found.kind == "mirrors":
+        raise ConfigError([f"{place}: name each of its directories by itself"])
+    if found.kind == "directory":
+        (directory,) = found.directories
+        require_not_shared(directory, RealDisk())
+        return []
+    return list(found.databases or [place])
 
 
 def _verification_json(found: Verification) -> Row:
@@ -139,7 +169,7 @@ def _mirror_sentences(directory: Path) -> list[str]:
 
 @store.command("dump")
 def dump(
-    directory: DirectoryArgument,
+    place: PlaceArgument,
     destination: Annotated[
         str | None, typer.Option("--destination", metavar="NAME", help="Only of this queue.")
     ] = None,
@@ -155,35 +185,38 @@ def dump(
     bodies: Annotated[bool, typer.Option("--bodies", help="With the messages' bodies.")] = False,
 ) -> None:
     """Write the records of the log, one per line."""
-    files = LogFiles(directory)
+    hide_places({PLACE_VARIABLE: place})
+    media = _media(place)
     queue = _queue_of(destination)
-    with _progress("looking for queues") as visit:
-        names = queue_names(files.entries(files.names, visit))
-    line_of = json_line if row_format == "jsonl" else row_text
-    if row_format == "table":
-        write_line(ROW_HEADER)
-    damaged = 0
-    chosen = files.between(from_index, to_index)
-    with _progress("writing") as visit:
-        for entry in files.entries(chosen, visit):
-            if entry.index and not from_index <= entry.index <= (to_index or entry.index):
-                continue
-            lines: list[str] = []
-            try:
-                rows = _rows(entry, names, queue=queue, with_bodies=bodies)
-                lines.extend(map(line_of, rows))  # what comes before nonsense is kept
-            except StoreError as error:
-                damaged += 1
-                write_error(f"damaged: {error}")
-            write_lines(lines)
+    with closing(MediumLog(media) if media else LogFiles(Path(place))) as log:
+        with _progress("looking for queues") as visit:
+            names = queue_names(log.between(1, None, visit))
+        line_of = json_line if row_format == "jsonl" else row_text
+        if row_format == "table":
+            write_line(ROW_HEADER)
+        damaged = 0
+        with _progress("writing") as visit:
+            for entry in log.between(from_index, to_index, visit):
+                lines: list[str] = []
+                try:
+                    rows = _rows(entry, names, queue=queue, with_bodies=bodies)
+                    lines.extend(map(line_of, rows))  # what comes before nonsense is kept
+                except StoreError as error:
+                    damaged += 1
+                    write_error(f"damaged: {error}")
+                write_lines(lines)
     if damaged:
         raise typer.Exit(EXIT_DAMAGED)
 
 
 def _rows(
-    entry: Entry | Damage, names: dict[int, str], *, queue: str | None, with_bodies: bool
+    entry: Entry | Damage | LostEntries,
+    names: dict[int, str],
+    *,
+    queue: str | None,
+    with_bodies: bool,
 ) -> Iterator[Row]:
-    if isinstance(entry, Damage):
+    if not isinstance(entry, Entry):
         raise entry.error()
     yield from rows_of(entry, names, queue=queue, with_bodies=with_bodies)
 

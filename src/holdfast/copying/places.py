@@ -91,6 +91,16 @@ def require_nodes_own(directory: Path, disk: Disk) -> None:
             f" that place, as in sqlite:///FILE or {SHARED}DIR"
         )
         raise ConfigError([told])
+    require_not_shared(directory, disk)
+
+
+def require_not_shared(directory: Path, disk: Disk) -> None:
+    """
+    See that a directory that is named as a node's own is not one that brokers share.
+
+    Raises:
+        ConfigError: It is.
+    """
     if disk.exists(directory / "store") and disk.exists(directory / "lease"):
         raise ConfigError(
             [f"{directory} is a directory that brokers share: write {SHARED}{directory}"]

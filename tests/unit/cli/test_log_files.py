@@ -248,11 +248,19 @@ def test_a_range_needs_only_its_files(log) -> None:
     A few entries out of a long log are found without reading it all.
     """
     files = LogFiles(log.directory)
-    first, second = files.names
-    assert files.between(1, None) == [first, second]
-    assert files.between(4, None) == [second]
-    assert files.between(3, 4) == [first, second]
-    assert files.between(1, 3) == [first]
+    sizes = [(files.journal / name).stat().st_size for name in files.names]
+
+    def read(from_index: int, to_index: int | None) -> tuple[list[int], int]:
+        totals = set()
+        found = files.between(from_index, to_index, lambda done, total: totals.add(total))
+        indexes = [each.index for each in found]
+        (total,) = totals
+        return indexes, total
+
+    assert read(1, None) == ([1, 2, 3, 4, 5, 6], sum(sizes))
+    assert read(4, None) == ([4, 5, 6], sizes[1])
+    assert read(3, 4) == ([3, 4], sum(sizes))
+    assert read(1, 2) == ([1, 2], sizes[0])
 
 
 def test_rot_between_two_readings_is_damage(log) -> None:

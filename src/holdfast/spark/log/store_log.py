@@ -18,25 +18,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from holdfast.config.store_url import StoreUrl
 from holdfast.copying.looking import LookedLog, member_at, open_looked, whole_address
 from holdfast.copying.patience import ask_again
-from holdfast.errors import (
-    ConfigError,
-    CorruptEntryError,
-    RecordNotFoundError,
+from holdfast.copying.reading import (
+    PATIENCE_SECONDS,
+    LostEntries,
+    next_part,
+    range_of,
+    read_entries,
+    require_kept,
 )
+from holdfast.errors import ConfigError, CorruptEntryError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Holding
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries
 from holdfast.spark.log.source import BLOCK_BYTES, DamagedRange, LogPosition
 
-CALL_SECONDS: Final = 20.0
-PATIENCE_SECONDS: Final = 30.0
-"""What was planned is asked for so long: a database that fails over takes less."""
 POSITION_SECONDS: Final = 5.0
 """How far it goes is asked for so long: an address that is wrong must show soon."""
 
@@ -66,11 +66,11 @@ class StoreLog:
             UnreachableError: It does not answer.
         """
         with self._opened(POSITION_SECONDS) as (log, holding):
-            first, last = _range_of(holding)
+            first, last = range_of(holding)
             timestamp = 0
             if first <= last:
                 try:
-                    timestamp = _read(log, last - 1, last)[-1].timestamp
+                    timestamp = read_entries(log, last - 1, last)[-1].timestamp
                 except CorruptEntryError:
                     pass  # whoever reads it is told
             return LogPosition(
@@ -92,10 +92,11 @@ class StoreLog:
         if first_index > last_index:
             return
         with self._opened() as (log, holding):
-            self._require(holding, first_index, last_index)
+            require_kept(holding, first_index, last_index, str(self))
             index = first_index
             while index <= last_index:
-                found = self._next(log, index, last_index)
+                part = next_part(log, index, last_index, str(self))
+                found = _damaged(part) if isinstance(part, LostEntries) else _block(part)
                 yield found
                 index = found.last_index + 1
 
@@ -106,13 +107,13 @@ class StoreLog:
     def reach(self, from_index: int, bytes_max: int) -> int:
         """The last index such that entries from `from_index` on are about `bytes_max` together."""
         with self._opened() as (log, holding):
-            last = _range_of(holding)[1]
+            last = range_of(holding)[1]
             if from_index > last:
                 return last
             reached, room = from_index - 1, bytes_max
             while reached < last and room > 0:
                 try:
-                    entries = _read(log, reached, last, min(room, BLOCK_BYTES))
+                    entries = read_entries(log, reached, last, min(room, BLOCK_BYTES))
                 except CorruptEntryError as error:
                     reached = max(error.index, reached + 1)
                     continue
@@ -131,7 +132,7 @@ class StoreLog:
             if not holding.first_index <= first_index - 1 <= holding.end.index:
                 return ""
             try:
-                return _read(log, first_index - 2, first_index - 1)[0].chain.hex()
+                return read_entries(log, first_index - 2, first_index - 1)[0].chain.hex()
             except CorruptEntryError:
                 return ""
 
@@ -144,45 +145,6 @@ class StoreLog:
             yield log, ask_again(log.open_existing, patience)
         finally:
             log.close()
-
-    def _require(self, holding: Holding, first_index: int, last_index: int) -> None:
-        first, last = _range_of(holding)
-        if first_index < first:
-            raise RecordNotFoundError(
-                f"entries {first_index:,} to {min(first, last_index + 1) - 1:,} are no longer in"
-                f" {self}, which begins with entry {first:,}: read the brokers by url, with a hold"
-            )
-        if last_index > max(last, holding.end.index):
-            raise RecordNotFoundError(
-                f"entry {last_index:,} is not in {self}, which ends with entry {last:,}"
-            )
-
-    def _next(self, log: LookedLog, index: int, last: int) -> EntryBlock | DamagedRange:
-        """What comes next: entries, or damage."""
-        try:
-            return _block(_read(log, index - 1, last))
-        except CorruptEntryError as error:
-            self._require(
-                ask_again(lambda: log.observe(CALL_SECONDS), PATIENCE_SECONDS), index, index
-            )
-            if index < error.index <= last:
-                try:
-                    return _block(_read(log, index - 1, error.index - 1))
-                except CorruptEntryError as other:
-                    error = other
-            return DamagedRange(
-                index, _damaged_through(log, index, last), self._named(error, index)
-            )
-
-    def _named(self, error: CorruptEntryError, index: int) -> CorruptEntryError:
-        """The error of the first entry that is damaged: never one of what only was dropped."""
-        file = error.segment if error.byte else ""
-        named = CorruptEntryError(
-            error.reason, segment=file or str(self), byte=error.byte, index=index
-        )
-        where = f"{self}, {file} byte {error.byte:,}" if file else f"{self}"
-        named.args = (f"entry {index:,} of {where}: {error.reason}",)
-        return named
 
 
 def store_log(words: list[str], *, is_one_of_several: bool = False) -> StoreLog:
@@ -225,49 +187,11 @@ def bases_of(first: int, last: int) -> tuple[int, ...]:
     return (first, *range((first // step + 1) * step, last + 1, step))
 
 
-def _range_of(holding: Holding) -> tuple[int, int]:
-    """The entries that a reader is given: not the one that stands for all before it."""
-    first = holding.first_index
-    return (first + 1 if first > 1 else 1), holding.sure.index
-
-
-def _read(log: LookedLog, after: int, through: int, bytes_max: int | None = None) -> list[Entry]:
-    wanted = BLOCK_BYTES if bytes_max is None else bytes_max
-    read = partial(log.entries, after, through, wanted, CALL_SECONDS)
-    return ask_again(read, PATIENCE_SECONDS)
-
-
 def _block(entries: list[Entry]) -> EntryBlock:
     block = cut_entries(b"".join([it.raw for it in entries]), entries[0].index)
     assert len(block) == len(entries), "they were verified when they were read"
     return block
 
 
-def _damaged_through(log: LookedLog, index: int, last: int) -> int:
-    """
-    The last entry of the damage that begins at `index`.
-
-    Looked for by leaps, so that a lost file is not asked for entry by entry: of entries that are
-    damaged here and there, close by, a whole one may be told of as damaged with them.
-    """
-
-    def is_whole(at: int) -> bool:
-        try:
-            _read(log, at - 1, at)
-        except CorruptEntryError:
-            return False
-        return True
-
-    low, leap = index, 1
-    while True:
-        high = min(index + leap, last + 1)
-        if high > last or is_whole(high):
-            break
-        low, leap = high, leap * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if is_whole(middle):
-            high = middle
-        else:
-            low = middle
-    return high - 1
+def _damaged(lost: LostEntries) -> DamagedRange:
+    return DamagedRange(lost.first_index, lost.last_index, lost.error())

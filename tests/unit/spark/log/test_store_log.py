@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.copying import patience
-from holdfast.copying.looking import LookedLog
+from holdfast.copying import reading as reading_of_stores
 from holdfast.errors import (
     ConfigError,
-    CorruptEntryError,
     MissingEntriesError,
     RecordNotFoundError,
     StoreError,
@@ -155,7 +154,7 @@ def test_what_the_cleaner_drops_meanwhile_is_no_damage(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is gone as from a node: the reader is told so, and may go on behind it."""
-    monkeypatch.setattr(module, "BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(reading_of_stores, "READ_BYTES", 5_000)
     log = store_log([url])
     reading = log.blocks(1, COUNT)
     assert next(reading).last_index == 3
@@ -239,34 +238,6 @@ def test_ranges_are_cut_at_the_same_places_in_copies_of_other_lengths(last: int)
     assert all(one < two <= last for one, two in pairwise(bases))
     assert set(bases) <= set(bases_of(1, last + 3))
     assert set(bases[1:]) <= set(bases_of(3, last)) | {2}
-
-
-def test_damage_is_looked_for_by_leaps() -> None:
-    """Its end is found in few questions, and never before a damaged entry that follows at once."""
-
-    class Torn:
-        def __init__(self, damaged: set[int]) -> None:
-            self.damaged = damaged
-            self.asked = 0
-
-        def entries(self, after: int, *_: object) -> list[int]:
-            self.asked += 1
-            if after + 1 in self.damaged:
-                raise CorruptEntryError("rotten", index=after + 1)
-            return [after + 1]
-
-    def through(damaged: set[int], first: int, last: int) -> tuple[int, int]:
-        log = Torn(damaged)
-        looked: LookedLog = log  # type: ignore[assignment] # only this is asked of it
-        return module._damaged_through(looked, first, last), log.asked
-
-    assert through({5}, 5, 100)[0] == 5
-    assert through({5, 6, 7}, 5, 100)[0] == 7
-    assert through({100}, 100, 100)[0] == 100
-    found, asked = through(set(range(5, 10_001)), 5, 1_000_000)
-    assert found == 10_000
-    assert asked < 40
-    assert through(set(range(5, 101)), 5, 100)[0] == 100
 
 
 def test_blocks_are_entries_in_one_buffer(url: str) -> None:
