@@ -12,7 +12,7 @@ import os
 import pytest
 
 from holdfast.leases.contract import Holding, Place
-from trials.safeguards.shared_directory import ABLATIONS, ShareAblation, catch
+from trials.safeguards.shared_directory import ABLATIONS, FULL, ShareAblation, catch
 from trials.simulation.local_share import end_of, seal
 from trials.simulation.shared_brokers import Books, BrokenPromise, Troubles, World, simulate_share
 
@@ -36,6 +36,16 @@ def test_nothing_stored_is_lost(seed: int) -> None:
     books = simulate_share(seed)
 
     assert books.happened["taken"]
+
+
+def test_a_share_that_others_fill_is_taken_by_what_is_kept() -> None:
+    """Whatever fails for want of room, nothing stored is lost, and the last one can take it."""
+    happened = Books().happened
+    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS // 2):
+        happened += simulate_share(seed, FULL).happened
+
+    assert happened["share filled"] > SEEDS
+    assert happened["taken of what was kept"] > SEEDS // 4
 
 
 @pytest.mark.parametrize(("seed", "what"), FOUND, ids=str)

@@ -22,10 +22,14 @@ import pytest
 
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.leases.contract import Holding
+from holdfast.model.limits import MiB
+from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import SharedLog
+from trials.chaos.small_disk import SmallDisk, SmallDiskError
 
 PROGRAM = Path(__file__).parent / "shared_child.py"
 SECONDS = 60.0
+TAKES = SharedSettings().takes_with_room
 
 pytestmark = [pytest.mark.slow]
 
@@ -295,6 +299,31 @@ def test_a_taker_that_dies_in_its_take_is_followed(
     assert holder.ask("append")["outcome"] == "deposed"
     third.ask("append")
     assert writers(reader) == ["a", "a", "c"]
+
+
+def test_a_share_that_others_have_filled_is_taken_after_each_loss(
+    start: Start, directory: Path
+) -> None:
+    """L39 by others' files: kill -9 of each holder, and the next one stores what makes room."""
+    try:
+        small = SmallDisk(directory, 16 * MiB).__enter__()
+    except SmallDiskError as error:
+        pytest.skip(f"needs a disk that is really full: {error}")
+    try:
+        for number in range(1 + TAKES):
+            holder = start(f"h{number}")
+            assert holder.take() == {**holder.ask("observe"), "taken": True}
+            assert holder.ask("append")["index"] == 1 + number
+            if number == 0:
+                for _ in range(TAKES):
+                    assert holder.ask("renew") == {"outcome": "stored"}
+            small.fill()
+            holder.kill()
+        log = SharedLog(directory)
+        assert len(read(log)) == 1 + TAKES
+        log.close()
+    finally:
+        small.close()
 
 
 def test_a_copy_of_the_directory_goes_on_elsewhere(

@@ -16,6 +16,7 @@ from holdfast.shared.held_epoch import HeldEpoch
 from holdfast.shared.lease_files import CurrentFile
 from holdfast.shared.log_view import FoundEnd, LogView
 from holdfast.shared.places import SegmentName
+from holdfast.shared.reserve import Reserve
 from holdfast.shared.segments import SegmentWriter
 from trials.safeguards.ablation import Ablation, Patch, without
 from trials.simulation import shared_brokers
@@ -136,6 +137,11 @@ def _no_clock() -> list[Patch]:
     return [(shared_brokers, "MARGIN_SECONDS", -shared_brokers.LEASE_SECONDS)]
 
 
+def _keep_no_room() -> list[Patch]:
+    return [(Reserve, "_give_up_one", lambda *_arguments: False)]
+
+
+FULL = Troubles(pause=0.002, kill=0.002, error=0.0, server_loss=0.0, is_coherent=True, full=0.002)
 SOME = Troubles(pause=0.005, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)
 PAUSES = Troubles(pause=0.03, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)
 LOSSES = Troubles(pause=0.002, kill=0.004, error=0.0, server_loss=0.0005, is_coherent=False)
@@ -170,6 +176,7 @@ ABLATIONS = (
     ShareAblation("a deposed holder drops entries", _drop_without_asking, troubles=SOME, seed=85),
     ShareAblation("leases by the wall clock", _lease_by_wall_clock, seed=17),
     ShareAblation("holders that do not look at their clock", _no_clock, seed=3),
+    ShareAblation("a taker leaves what room is kept alone", _keep_no_room, troubles=FULL),
 )
 
 

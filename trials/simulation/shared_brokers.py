@@ -19,13 +19,15 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, MissingEntriesError, UnreachableError
+from holdfast.environment.disk import NoRoomError
+from holdfast.errors import AppendRefusedError, HoldfastError, MissingEntriesError, UnreachableError
 from holdfast.journal.entry import FIRST_CHAIN, Entry, verify_chain
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
+from holdfast.model.limits import KiB
 from holdfast.shared.directory_log import DirectoryLog
 from holdfast.shared.places import Places
 from holdfast.shared.settings import SharedSettings
@@ -36,8 +38,12 @@ ROOT = Path("/share")
 LEASE_SECONDS = 2.0
 MARGIN_SECONDS = 0.3
 SETTINGS = SharedSettings(
-    segment_bytes=16 * 1024, first_segment_bytes=8 * 1024, beat_seconds=LEASE_SECONDS / 10
+    segment_bytes=16 * 1024,
+    first_segment_bytes=8 * 1024,
+    beat_seconds=LEASE_SECONDS / 10,
+    takes_with_room=0,
 )
+KEEPING = replace(SETTINGS, takes_with_room=4)
 
 
 class Killed(BaseException):
@@ -129,6 +135,9 @@ class Troubles:
 
     is_coherent: bool
 
+    full: float = 0.0
+    """That others fill the share, at a step, but for what is kept; and at the end, to its end."""
+
     @classmethod
     def of(cls, seed: int) -> Troubles:
         """Choose by the seed."""
@@ -184,6 +193,7 @@ class World:
             self._next()
         if self.failure is None:
             self.server.power_cut()
+            self._fill_at_the_end()
             Broker(self, len(self._brokers)).look_at_the_end()
         if self.failure is not None:
             raise self.failure
@@ -207,6 +217,20 @@ class World:
         """The server starts anew; its clients ask on."""
         self.books.happened["server lost its power"] += 1
         self.server.power_cut()
+
+    def fill(self) -> None:
+        """Others leave no room, for a while."""
+        self.books.happened["share filled"] += 1
+        self.server.limit(self.random.choice([0, 3000, 20_000]))
+        self.at(self.random.uniform(0.5, 3 * LEASE_SECONDS), lambda: self.server.limit(None))
+
+    def _fill_at_the_end(self) -> None:
+        """Whoever comes last must make do with what was kept, where anything was."""
+        names = [it for it in self.server.list_directory(ROOT) if it.startswith("reserve-")]
+        # One that is not whole was being made.
+        is_kept = any(len(self.server.content(ROOT / it)) >= 64 * KiB for it in names)
+        self.server.limit(0 if self.troubles.full and is_kept else None)
+        self.books.happened["taken of what was kept"] += bool(self.troubles.full and is_kept)
 
     def _next(self) -> None:
         self.now, _, what = heapq.heappop(self._events)
@@ -256,12 +280,18 @@ class Broker:
         log = self._make_log(ShareClient(machine, self._step, lambda: self._world.now))
         seen = log.open()
         # One claim after the other may have been won by who never began.
-        while (taken := log.take(seen, self._claimant())) is None:
+        while (taken := self._take_at_the_end(log, seen)) is None:
             again = log.observe()
             if again == seen:
                 raise BrokenPromise("nobody is there, and it cannot be taken")
             seen = again
         self._read_all(log, taken)
+
+    def _take_at_the_end(self, log: DirectoryLog, seen: Holding) -> Holding | None:
+        try:
+            return log.take(seen, self._claimant())
+        except NoRoomError as error:
+            raise BrokenPromise("it cannot be taken, though room was kept for that") from error
 
     def clock(self) -> float:
         """This machine's own clock; by it leases are judged."""
@@ -303,7 +333,7 @@ class Broker:
         return DirectoryLog(
             client,
             Places(ROOT),
-            SETTINGS,
+            SETTINGS if not self._world.troubles.full else KEEPING,
             monotonic=self.clock,
             draw=self._random.randbytes,
         )
@@ -399,7 +429,7 @@ class Broker:
             started = self.clock()
             try:
                 outcome = log.append(entries) if entries else log.renew()
-            except (OSError, UnreachableError):
+            except (OSError, UnreachableError, AppendRefusedError):
                 self._world.books.happened["the same again"] += 1
                 self._sleep(0.02)
                 continue
@@ -439,6 +469,8 @@ class Broker:
             if chance.random() < troubles.pause:
                 self._world.books.happened["paused"] += 1
                 seconds = chance.uniform(0.1, 4 * LEASE_SECONDS)
+            if troubles.full and chance.random() < troubles.full:
+                self._world.fill()
             if chance.random() < troubles.server_loss:
                 self._world.at(seconds / 2, self._world.lose_server)
             self._sleep(seconds)

@@ -17,8 +17,10 @@ import errno
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from holdfast.environment.disk import NoRoomError
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 
 REMEMBERED_SECONDS = 60.0
@@ -120,7 +122,8 @@ class Machine:
         for path in list(self.pending):
             if self.random.random() < 0.5:
                 self.happened["late write"] += 1
-                self.send(path)
+                with suppress(NoRoomError):
+                    self.send(path)
         self.pending.clear()
         self.absent.clear()
         self.listings.clear()

@@ -31,6 +31,8 @@ SECTOR_BYTES: Final = 512
 """The largest piece that a disk writes as a whole or not at all."""
 
 _ZEROS: Final = bytes(1024 * 1024)
+_UNTOLD_BYTES: Final = 1 << 62
+"""What counts as free where that is not told."""
 
 
 class NoRoomError(OSError):
@@ -365,6 +367,8 @@ class RealDisk:
     def free_bytes(self, path: Path) -> int:
         """Return how much an ordinary process may still write to the file system of `path`."""
         statistics = os.statvfs(path)
+        if not statistics.f_blocks:
+            return _UNTOLD_BYTES  # Some file systems in user space tell nothing of their room.
         return statistics.f_bavail * statistics.f_frsize
 
     def lock(self, path: Path) -> RealLock:

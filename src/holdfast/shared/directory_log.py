@@ -27,14 +27,17 @@ from holdfast.journal.entry import Entry, verify_chain
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
 from holdfast.leases.copies import CopyPlan, epochs_used_up
 from holdfast.shared import copy_file
-from holdfast.shared.held_epoch import HeldEpoch
+from holdfast.shared.held_epoch import HeldEpoch, least_segment_bytes
 from holdfast.shared.lease_files import Begun, CurrentFile, claim, read_claim
 from holdfast.shared.log_view import LogView
 from holdfast.shared.places import Places, parse_segment_name
+from holdfast.shared.reserve import Reserve
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.store_file import Origin, find, find_or_lay_out
 
 DROPPED_AT_ONCE: Final = 8
+RESERVED_SEGMENTS: Final = 4
+"""So many of the smallest segments have room in what is kept for one take."""
 
 
 class DirectoryLog:
@@ -61,6 +64,8 @@ class DirectoryLog:
         self._claimed = Begun(0, None)
         """The newest epoch that was found won, whether or not it has begun."""
         self._held: HeldEpoch | None = None
+        size = RESERVED_SEGMENTS * least_segment_bytes(settings)
+        self._reserve = Reserve(disk, places, settings.takes_with_room, size)
         self._plan: CopyPlan | None = None
         """Of the copy that is to be finished yet."""
 
@@ -147,7 +152,7 @@ class DirectoryLog:
             return None
         self._let_go()
         epoch = seen.epoch + 1
-        is_won = claim(self._disk, self._places, epoch, claimant)
+        is_won = self._reserve.use_for(lambda: claim(self._disk, self._places, epoch, claimant))
         self._claimed = Begun(
             epoch, claimant if is_won else read_claim(self._disk, self._places, epoch)
         )
@@ -163,6 +168,9 @@ class DirectoryLog:
         )
         try:
             taken = self._begin(held, now)
+        except NoRoomError:
+            held.close()
+            raise
         except OSError:
             held.close()
             # Files of ours that are gone were dropped by who took over from us meanwhile.
@@ -180,16 +188,19 @@ class DirectoryLog:
 
     def _begin(self, held: HeldEpoch, before: Holding) -> Holding | None:
         """Begin the epoch that was won; None if a later one has begun."""
-        held.give_first_beat(before.sure, before.first_index)
+        use = self._reserve.use_for
+        use(lambda: held.give_first_beat(before.sure, before.first_index))
         # From here on nobody of an earlier epoch confirms anything: what they have confirmed was
         # synced before they last read `current`, so it can be read now.
-        self._current.begin(held.epoch, held.claimant)
-        held.begin(self._view.find_end(held.epoch - 1), self._view.first_index)
+        use(lambda: self._current.begin(held.epoch, held.claimant))
+        found = self._view.find_end(held.epoch - 1)
+        use(lambda: held.begin(found, self._view.first_index))
         if not self._is_current(held):
             return None
         # What was copied is sure from now on.
         held.note_confirmed()
         held.give_beat(self._monotonic())
+        self._reserve.note_taken()
         taken = self.observe()
         return taken if taken.epoch == held.epoch else None
 
@@ -199,7 +210,10 @@ class DirectoryLog:
         if held is None:
             return Outcome.DEPOSED
         held.give_beat(self._monotonic())
-        return self._judge(held)
+        outcome = self._judge(held)
+        if outcome is Outcome.STORED and not held.is_low:
+            self._reserve.make_one()
+        return outcome
 
     def release(self) -> None:
         """Give the lease back if it is still ours."""

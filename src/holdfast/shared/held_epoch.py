@@ -34,6 +34,11 @@ _LEAST_BYTES: Final = 64 * KiB
 """Of a segment, where there is no room for a larger one."""
 
 
+def least_segment_bytes(settings: SharedSettings) -> int:
+    """Return the size of a segment where there is no room for a larger one."""
+    return min(_LEAST_BYTES, settings.first_segment_bytes)
+
+
 class HeldEpoch:
     """What the holder of one epoch writes."""
 
@@ -203,7 +208,7 @@ class HeldEpoch:
 
     def _make_segment(self, size: int) -> SegmentWriter:
         full = max(self._settings.segment_bytes, self._settings.first_segment_bytes)
-        least = max(PAGE_BYTES + size, min(_LEAST_BYTES, self._settings.first_segment_bytes))
+        least = max(PAGE_BYTES + size, least_segment_bytes(self._settings))
         page = SegmentPage(
             name=SegmentName(self.confirmed.index + 1, self.epoch),
             cut=self.confirmed,

@@ -14,11 +14,12 @@ Invariants:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from holdfast.environment.disk import DiskFile
+from holdfast.environment.disk import DiskFile, is_no_room
 from holdfast.environment.shared_disk import SharedDisk
 from holdfast.errors import StoreError
 from holdfast.leases.contract import Claimant, Place
@@ -222,12 +223,21 @@ class BeatWriter:
     """The file `beat-<E>` of the epoch that this process holds."""
 
     def __init__(self, disk: SharedDisk, places: Places, epoch: int, beat: Beat) -> None:
-        """Make the file, durably: it did not exist."""
+        """Make the file, durably: it did not exist, and does not where there is no room for it."""
         self.last = beat
-        self._file: DiskFile = disk.create(places.beat(epoch))
-        self._file.write(_page(beat) * 2, 0)
-        self._file.sync()
-        disk.sync_directory(places.lease)
+        path = places.beat(epoch)
+        self._file: DiskFile = disk.create(path)
+        try:
+            self._file.write(_page(beat) * 2, 0)
+            self._file.sync()
+            disk.sync_directory(places.lease)
+        except OSError as error:
+            with suppress(OSError):
+                self._file.close()
+            if is_no_room(error):
+                # Nobody looks for it before its epoch has begun: it may be made once more.
+                disk.unlink(path)
+            raise
 
     def write(self, beat: Beat, *, both: bool = False) -> None:
         """

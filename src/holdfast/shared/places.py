@@ -8,6 +8,7 @@ Where everything stands in a shared directory.
     lease/beat-<E>     its signs of life and what it knows to be sure
     journal/<base>-<E>.seg    entries, written by epoch E alone
     brokers/<name>     what a broker tells of itself
+    reserve-<N>        zeros, which a taker removes where there is no room
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 _SEGMENT: Final = re.compile(r"([0-9]{20})-([0-9]+)(?:\.([0-9]+))?\.seg")
-_LEFT_OVERS: Final = (".nfs", ".store-", "lost+found")
-"""What NFS keeps of removed files, what a broker that died at its start left, what ext4 makes."""
+_LEFT_OVERS: Final = (".nfs", ".store-", "lost+found", "reserve-")
+"""What NFS keeps of removed files, what a broker that died at its start left, what ext4 makes; and
+room that is kept."""
 
 
 class SegmentName(NamedTuple):
@@ -59,6 +61,10 @@ class Places:
     def beat(self, epoch: int) -> Path:
         """What the holder of this epoch says of itself."""
         return self.lease / f"beat-{epoch}"
+
+    def reserve(self, number: int) -> Path:
+        """Room that is kept for whoever takes the lease."""
+        return self.root / f"reserve-{number}"
 
     def broker(self, name: str) -> Path:
         """What the broker of this name tells."""

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError, fill_zeros
+from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError, fill_zeros, is_no_room
 from holdfast.environment.shared_disk import SharedDisk
 from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.journal.entry import HEADER_BYTES, Entry, entry_bytes, parse_entry, parse_header
@@ -98,6 +98,7 @@ class SegmentWriter:
         Make the file, full of zeros and durable; FileExistsError if it is there already.
 
         Raises:
+            NoRoomError: There was no room for it, and it is gone.
             OSError: It could not be made; what there is of it nobody reads.
         """
         self.page = page
@@ -114,10 +115,14 @@ class SegmentWriter:
             # A client of NFS that has lost its lease learns of it at the next write under a lock.
             with suppress(BlockingIOError):
                 self._lock = disk.hold(path)
-        except OSError:
-            self._file.close()
+        except OSError as error:
+            with suppress(OSError):
+                self._file.close()
             with suppress(OSError):
                 disk.unlink(path)
+            if is_no_room(error):
+                # A server may say it with the sync only.
+                raise NoRoomError(error.errno, error.strerror) from error
             raise
 
     def has_room(self, size: int) -> bool:

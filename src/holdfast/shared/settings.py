@@ -28,5 +28,9 @@ class SharedSettings:
     beat_seconds: Annotated[float, Allowed(0.01)] = 1.0
     """How often a holder that appends also says what is confirmed by now."""
 
+    takes_with_room: Annotated[int, Allowed(0, 64)] = 4
+    """Room for so many takes of the lease, one after the other, is kept on the share: a broker that
+    takes it on a file system that others have filled to its end uses it up."""
+
     allow_unsafe_share: bool = False
     """Use a directory on a file system that cannot keep the promises, and say so."""

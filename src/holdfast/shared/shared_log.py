@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from holdfast.environment.disk import NoRoomError
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.environment.shared_disk import RealSharedDisk, SharedDisk
 from holdfast.errors import StoreError, UnreachableError
@@ -171,7 +172,7 @@ class SharedLog:
 
     def tell(self, waiter: Waiter, seconds_max: float) -> None:
         """Let the others know of this broker."""
-        self._run(lambda: self._brokers.tell(waiter), seconds_max)
+        self._run(lambda: self._tell(waiter), seconds_max)
 
     def waiters(self, seconds_max: float) -> list[Waiter]:
         """Give all brokers that told of themselves, by name."""
@@ -184,6 +185,16 @@ class SharedLog:
     def close(self) -> None:
         """Let go of the directory; waits a moment at most, and does not give the lease back."""
         self._calls.close(self._log.close)
+
+    def _tell(self, waiter: Waiter) -> None:
+        try:
+            self._brokers.tell(waiter)
+        except NoRoomError as error:
+            # Nothing needs it: who only waits is not to count as one that does not reach the store.
+            raise StoreError(
+                f"{self._places.root} has no room to tell of broker {waiter.claimant.name}:"
+                f" {error.strerror}"
+            ) from error
 
     def _open(self, open_log: Callable[[], Holding]) -> Holding:
         self._judge_mount()
@@ -233,6 +244,8 @@ class SharedLog:
                 f"{error.filename or root} is gone: see whether {root} is mounted, or get the file"
                 " back from a copy of the directory"
             ) from error
+        except NoRoomError as error:
+            raise UnreachableError(f"{root} has no room: {error.strerror}") from error
         except OSError as error:
             raise UnreachableError(f"{root} cannot be reached: {error.strerror}") from error
 

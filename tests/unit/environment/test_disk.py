@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from holdfast.environment.disk import (
     read_part,
     write_part,
 )
+from holdfast.model.limits import GiB
 
 
 @pytest.fixture
@@ -140,6 +142,17 @@ def test_a_lock_is_held_by_one_at_a_time(disk: Disk, tmp_path: Path) -> None:
         disk.lock(tmp_path / "lock")
     lock.release()
     disk.lock(tmp_path / "lock").release()
+
+
+def test_a_file_system_that_tells_of_no_room_at_all_has_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some tell neither size nor room: that is no full one, which still tells its size."""
+    told = SimpleNamespace(f_blocks=0, f_bavail=0, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda _path: told)
+    assert RealDisk().free_bytes(Path("/")) > GiB
+    told.f_blocks = 1000
+    assert RealDisk().free_bytes(Path("/")) == 0
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])

@@ -6,11 +6,15 @@ import errno
 
 import pytest
 
+from holdfast.environment.disk import NoRoomError
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
 from holdfast.shared.lease_files import CurrentFile, claim
+from holdfast.shared.settings import SharedSettings
 from trials.simulation.local_share import LocalShare, claimant, end_of, seal
 from trials.simulation.simulated_disk import PowerCut
+
+TAKES = SharedSettings().takes_with_room
 
 
 @pytest.fixture
@@ -205,6 +209,48 @@ def test_a_full_disk_refuses_and_keeps_the_lease(share: LocalShare) -> None:
     share.disk.limit(None)
     assert log.append(entries) is Outcome.STORED
     assert share.log().observe().end == end_of(entries)
+
+
+@pytest.mark.parametrize("left", [0, 100, 4096, 5000, 9000, 13_000, 17_000])
+def test_a_share_that_others_have_filled_is_taken_all_the_same(
+    share: LocalShare, left: int
+) -> None:
+    """Room was kept for several takes, and each of them stores what makes room (L39)."""
+    log, holding = share.taken("a")
+    entries = seal(holding.end, 1, b"a" * 3000)
+    log.append(entries)
+    for _ in range(TAKES):
+        log.renew()
+    share.disk.limit(left)
+    for number in range(TAKES):
+        log, holding = share.taken(f"b{number}")
+        assert holding.epoch == 2 + number
+        more = seal(holding.end, holding.epoch, b"acknowledged")
+        assert log.append(more) is Outcome.STORED
+        entries += more
+        share.disk.limit(left)
+    assert log.entries(0, 99, 10**9) == entries
+
+    log = share.log()
+    with pytest.raises(NoRoomError):
+        while log.take(log.observe(), claimant("c")) is None:
+            pass
+    share.disk.limit(None)
+    while log.take(log.observe(), claimant("c")) is None:
+        pass
+    assert log.entries(0, 99, 10**9) == entries
+
+
+def test_no_room_is_kept_where_there_is_little(share: LocalShare) -> None:
+    """Below what is to be left for acknowledgements nothing is made of it."""
+    log, _ = share.taken("a")
+    share.disk.limit(60_000)
+    assert log.renew() is Outcome.STORED
+    assert log.low_room
+    assert not share.disk.exists(share.places.reserve(TAKES - 1))
+    share.disk.limit(None)
+    log.renew()
+    assert share.disk.exists(share.places.reserve(TAKES - 1))
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from holdfast.environment.disk import NoRoomError
 from holdfast.errors import StoreError
 from holdfast.leases.contract import Place
 from holdfast.shared.lease_files import (
@@ -136,6 +137,15 @@ def test_a_beat_file_is_of_one_process(share: LocalShare) -> None:
     BeatWriter(share.disk, share.places, 1, beat())
     with pytest.raises(FileExistsError):
         BeatWriter(share.disk, share.places, 1, beat())
+
+
+def test_a_beat_without_room_can_be_made_again(share: LocalShare) -> None:
+    """Nothing is left of one that had no room: its epoch has not begun."""
+    share.disk.fail_next["write"] = errno.ENOSPC
+    with pytest.raises(NoRoomError):
+        BeatWriter(share.disk, share.places, 1, beat())
+    BeatWriter(share.disk, share.places, 1, beat())
+    assert read_beat(share.disk, share.places, 1) == beat()
 
 
 @pytest.mark.parametrize("both", [False, True])

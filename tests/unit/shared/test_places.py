@@ -37,5 +37,5 @@ def test_what_is_ours_in_the_directory() -> None:
     places = Places(Path("/share"))
 
     ours = ["store", "current", "host", "lease", "journal", "brokers"]
-    assert all(map(places.is_ours, [*ours, ".nfs00", ".store-1", "lost+found"]))
+    assert all(map(places.is_ours, [*ours, ".nfs00", ".store-1", "lost+found", "reserve-1"]))
     assert not places.is_ours("ballot")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.environment.disk import NoRoomError
 from holdfast.environment.shared_disk import RealSharedDisk
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import HOLDER_LENGTH, LeasedLog, Outcome, Waiter
@@ -154,6 +155,28 @@ def test_an_error_of_the_disk_is_not_known(logs: list[SharedLog], tmp_path: Path
     with pytest.raises(UnreachableError, match="shared cannot be reached: input/output error"):
         log.observe(SECONDS)
     Failing.fails = False
+
+
+def test_want_of_room_is_told_as_that(logs: list[SharedLog], tmp_path: Path) -> None:
+    """The directory is reached; and that nothing could be told of a broker is no want of it."""
+
+    class Full(RealSharedDisk):
+        fails = False
+
+        def open_through(self, path, **others):
+            if self.fails:
+                raise NoRoomError(errno.ENOSPC, "no space left on device")
+            return super().open_through(path, **others)
+
+    log = opened(logs, tmp_path, disk=Full())
+    Full.fails = True
+    with pytest.raises(UnreachableError, match="shared has no room: no space left on device"):
+        log.take(log.observe(SECONDS), claimant("a"), SECONDS)
+    waiter = Waiter(claimant=claimant("a"), known_level=1, beat=1, applied_index=0)
+    with pytest.raises(StoreError, match="shared has no room to tell of broker a: no sp") as raised:
+        log.tell(waiter, SECONDS)
+    assert not isinstance(raised.value, UnreachableError)
+    Full.fails = False
 
 
 def test_an_unsafe_mount_is_refused_and_nothing_made(tmp_path: Path) -> None:
