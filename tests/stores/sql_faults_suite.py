@@ -26,7 +26,8 @@ from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
 from holdfast.sql import safety
 from holdfast.sql.opening import open_sql_log
-from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite, Writer, read_all
+from tests.stores.broker_suite import BrokerSuite
+from tests.stores.leased_log_suite import SECONDS, Writer, read_all
 from tests.stores.projection_suite import ProjectionSuite, project, row
 from trials.databases.cutting_proxy import Cut, CuttingProxy
 from trials.databases.server import DatabaseServer
@@ -35,7 +36,7 @@ SHORT_SECONDS = 1.5
 SECRET = "hush-hush"
 
 
-class SqlServerSuite(LeasedLogSuite, ProjectionSuite, ABC):
+class SqlServerSuite(BrokerSuite, ProjectionSuite, ABC):
     """The contract, and the accidents of a server."""
 
     server: DatabaseServer

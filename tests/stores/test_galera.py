@@ -25,10 +25,10 @@ from holdfast.leases.orders import Join
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
 from holdfast.sql.opening import open_sql_log
+from tests.stores.broker_suite import BrokerSuite
 from tests.stores.leased_log_suite import (
     KNOWN_SECONDS_MAX,
     SECONDS,
-    LeasedLogSuite,
     Writer,
     read_all,
 )
@@ -42,7 +42,7 @@ LEASE_SECONDS = 15.0
 DEADLOCK = 1213
 
 
-class TestGalera(LeasedLogSuite, ProjectionSuite):
+class TestGalera(BrokerSuite, ProjectionSuite):
     """One database of three nodes."""
 
     @pytest.fixture(autouse=True)

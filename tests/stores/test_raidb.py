@@ -17,12 +17,13 @@ from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.sql_member import SqlMember
 from holdfast.sql.opening import make_sql_log
-from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite, Writer, read_all
+from tests.stores.broker_suite import BrokerSuite
+from tests.stores.leased_log_suite import SECONDS, Writer, read_all
 from trials.databases.mariadb import MariadbServer
 from trials.databases.postgresql import PostgresqlServer
 
 
-class TwoFiles(LeasedLogSuite):
+class TwoFiles(BrokerSuite):
     """Files of SQLite, each a database of its own."""
 
     count = 2

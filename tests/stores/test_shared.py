@@ -10,13 +10,14 @@ from holdfast.journal.entry import HEADER_BYTES, entry_bytes, parse_header
 from holdfast.leases.contract import LeasedLog
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import SharedLog
+from tests.stores.broker_suite import BrokerSuite
 from tests.stores.copied_log_suite import CopiedLogSuite
-from tests.stores.leased_log_suite import SECONDS, LeasedLogSuite
+from tests.stores.leased_log_suite import SECONDS
 
 KIB = 1024
 
 
-class TestSharedDirectory(LeasedLogSuite, CopiedLogSuite):
+class TestSharedDirectory(BrokerSuite, CopiedLogSuite):
     """One directory on the machine's own disk, a handle for each process."""
 
     @pytest.fixture(autouse=True)

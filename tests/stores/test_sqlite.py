@@ -11,12 +11,12 @@ import pytest
 
 from holdfast.leases.contract import LeasedLog
 from holdfast.sql.opening import open_sql_log
+from tests.stores.broker_suite import BrokerSuite
 from tests.stores.copied_log_suite import CopiedLogSuite
-from tests.stores.leased_log_suite import LeasedLogSuite
 from tests.stores.projection_suite import ProjectionSuite
 
 
-class TestSqlite(LeasedLogSuite, ProjectionSuite, CopiedLogSuite):
+class TestSqlite(BrokerSuite, ProjectionSuite, CopiedLogSuite):
     """One file, several connections."""
 
     @pytest.fixture(autouse=True)

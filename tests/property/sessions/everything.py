@@ -204,11 +204,11 @@ class Client:
 class World:
     """A desk, its clients, and what they know."""
 
-    def __init__(self, random: Random, *, is_harsh: bool) -> None:
+    def __init__(self, random: Random, *, is_harsh: bool, desk: Desk | None = None) -> None:
         self.random = random
         self.is_harsh = is_harsh
         """Whether also what loses messages on purpose is done: then no books are kept."""
-        self.desk = Desk(BrokerSettings(known_format_level=NEWEST_LEVEL))
+        self.desk = desk or Desk(BrokerSettings(known_format_level=NEWEST_LEVEL))
         self.desk.broker.receipts.record(FormatRecord(NEWEST_LEVEL))
         self.desk.turn()
         self.books = Books()
