@@ -108,7 +108,7 @@ $(LOWEST)/.ready: pyproject.toml constraints.txt tools/lowest.py | $(STAMP)
 	@mkdir -p var && $(BIN)/python tools/lowest.py > $(LOWEST).txt
 	@$(BIN)/python -m venv --clear $(LOWEST)
 	@$(LOWEST)/bin/python -m pip install -qq --requirement $(LOWEST).txt
-	@$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST).txt --no-build-isolation --editable '.[delta,sql,zookeeper]'
+	@$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST).txt --no-build-isolation --editable '.[certificates,delta,sql,zookeeper]'
 	@pwd > $$($(LOWEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trials.pth
 	@touch $@
 

@@ -56,6 +56,7 @@ EXTRA_OF = {
     "holdfast.spark": "spark",
     "holdfast.electors.zookeeper": "zookeeper",
     "holdfast.sql": "sql",
+    "holdfast.transport.certificates": "certificates",
     "holdfast.testing.fixtures": "dev",  # a plugin of pytest, which is there if it is loaded
 }
 

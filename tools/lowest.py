@@ -34,7 +34,7 @@ def main() -> None:
     pinned = (ROOT / "constraints.txt").read_text().splitlines()
     extras = project["optional-dependencies"]
     lines = lowest(project["dependencies"] + extras["spark"] + extras["delta"])
-    lines += lowest(extras["sql"] + extras["zookeeper"])
+    lines += lowest(extras["certificates"] + extras["sql"] + extras["zookeeper"])
     lines += [line for line in pinned if line.partition("==")[0] in TOOLS]
     print("\n".join(lines))
 

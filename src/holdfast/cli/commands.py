@@ -31,6 +31,7 @@ MODULES: Final = {
     "replay": "stored_messages",
     "report": "stored_messages",
     "config": "config",
+    "certificates": "certificates",
     "cluster": "cluster",
     "queues": "queues",
     "messages": "queue_messages",
