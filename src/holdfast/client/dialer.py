@@ -28,6 +28,7 @@ from holdfast.client.failover import (
 )
 from holdfast.client.link import Link, LinkOwner, open_link
 from holdfast.client.settings import ClientSettings
+from holdfast.client.tls_failures import NO_TLS, TLS_REQUIRED
 from holdfast.client.uri import Address, Target
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import (
@@ -45,6 +46,7 @@ from holdfast.model.digits import read_digits
 ConnectError: TypeAlias = LinkError | ProtocolError | ConfigError
 
 _PROMOTION: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
+_LASTING_CODES: Final = {"version", NO_TLS, TLS_REQUIRED}
 logger = logging.getLogger("holdfast.client")
 
 NO_FAILOVER = FailoverOptions(reconnect_attempts_max=0, is_randomized=False)
@@ -151,7 +153,7 @@ class Dialer:
 def is_lasting_failure(error: ConnectError) -> bool:
     """Whether trying again later would bring the same."""
     if isinstance(error, RemoteProtocolError):
-        return error.code == "version"
+        return error.code in _LASTING_CODES
     return isinstance(error, AuthenticationError | CertificateError | ConfigError | ProtocolError)
 
 

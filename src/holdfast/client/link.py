@@ -22,11 +22,11 @@ from typing import Protocol, cast
 
 from holdfast.client.race import open_socket
 from holdfast.client.settings import ClientSettings, TlsSettings
+from holdfast.client.tls_failures import ALERT, TLS_REQUIRED, in_clear, tls_failure
 from holdfast.client.uri import Address
 from holdfast.client.wire import VERSION, control
 from holdfast.errors import (
     AuthenticationError,
-    CertificateError,
     ConfigError,
     HoldfastError,
     LinkError,
@@ -43,6 +43,9 @@ logger = logging.getLogger("holdfast.client")
 WRITE_BYTES = 256 * KiB
 """Gathered frames of this size are written at once instead of at the loop's next turn."""
 
+
+GOODBYE_SECONDS = 1.0
+"""How long the end of TLS is waited for at most."""
 
 _OF_OUR_HEADERS = {"bad-header", "header-too-long", "header-block-too-large"}
 """Codes of a refused CONNECT: its client-id, login or passcode is one that no broker takes."""
@@ -71,6 +74,9 @@ class Link(asyncio.Protocol):
         self._owner = owner
         self._stomp = StompConnection("client")
         self._transport: asyncio.Transport | None = None
+        self._is_lost: asyncio.Future[None] = self._loop.create_future()
+        """Done once the socket is closed."""
+        self._goodbye: asyncio.Task[None] | None = None
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -108,6 +114,9 @@ class Link(asyncio.Protocol):
         """Bytes came in (asyncio)."""
         if self._is_closed:
             return
+        if not self._is_established and self.address.tls is None and data.startswith(ALERT):
+            self.abort(in_clear(self.address))
+            return
         stomp = self._stomp
         stomp.note_received(self._loop.time())
         stomp.receive_data(data)
@@ -126,6 +135,10 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is closed (asyncio)."""
+        if not self._is_lost.done():
+            self._is_lost.set_result(None)
+        if self._failure is None and isinstance(error, ssl.SSLError):
+            self._failure = tls_failure(self.address, error)
         reason = f": {error}" if error else ""
         self._end(self._failure or LinkLostError(f"{self.address} closed the connection{reason}"))
 
@@ -211,7 +224,16 @@ class Link(asyncio.Protocol):
         self._write_gathered()
         if self._transport is not None:
             self._transport.close()
+            if self.address.tls is not None and not self._is_lost.done():
+                self._goodbye = self._loop.create_task(self._wait_for_goodbye(self._transport))
         self._end(LinkLostError("the link was closed by the application"))
+
+    async def _wait_for_goodbye(self, transport: asyncio.Transport) -> None:
+        """Give the other end a moment to answer the end of TLS; whoever ends the loop ends it."""
+        try:
+            await asyncio.wait({self._is_lost}, timeout=GOODBYE_SECONDS)
+        finally:
+            transport.abort()
 
     def _end(self, error: HoldfastError) -> None:
         if self._is_closed:
@@ -257,10 +279,10 @@ async def open_link(
         lost = LinkLostError(f"{address} did not answer within {seconds:g} s")
         _discard(link, lost)
         raise lost from error
-    except ssl.SSLCertVerificationError as error:
-        untrusted = CertificateError(f"the certificate of {address} is not trusted: {error}")
-        _discard(link, untrusted)
-        raise untrusted from error
+    except ssl.SSLError as error:
+        failure = tls_failure(address, error)
+        _discard(link, failure)
+        raise failure from error
     except OSError as error:
         lost = LinkLostError(f"{address} cannot be reached: {error}")
         _discard(link, lost)
@@ -329,6 +351,8 @@ def connect_refusal(
     sentence = f"{address} refused the connection: {text or code}"
     if code.startswith(("authentication", "not-authorized", "login")):
         return AuthenticationError(sentence)
+    if code == TLS_REQUIRED:
+        return in_clear(address)
     if code in _OF_OUR_HEADERS:
         return ConfigError([sentence])
     return RemoteProtocolError(sentence, code=code)

@@ -281,6 +281,8 @@ class FrameReader:
     def _read_unusual_head(self, data: bytes, start: int) -> int:
         """Go on with a head that is long, not complete, or has CRs; give where to go on."""
         strips_cr = self._version != "1.1" or self._phase is Phase.CONNECTING
+        if data.startswith(states.TLS_GREETING, start):
+            raise states.spoken_by_tls()  # It may have no line end for long.
         if strips_cr:
             # STOMP 1.2, Augmented BNF: EOL = [CR] LF.
             blank = data.find(b"\r\n\r\n", start, start + self._quick_bytes_max + 2)

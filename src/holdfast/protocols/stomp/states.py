@@ -159,9 +159,22 @@ COMMANDS_ALLOWED: dict[tuple[Role, Phase], dict[bytes, CommandRule]] = {
 """The table above from the reader's side: what may come, by role and phase."""
 
 
+TLS_GREETING = b"\x16\x03"
+"""RFC 8446, 5.1: how a client begins that speaks TLS. No command does."""
+
+
+def spoken_by_tls() -> RemoteProtocolError:
+    """Build the error for a client that speaks TLS where STOMP is spoken in clear."""
+    return RemoteProtocolError(
+        "this looks like TLS, and this port speaks STOMP in clear", code="tls-in-clear"
+    )
+
+
 def forbidden(role: Role, phase: Phase, line: bytes) -> RemoteProtocolError:
     """Build the error for a command line that is not in `COMMANDS_ALLOWED`."""
     rule = COMMANDS_RECEIVED[role].get(line)
+    if line.startswith(TLS_GREETING):
+        return spoken_by_tls()
     if rule is None:
         return RemoteProtocolError(
             f"unknown command {line[:40].decode(errors='replace')!r}", code="unknown-command"

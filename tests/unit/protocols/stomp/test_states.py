@@ -160,3 +160,10 @@ def test_a_client_accepts_only_versions_it_speaks() -> None:
         states.accept_version("3.0")
 
     assert caught.value.code == "version"
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_tls_is_no_command(phase: Phase) -> None:
+    """Its first bytes are binary; to show them to an operator would help nobody."""
+    found = states.forbidden("server", phase, b"\x16\x03\x01\x02")
+    assert (found.code, "looks like TLS" in str(found)) == ("tls-in-clear", True)
