@@ -31,6 +31,7 @@ TITLES = {
     "lease": "a log that several brokers share",
     "share": "a log in a shared directory",
     "links": "connections between members",
+    "ports": "the doors of clients' ports",
     "admin": "the admin port",
     "mirrors": "several directories that hold the same",
     "databases": "several databases that hold the same log",

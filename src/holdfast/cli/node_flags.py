@@ -34,6 +34,7 @@ _TEXTS: Final = {
     "elector": _flag("URL", "ZooKeeper or etcd: who takes the log's lease next."),
     "name": _flag("NAME", "This node's name among the members."),
     "stomp": _flag("HOST:PORT", "Where clients connect."),
+    "listen": _flag("HOST:PORT[,tls=NAME]", "Further ports of clients; TLS as the file says."),
     "admin": _flag("HOST:PORT", "Where operators connect."),
     "admin_names": _flag("NAME,…", "More host names of the admin port."),
     "connections": _flag("N", "Client connections at one time."),
@@ -99,7 +100,7 @@ def _annotations() -> dict[str, Any]:
             flag = "--member" if name == "members" else flag
             option = typer.Option(flag, metavar=metavar, help=text)
             found[name] = Annotated[list[str] | None, option]
-        elif name == "store":
+        elif name in ("store", "listen"):
             option = typer.Option(flag, metavar=metavar, help=text)
             found[name] = Annotated[list[str] | None, option]
         else:

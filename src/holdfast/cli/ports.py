@@ -21,6 +21,7 @@ def taken_ports(settings: NodeConfig) -> list[str]:
         clients += f" whenever {settings.name} leads"
     wanted = [
         ("stomp", settings.stomp, clients),
+        *(("listen", it.address, clients) for it in settings.listen),
         ("admin", settings.admin, "operators are to connect there"),
         ("peers", settings.peers, "the other members are to connect there"),
     ]

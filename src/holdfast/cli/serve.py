@@ -61,14 +61,14 @@ def _require_ports(settings: NodeConfig) -> None:
 def _run(settings: NodeConfig, unknown: list[UnknownVariable]) -> int:
     set_up_logging(settings.log_level, settings.log_format, in_thread=True)
     sys.setswitchinterval(SWITCH_SECONDS)
-    with logging_flushed(), stray_signals_told():
+    with logging_flushed(), stray_signals_told() as hang_ups:
         _introduce(settings)
         log = get_logger()
         for it in unknown:
             log.warning("unknown environment variable", name=it.name, near=it.near or "none")
         from holdfast.server.node import run
 
-        return run(settings)
+        return run(settings, hang_ups)
 
 
 def _introduce(settings: NodeConfig) -> None:
@@ -90,7 +90,13 @@ def _introduce(settings: NodeConfig) -> None:
         )
     if settings.policies.moot:
         log.warning("policies in the file", notice=moot_notice(settings.policies.moot))
-    if settings.secret_file is not None:
-        mode = settings.secret_file.stat().st_mode
-        if mode & (stat.S_IRGRP | stat.S_IROTH):
-            log.warning("other users can read the secret", file=str(settings.secret_file))
+    if settings.secret_file is not None and _is_open_to_others(settings.secret_file):
+        log.warning("other users can read the secret", file=str(settings.secret_file))
+    for name, options in settings.tls.items():
+        key = options.key or options.certificate
+        if _is_open_to_others(key):
+            log.warning("other users can read the key", file=str(key), tls=name)
+
+
+def _is_open_to_others(file: Path) -> bool:
+    return bool(file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))

@@ -31,6 +31,7 @@ from holdfast.config.sources import (
     words_of_flags,
 )
 from holdfast.model.policies import NO_POLICIES, FilePolicies
+from holdfast.transport.tls import TlsOptions
 
 PROBLEMS_MAX: Final = 50
 """Of one source so many unknown and doubled keys are told; then how many more there are."""
@@ -58,6 +59,9 @@ class Draft:
 
     policies: FilePolicies = NO_POLICIES
     """What the file says of destinations."""
+
+    tls: Mapping[str, TlsOptions] = field(default_factory=dict)
+    """What it says of TLS, by name."""
 
     mirrors: tuple[Path, ...] = ()
     """The directories beside the first one that hold the same."""
@@ -115,7 +119,7 @@ def draft(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path |
     made = Draft({setting.path: setting.default for setting in CATALOGUE.values()})
     given: dict[str, Word] = {}
     of_file = words_of_file(file, made.problems) if file is not None else FileWords()
-    made.policies = of_file.policies
+    made.policies, made.tls = of_file.policies, of_file.tls
     for words in (of_file.settings, words_of_environment(environment), words_of_flags(flags)):
         given |= _known(words, made)
     for path, word in given.items():

@@ -28,6 +28,7 @@ from holdfast.config.sections import DEFAULTS, Sections
 from holdfast.config.sources import Origin, read_secret
 from holdfast.errors import ConfigError
 from holdfast.model.policies import NO_POLICIES, FilePolicies
+from holdfast.transport.tls import TlsOptions
 
 _WILDCARD_HOSTS = {"0.0.0.0", "::", ""}  # noqa: S104 - compared with, not bound to
 
@@ -41,6 +42,9 @@ class NodeConfig(NodeSettings):
 
     policies: FilePolicies = NO_POLICIES
     """What the file says of destinations."""
+
+    tls: Mapping[str, TlsOptions] = field(default_factory=dict)
+    """What ports go by that speak TLS, by the name that they give."""
 
     mirrors: tuple[Path, ...] = ()
     """Directories that hold the same as `data`."""
@@ -95,6 +99,7 @@ class NodeConfig(NodeSettings):
             secret=secret,
             origins=made.origins,
             policies=made.policies,
+            tls=made.tls,
             mirrors=made.mirrors,
         )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from holdfast.config.address import Address, read_address, read_host_names
+from holdfast.config.listening import ListenConfig, read_ports
 from holdfast.config.members import MemberConfig, check_name, check_site, read_members
 from holdfast.config.paths import read_path
 from holdfast.config.read_with import ReadWith
@@ -29,6 +30,7 @@ _Name = Annotated[str, ReadWith(check_name)]
 _Site = Annotated[str, ReadWith(check_site)]
 _Path = Annotated[Path, ReadWith(read_path)]
 _Address = Annotated[Address, ReadWith(read_address)]
+_Ports = Annotated[tuple[ListenConfig, ...], ReadWith(read_ports)]
 _Names = Annotated[tuple[str, ...], ReadWith(read_host_names)]
 _Stores = Annotated[tuple[StoreUrl, ...], ReadWith(read_store_urls)]
 _Elector = Annotated[ElectorUrl | None, ReadWith(read_elector)]
@@ -58,6 +60,9 @@ class NodeSettings:
 
     stomp: _Address = _CLIENTS
     """Where clients connect."""
+
+    listen: _Ports = ()
+    """Where clients connect beside that, in clear or by TLS."""
 
     admin: _Address = _OPERATORS
     """Where operators connect."""

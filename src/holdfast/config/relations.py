@@ -29,6 +29,7 @@ def check_relations(check: Draft, *, has_secret: bool) -> None:
     _check_timing(check)
     _check_medium(fields, check)
     _check_directory(fields, check)
+    _check_listening(fields, check)
     peers = fields.peers or (own.address if (own := own_member(fields)) else None)
     check.require(
         peers is None or peers.is_loopback or has_secret or fields.secret_file is not None,
@@ -178,11 +179,23 @@ def _check_directory(fields: NodeSettings, check: Draft) -> None:
         "data: several directories hold the same log, and with --shared or --store there is none in"
         " them; allowed: one",
     )
-    given = [str(address) for address in (fields.stomp, fields.admin, fields.peers) if address]
+    ports = (fields.stomp, fields.admin, fields.peers, *(it.address for it in fields.listen))
+    given = [str(address) for address in ports if address]
     fixed = [address for address in given if not address.endswith(":0")]
     for twice in sorted({address for address in fixed if fixed.count(address) > 1}):
         check.require(
-            False, "stomp admin peers", f"stomp, admin, peers: two of them are bound to {twice}"
+            False,
+            "stomp admin peers listen",
+            f"stomp, listen, admin, peers: two of them are bound to {twice}",
+        )
+
+
+def _check_listening(fields: NodeSettings, check: Draft) -> None:
+    for port in fields.listen:
+        check.require(
+            not port.tls or port.tls in check.tls,
+            "listen",
+            f"listen: {port.address} is to go by [tls.{port.tls}], and the file has no such table",
         )
 
 

@@ -25,6 +25,7 @@ from holdfast.raidb.settings import RaidbSettings
 from holdfast.replication.settings import LinkSettings, ReplicationSettings
 from holdfast.server.settings import ServerSettings
 from holdfast.shared.settings import SharedSettings
+from holdfast.transport.settings import PortSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class Sections:
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     share: SharedSettings = field(default_factory=SharedSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
+    ports: PortSettings = field(default_factory=PortSettings)
     admin: AdminPortSettings = field(default_factory=AdminPortSettings)
     mirrors: MirrorSettings = field(default_factory=MirrorSettings)
     databases: RaidbSettings = field(default_factory=RaidbSettings)

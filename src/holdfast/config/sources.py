@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,8 +18,11 @@ from holdfast.config.policies import TABLE as POLICIES
 from holdfast.config.policies import read_policies
 from holdfast.config.reading import shown_key, shown_path
 from holdfast.config.regular_files import TooLargeError, read_regular
+from holdfast.config.tls import TABLE as TLS
+from holdfast.config.tls import read_tls
 from holdfast.model.limits import KiB, MiB
 from holdfast.model.policies import NO_POLICIES, FilePolicies
+from holdfast.transport.tls import TlsOptions
 
 SECRET_BYTES_MIN: Final = 16
 SECRET_BYTES_MAX: Final = 64 * KiB
@@ -70,10 +73,11 @@ def words_of_environment(environment: Mapping[str, str]) -> Iterator[Word]:
 
 @dataclass(frozen=True, slots=True)
 class FileWords:
-    """What stands in a file: settings, and what it says of destinations."""
+    """What stands in a file: settings, and what it says of destinations and of TLS."""
 
     settings: tuple[Word, ...] = ()
     policies: FilePolicies = NO_POLICIES
+    tls: Mapping[str, TlsOptions] = field(default_factory=dict)
 
 
 def words_of_file(file: Path, problems: list[str]) -> FileWords:
@@ -93,11 +97,14 @@ def words_of_file(file: Path, problems: list[str]) -> FileWords:
         problems.append(f"config: {file} is not TOML: {error}")
     else:
         lines = key_lines(text) if table else {}
-        said = table.pop(POLICIES, None)
-        words = tuple(_settings(file, table, lines, problems))
-        if said is None:
-            return FileWords(words)
-        return FileWords(words, read_policies(said, lines, file.name, problems))
+        policies, tls = table.pop(POLICIES, None), table.pop(TLS, None)
+        return FileWords(
+            tuple(_settings(file, table, lines, problems)),
+            NO_POLICIES
+            if policies is None
+            else read_policies(policies, lines, file.name, problems),
+            {} if tls is None else read_tls(tls, lines, file.name, problems),
+        )
     return FileWords()
 
 

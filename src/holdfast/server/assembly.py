@@ -13,7 +13,9 @@ Invariants:
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -42,7 +44,7 @@ from holdfast.replication.peer_links import PeerLinks
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.leased_assembly import LogParts, leased, only_failures
-from holdfast.server.listener import Listener
+from holdfast.server.listener import ClientPort, Listener
 from holdfast.server.loop import Conductor
 from holdfast.server.media import is_leased
 from holdfast.server.mirrors import open_mirrors
@@ -53,6 +55,8 @@ from holdfast.server.restoring import restore
 from holdfast.sessions.context import SessionContext
 from holdfast.store.contract import WriteReport
 from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.tls import ServerTls
 
 log = structlog.get_logger("holdfast.server")
 
@@ -86,23 +90,21 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     Open the data directory, recover, and put the node together; nothing listens or runs yet.
 
     Raises:
-        ConfigError: Too few files may be open, or the environment names no level of the format.
+        ConfigError: Too few files may be open, the environment names no level of the format, or a
+            file for TLS cannot be used any more.
         StoreError: The directory is locked, foreign or damaged beyond what can be served.
     """
     clock = SystemClock()
     settings = _broker_settings(config)
     started_at = clock.monotonic()
+    shown = {name: ServerTls(options) for name, options in config.tls.items()}
     shares = _share_descriptors(config)
     is_shared = is_leased(config)
     journal, caretaker = _open_log(config, shares)
     checkpoint_files = CheckpointStore(journal.directory, journal.disk)
     broker, applied_index = _make_broker(config, settings, journal, checkpoint_files)
     writer = JournalWriter(journal, only_failures(hearer.stored) if is_shared else hearer.stored)
-    metadata = {
-        "admin": config.advertised_admin,
-        "stomp": config.advertised_stomp,
-        KNOWN: str(broker.settings.known_format_level),
-    }
+    metadata = _metadata(config, broker)
     log_parts = LogParts(journal, writer, applied_index, metadata)
     links, driver = (
         leased(config, clock, hearer.stored, log_parts)
@@ -139,8 +141,18 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         broker=broker,
         context=context,
         conductor=conductor,
-        listener=_make_listener(config, shares, conductor, hearer),
+        listener=_make_listener(config, shares, conductor, hearer, shown),
+        shown=shown,
     )
+
+
+def _metadata(config: NodeConfig, broker: Broker) -> dict[str, str]:
+    """What this node tells the others of itself."""
+    return {
+        "admin": config.advertised_admin,
+        "stomp": config.advertised_stomp,
+        KNOWN: str(broker.settings.known_format_level),
+    }
 
 
 def _share_descriptors(config: NodeConfig) -> Shares:
@@ -265,12 +277,27 @@ def _make_context(config: NodeConfig, clock: SystemClock) -> SessionContext:
 
 
 def _make_listener(
-    config: NodeConfig, shares: Shares, conductor: Conductor, hearer: Hearer
+    config: NodeConfig,
+    shares: Shares,
+    conductor: Conductor,
+    hearer: Hearer,
+    shown: Mapping[str, ServerTls],
 ) -> Listener:
+    clients = conductor.clients
+    ports = [ClientPort(config.stomp, lambda: ClientConnection(clients))]
+    for each in config.listen:
+        spoken = tuple(it for it in clients.protocols if it.name.lower() in each.protocols)
+        ports.append(
+            ClientPort(
+                each.address,
+                partial(ClientConnection, clients, spoken),
+                shown[each.tls] if each.tls else None,
+            )
+        )
     return Listener(
-        config.stomp,
+        ports,
         conductor.role,
-        lambda: ClientConnection(conductor.clients),
+        Handshakes(config.sections.ports, count_max=shares.tls_strangers),
         backlog=shares.client_backlog,
         fail=hearer.fail,
     )

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from itertools import groupby
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from holdfast.broker.receipts import Receipts
 from holdfast.environment.clock import Clock
@@ -220,6 +221,21 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Where the client is."""
         peer = self.transport.get_extra_info("peername")
         return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) > 1 else "?"
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """
+        Give what the client has shown of itself by TLS, checked; None: nothing.
+
+        As `ssl.SSLSocket.getpeercert` has it: `subject`, `subjectAltName` and so on.
+        """
+        found: Mapping[str, Any] | None = self.transport.get_extra_info("peercert")
+        return found
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether nobody between can read what is sent."""
+        return self.transport.get_extra_info("sslcontext") is not None
 
     def abort(self) -> None:
         """End it here and now."""

@@ -58,6 +58,8 @@ class Shares:
     """On the peer port, from sources that are no member's."""
 
     strangers_per_source: int
+    tls_strangers: int
+    """On ports of clients by TLS, with their handshakes not done."""
 
 
 def share_out(open_files: int, config: NodeConfig) -> Shares:
@@ -86,13 +88,16 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     clients = sections.server.connection_count_max
     admin_max = sections.admin.connection_count_max
     read_files_max, strangers_max = sections.journal.open_files_max, sections.links.strangers_max
-    wanted = _fixed(config, read_files_max, admin_max, strangers_max)
+    speaks_tls = any(it.tls for it in config.listen)
+    tls_strangers_max = sections.ports.stranger_count_max if speaks_tls else 0
+    wanted = _fixed(config, read_files_max, admin_max, strangers_max) + tls_strangers_max
     wanted += clients + min(_BACKLOG_MAX, clients)
     read_files = max(8, min(read_files_max, open_files // 8))
     per_port = max(8, open_files // 12)
     admin = min(admin_max, per_port)
     strangers = min(strangers_max, per_port)
-    rest = open_files - _fixed(config, read_files, admin, strangers)
+    tls_strangers = min(tls_strangers_max, per_port)
+    rest = open_files - _fixed(config, read_files, admin, strangers) - tls_strangers
     backlog = max(_BACKLOG_MIN, min(_BACKLOG_MAX, rest // 4))
     return Shares(
         open_files=open_files,
@@ -103,6 +108,7 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
         admin=admin,
         strangers=strangers,
         strangers_per_source=min(sections.links.strangers_per_source_max, strangers),
+        tls_strangers=tls_strangers,
     )
 
 

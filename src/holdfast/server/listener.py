@@ -1,11 +1,12 @@
 """
-The client port: open while the role admits clients, closed otherwise.
+The client ports: open while the role admits clients, closed otherwise.
 
-A node that does not serve keeps it closed, so that any failover client finds the leader by trying.
+A node that does not serve keeps them closed, so that any failover client finds the leader by
+trying. They open and close together.
 
 Invariants:
-    The port is open only while the role admits clients, and never again once it is ended.
-    There is one attempt to open it at a time.
+    They are open only while the role admits clients, and never again once they are ended.
+    There is one attempt to open them at a time.
 
 Owned by the loop.
 """
@@ -13,13 +14,28 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import structlog
 
 from holdfast.config.address import Address
 from holdfast.errors import StoreError
+from holdfast.protocols.stomp.codec import encode_frame
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.listener import PortListener
+from holdfast.transport.tls import ServerTls
+
+TLS_REQUIRED: Final = "tls-required"
+"""The code of the ERROR for a client that speaks in clear where TLS is spoken."""
+
+_TLS_IS_SPOKEN: Final = encode_frame(
+    "ERROR",
+    [("message", "this port speaks TLS, and no STOMP in clear"), ("code", TLS_REQUIRED)],
+    b"",
+    "1.2",
+)
 
 log = structlog.get_logger("holdfast.server")
 
@@ -38,53 +54,68 @@ class Doorkeeper(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ClientPort:
+    """One port, and what clients find there."""
+
+    address: Address
+    make_protocol: Callable[[], asyncio.BaseProtocol]
+    """Serves one client."""
+
+    tls: ServerTls | None = None
+    """What is shown by TLS; None: it is in clear."""
+
+    def __str__(self) -> str:
+        return f"{self.address} by TLS" if self.tls is not None else str(self.address)
+
+
 class Listener:
-    """One port that obeys a role."""
+    """Ports that obey a role."""
 
     __slots__ = (
-        "_address",
         "_backlog",
         "_fail",
+        "_handshakes",
         "_is_ended",
+        "_open_ports",
         "_opening",
-        "_protocol",
+        "_ports",
         "_role",
-        "_server",
     )
 
     def __init__(
         self,
-        address: Address,
+        ports: Sequence[ClientPort],
         role: Doorkeeper,
-        protocol: Callable[[], asyncio.BaseProtocol],
+        handshakes: Handshakes,
         *,
         backlog: int,
         fail: Callable[[Exception], None],
     ) -> None:
-        """Serve each client with a `protocol` of its own; `fail` if the port cannot be opened."""
-        self._address = address
+        """Serve clients at these ports; `fail` if one cannot be opened."""
+        self._ports = ports
         self._role = role
-        self._protocol = protocol
+        self._handshakes = handshakes
         self._backlog = backlog
         self._fail = fail
-        self._server: asyncio.Server | None = None
+        self._open_ports: list[PortListener] = []
         self._opening: asyncio.Task[None] | None = None
         self._is_ended = False
 
     @property
     def is_open(self) -> bool:
         """Clients are let in."""
-        return self._server is not None
+        return bool(self._open_ports)
 
     def follow(self) -> None:
-        """Open or close the port as the role says now."""
+        """Open or close the ports as the role says now."""
         if not self._is_wanted:
             self._close()
-        elif self._server is None and (self._opening is None or self._opening.done()):
+        elif not self._open_ports and (self._opening is None or self._opening.done()):
             self._opening = asyncio.get_running_loop().create_task(self._open())
 
     def end(self) -> None:
-        """Close the port for good."""
+        """Close the ports for good."""
         self._is_ended = True
         self._close()
 
@@ -93,29 +124,39 @@ class Listener:
         return self._role.admits_clients and not self._is_ended
 
     async def _open(self) -> None:
-        address = self._address
+        opened: list[PortListener] = []
+        for port in self._ports:
+            if not self._is_wanted:
+                break  # The role changed meanwhile.
+            try:
+                opened.append(await self._listen(port))
+            except OSError as error:
+                self._is_ended = True
+                reason = f"the client port {port.address} cannot be opened: {error.strerror}"
+                self._fail(StoreError(reason))
+                break
         if not self._is_wanted:
+            for each in opened:
+                each.close()
             return
-        try:
-            server = await asyncio.get_running_loop().create_server(
-                self._protocol,
-                address.host,
-                address.port,
-                backlog=self._backlog,
-                reuse_address=True,
-            )
-        except OSError as error:
-            self._is_ended = True
-            self._fail(StoreError(f"the client port {address} cannot be opened: {error.strerror}"))
-            return
-        if not self._is_wanted:
-            server.close()  # The role changed meanwhile.
-            return
-        self._server = server
-        log.info("serving clients", stomp=str(address), term=self._role.term)
+        self._open_ports = opened
+        first, *others = map(str, self._ports)
+        more = {"others": ", ".join(others)} if others else {}
+        log.info("serving clients", stomp=first, term=self._role.term, **more)
+
+    async def _listen(self, port: ClientPort) -> PortListener:
+        made = PortListener(
+            port.make_protocol,
+            self._handshakes.settings,
+            tls=None if port.tls is None else (port.tls, self._handshakes),
+            plain_answer=_TLS_IS_SPOKEN,
+        )
+        await made.open(port.address.host, port.address.port, self._backlog)
+        return made
 
     def _close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._open_ports:
+            for each in self._open_ports:
+                each.close()
+            self._open_ports = []
             log.info("client port is closed")

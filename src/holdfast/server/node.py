@@ -44,6 +44,7 @@ from holdfast.server.log_access import HoldWatch
 from holdfast.server.member_watch import MemberWatch
 from holdfast.server.pace import Pace
 from holdfast.server.preparation import PREPARE_SECONDS, prepare
+from holdfast.server.renewal import HangUps, Renewal
 from holdfast.server.restoring import place
 from holdfast.server.showing import Showing
 from holdfast.server.waiting import wait_until
@@ -58,7 +59,7 @@ class Node:
     is_disk_abandoned = False
     """The disk hung at the end: threads that wait for it are still there."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, hang_ups: HangUps | None = None) -> None:
         """
         Open the data directory and recover; nothing listens yet.
 
@@ -67,6 +68,7 @@ class Node:
             StoreError: The directory is locked, foreign or damaged beyond what can be served.
         """
         self.config = config
+        self.renewal = Renewal(hang_ups)
         self.exit_code = 0
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stopping: asyncio.Event | None = None
@@ -92,6 +94,7 @@ class Node:
         self.loop = self.conductor.loop = asyncio.get_running_loop()
         self.stopping = asyncio.Event()
         self._take_signals()
+        self.renewal.begin(parts.shown.values())
         admin = self._admin_server()
         parts.writer.start()
         await admin.start()
@@ -336,7 +339,7 @@ def _access(config: NodeConfig, token_place: Callable[[], str]) -> Access:
     )
 
 
-def run(config: NodeConfig) -> int:
+def run(config: NodeConfig, hang_ups: HangUps | None = None) -> int:
     """
     Run one node in this thread until it is told to stop, and give its exit code.
 
@@ -344,7 +347,7 @@ def run(config: NodeConfig) -> int:
         HoldfastError: It could not start; the sentence says why and what to do.
         OSError: A port could not be opened.
     """
-    node = Node(config)
+    node = Node(config, hang_ups)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(node.run())
         if node.is_disk_abandoned:

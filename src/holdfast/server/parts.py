@@ -7,6 +7,7 @@ and does nothing: so whoever needs many parts of a node need not import the node
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.broker.broker import Broker
@@ -25,6 +26,7 @@ from holdfast.server.listener import Listener
 from holdfast.server.loop import Conductor
 from holdfast.sessions.context import SessionContext
 from holdfast.store.contract import LogStore
+from holdfast.transport.tls import ServerTls
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,5 +54,8 @@ class Parts:
     context: SessionContext
     conductor: Conductor
     listener: Listener
+
+    shown: Mapping[str, ServerTls]
+    """What its ports show by TLS, by name."""
     caretaker: Caretaker | None = None
     """Who looks after the mirrors, where there are several directories."""

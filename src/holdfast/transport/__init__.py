@@ -1,1 +1,1 @@
-"""What all ports have in common: who may come in, and who goes when it is full."""
+"""What the ports of clients and operators have in common: who comes in, and by TLS or in clear."""

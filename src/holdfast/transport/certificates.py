@@ -33,6 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from holdfast.environment.clock import SystemClock
 from holdfast.errors import ConfigError
 
 AUTHORITY_FILE: Final = "ca.pem"
@@ -51,7 +52,7 @@ class Authority:
     key: ec.EllipticCurvePrivateKey
 
 
-def open_authority(directory: Path, now: datetime | None = None) -> tuple[Authority, bool]:
+def open_authority(directory: Path) -> tuple[Authority, bool]:
     """
     Give the authority of a directory and whether it was made just now, as there was none.
 
@@ -61,7 +62,7 @@ def open_authority(directory: Path, now: datetime | None = None) -> tuple[Author
     certificate_path, key_path = directory / AUTHORITY_FILE, directory / AUTHORITY_KEY_FILE
     try:
         if not certificate_path.exists() and not key_path.exists():
-            return _make_authority(directory, now or datetime.now(UTC)), True
+            return _make_authority(directory, _now()), True
         certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
         key = load_pem_private_key(key_path.read_bytes(), None)
     except OSError as error:
@@ -128,7 +129,7 @@ def _make(
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     issuer = authority.certificate.subject
     builder = (
-        _begin(subject, issuer, key, datetime.now(UTC), days)
+        _begin(subject, issuer, key, _now(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
@@ -165,6 +166,11 @@ def _begin(
         .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
+
+
+def _now() -> datetime:
+    microseconds = SystemClock().wall_microseconds()
+    return datetime.fromtimestamp(microseconds // 1_000_000, UTC)
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

@@ -77,7 +77,7 @@ def test_a_node_brings_nothing_that_only_others_need() -> None:
     """
     prepared = (
         "import holdfast.cli.serve, holdfast.server.node\n"
-        "holdfast.server.node.run = lambda config: 0\n"
+        "holdfast.server.node.run = lambda config, hang_ups: 0\n"
         "holdfast.cli.serve.taken_ports = lambda config: []\n"
     )
     assert imported(prepared, ["serve", "--data", "."], UNNEEDED_BY_A_NODE) == []

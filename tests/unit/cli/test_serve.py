@@ -21,7 +21,7 @@ def served(monkeypatch: pytest.MonkeyPatch, quiet_logging) -> list[NodeConfig]:
     """A server that only remembers its configuration and ends with 3."""
     served: list[NodeConfig] = []
 
-    def run(config: NodeConfig) -> int:
+    def run(config: NodeConfig, hang_ups: object) -> int:
         served.append(config)
         return 3
 

@@ -76,3 +76,18 @@ def test_what_is_ignored_stays_ignored(ends, capsys) -> None:
         signal.signal(signal.SIGHUP, before)
     assert capsys.readouterr().err == ""
     assert all(signal.getsignal(it) is signal.SIG_DFL for it in STRAY)
+
+
+def test_a_hang_up_has_certificates_read_again_where_there_are_any(ends, capsys) -> None:
+    """Whoever sends it knows why, as with other servers; the other signals are what they were."""
+    asked: list[int] = []
+    set_up_logging("info", "human")
+    with stray_signals_told() as hang_ups:
+        hang_ups.reload = lambda: asked.append(1)
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGUSR1)
+    assert asked == [1]
+    err = capsys.readouterr().err
+    assert "SIGUSR1" in err
+    assert "SIGHUP" not in err
+    assert ends == []

@@ -30,6 +30,8 @@ THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
         ({"heartbeat_seconds": 0.5}, "election_seconds_min: 1 is less than 5 heartbeats"),
         ({"election_seconds_max": 1.0}, "allowed: 1.2 or more"),
         ({"stomp": "127.0.0.1:5", "admin": "127.0.0.1:5"}, "two of them are bound to 127.0.0.1:5"),
+        ({"stomp": "127.0.0.1:5", "listen": ["127.0.0.1:5"]}, "two of them are bound to 127.0.0.1"),
+        ({"listen": ["h:5,tls=x"]}, r"listen: h:5 is to go by \[tls.x\], and the file has no such"),
         ({"members": ["a", "b=h:1,boss"], "name": "a"}, "'a' is not NAME=.*'boss' in 'b=h:1,boss'"),
         ({"data": __file__}, "is not a directory"),
         ({"elector": "etcd://h/x"}, "elector: it elects among brokers over one log, which needs"),

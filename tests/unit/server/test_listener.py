@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 import structlog.testing
 
 from holdfast.config.address import Address
-from holdfast.server.listener import Listener
+from holdfast.server.listener import ClientPort, Listener
 from holdfast.testing.free_ports import free_ports
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.settings import PortSettings
 
 
 @dataclass(slots=True)
@@ -30,11 +32,17 @@ class Port:
     role: FakeRole = field(default_factory=FakeRole)
     failures: list[Exception] = field(default_factory=list)
     address: Address = field(default_factory=lambda: Address("127.0.0.1", free_ports(1)[0]))
+    others: list[Address] = field(default_factory=list)
     listener: Listener = field(init=False)
 
     def __post_init__(self) -> None:
+        others = [ClientPort(it, asyncio.Protocol) for it in self.others]
         self.listener = Listener(
-            self.address, self.role, asyncio.Protocol, backlog=8, fail=self.failures.append
+            [ClientPort(self.address, asyncio.Protocol), *others],
+            self.role,
+            Handshakes(PortSettings()),
+            backlog=8,
+            fail=self.failures.append,
         )
 
     async def settle(self) -> None:
@@ -42,9 +50,10 @@ class Port:
         if self.listener._opening is not None:
             await self.listener._opening
 
-    async def is_reachable(self) -> bool:
+    async def is_reachable(self, address: Address | None = None) -> bool:
+        address = address or self.address
         try:
-            _, writer = await asyncio.open_connection(self.address.host, self.address.port)
+            _, writer = await asyncio.open_connection(address.host, address.port)
         except ConnectionRefusedError:
             return False
         writer.close()
@@ -96,14 +105,14 @@ def test_a_role_that_ends_while_the_port_opens_keeps_it_closed() -> None:
 
     async def meanwhile(port: Port) -> None:
         loop = asyncio.get_running_loop()
-        create = loop.create_server
+        find = loop.getaddrinfo
 
         async def slow(*arguments, **options):
-            server = await create(*arguments, **options)
+            found = await find(*arguments, **options)
             port.role.admits_clients = False
-            return server
+            return found
 
-        loop.create_server = slow  # type: ignore[method-assign]
+        loop.getaddrinfo = slow  # type: ignore[method-assign]
         port.listener.follow()
         await port.settle()
         assert (port.listener.is_open, await port.is_reachable()) == (False, False)
@@ -142,5 +151,29 @@ def test_a_port_that_cannot_be_opened_is_a_failure_told_once() -> None:
         (failure,) = port.failures
         assert str(port.address) in str(failure)
         assert not port.listener.is_open
+
+    run(work)
+
+
+def test_several_ports_open_together_or_not_at_all() -> None:
+    """
+    A client that finds one of them open is served as by any other; half a node is no node.
+    """
+
+    async def work(port: Port) -> None:
+        other = Address("127.0.0.1", free_ports(1)[0])
+        several = Port(others=[other])
+        several.listener.follow()
+        await several.settle()
+        assert await several.is_reachable()
+        assert await several.is_reachable(other)
+        several.listener.end()
+        taken = await asyncio.start_server(lambda *_: None, other.host, other.port)
+        async with taken:
+            again = Port(others=[other])
+            again.listener.follow()
+            await again.settle()
+            assert not await again.is_reachable()
+            assert [str(other) in str(it) for it in again.failures] == [True]
 
     run(work)

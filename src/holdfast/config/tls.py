@@ -1,0 +1,120 @@
+"""
+What a file says of TLS: its tables `[tls.NAME]`, each what ports go by that name it.
+
+    [tls.outside]
+    certificate = "/etc/holdfast/node.pem"
+    key = "/etc/holdfast/node.key"
+
+The keys are those of `transport.tls.TlsOptions`. The files are read once to see that they can be
+used: a node that opens its port in the middle of a failover would find out too late.
+
+Invariants:
+    Each mistake is told with its line; whoever names a table that has one need not be told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from holdfast.config.lines import KeyPath
+from holdfast.config.members import check_name
+from holdfast.config.paths import read_path
+from holdfast.config.reading import shown_key
+from holdfast.errors import ConfigError
+from holdfast.transport.tls import ClientCertificates, Minimum, TlsOptions
+
+TABLE: Final = "tls"
+
+_PATHS: Final = ("certificate", "key", "client_ca", "crl")
+_WORDS: Final = {"client": get_args(ClientCertificates), "minimum": get_args(Minimum)}
+_KEYS: Final = tuple(each.name for each in fields(TlsOptions) if each.name != "name")
+_TABLES_MAX: Final = 64
+
+
+def read_tls(
+    table: object, lines: Mapping[KeyPath, int], file_name: str, problems: list[str]
+) -> dict[str, TlsOptions]:
+    """Read the tables by their names; what is wrong in them is told, each with its line."""
+
+    def report(path: KeyPath, sentence: str) -> None:
+        found = (lines.get(path[:size]) for size in range(len(path), 0, -1))
+        line = next((it for it in found if it is not None), None)
+        place = file_name if line is None else f"{file_name} line {line}"
+        problems.append(f"{shown_key('.'.join(path))}: {sentence} ({place})")
+
+    made: dict[str, TlsOptions] = {}
+    if not isinstance(table, Mapping):
+        report((TABLE,), "is a table: write [tls.NAME] and its keys below it")
+        return made
+    if len(table) > _TABLES_MAX:
+        report((TABLE,), f"{len(table):,} tables; allowed: at most {_TABLES_MAX}")
+        return made
+    for name, said in table.items():
+        made[name] = _read(name, said, report)
+    return made
+
+
+def _read(name: str, said: Any, report: Any) -> TlsOptions:
+    """Read one table; what has a mistake stands as an empty one."""
+    path = (TABLE, name)
+    nothing = TlsOptions(name=name, certificate=Path())
+    if not isinstance(said, Mapping):
+        report(path, "is a table: write [tls.NAME] and its keys below it")
+        return nothing
+    faults: list[tuple[KeyPath, str]] = []
+    values: dict[str, Any] = {}
+    try:
+        check_name(name)
+    except ValueError as error:
+        faults.append((path, str(error)))
+    for key, value in said.items():
+        try:
+            values[key] = _value(key, value)
+        except ValueError as error:
+            faults.append(((*path, key), str(error)))
+    if not faults:
+        faults += [(path, it) for it in _unfit(values)]
+    for where, sentence in faults:
+        report(where, sentence)
+    if faults:
+        return nothing
+    options = TlsOptions(name=name, **values)
+    try:
+        options.build_context()
+    except ConfigError as error:
+        key, _, sentence = error.problems[0].removeprefix(f"tls.{name}.").partition(": ")
+        report((*path, key), sentence)
+        return nothing
+    return options
+
+
+def _value(key: str, value: object) -> object:
+    if key in _PATHS:
+        if not isinstance(value, str):
+            raise ValueError(f"{str(value)[:80]!r} is not a path: write it in quotes")
+        read_path(value)
+        return Path(value)
+    if key in _WORDS:
+        if value not in _WORDS[key]:
+            allowed = ", ".join(f"'{it}'" for it in _WORDS[key])
+            raise ValueError(f"{str(value)[:80]!r} is none of what is allowed: {allowed}")
+        return value
+    raise ValueError(f"unknown key; a table of TLS has {', '.join(_KEYS)}")
+
+
+def _unfit(values: Mapping[str, Any]) -> list[str]:
+    """What is missing, or given to no use."""
+    found = []
+    asks = values.get("client", "none") != "none"
+    if "certificate" not in values:
+        found.append("certificate is missing: the file with what the port shows")
+    if asks and "client_ca" not in values:
+        found.append("client_ca is missing: without it no certificate of a client can be checked")
+    if not asks and "client_ca" in values:
+        found.append("client_ca is of use with client = 'wanted' or 'required' only")
+    if "crl" in values and not asks:
+        found.append("crl is of use with client = 'wanted' or 'required' only")
+    return found

@@ -1,0 +1,163 @@
+"""
+A listening port with an accept loop of its own, so that a crowd at the door stops nothing else.
+
+asyncio and uvloop take all that wait in one go, a thousand of them if the queue is so long. Here a
+turn of the loop takes a few; the next ones have theirs. Whoever comes is asked for by address
+before anything is worked out for it, and with TLS goes through `handshakes`.
+
+Invariants:
+    A port that is closed takes nobody any more, whatever was planned.
+    Want of descriptors or memory closes nothing: the port is looked at again soon.
+
+Owned by the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.settings import PortSettings
+from holdfast.transport.tls import ServerTls
+from holdfast.transport.tls_connection import TlsConnection
+
+SHORTAGE_SECONDS: Final = 0.2
+"""How long nobody is taken after there was no descriptor for it."""
+
+_NOBODY: Final = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
+_SHORTAGES: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+logger = logging.getLogger("holdfast.transport")
+
+
+class PortListener:
+    """The sockets of one address."""
+
+    def __init__(
+        self,
+        make_protocol: Callable[[], asyncio.BaseProtocol],
+        settings: PortSettings,
+        *,
+        tls: tuple[ServerTls, Handshakes] | None = None,
+        plain_answer: bytes = b"",
+        admits: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """
+        Serve each connection with a protocol of its own.
+
+        Args:
+            tls: What is shown, and the line of those who come; None: in clear.
+            plain_answer: What is sent to a client that speaks in clear where TLS is spoken.
+            admits: Whether anybody of this address may come in; whoever may not is closed.
+        """
+        self._make_protocol = make_protocol
+        self._settings = settings
+        self._tls = tls
+        self._plain_answer = plain_answer
+        self._admits = admits
+        self._sockets: list[socket.socket] = []
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def open(self, host: str, port: int, backlog: int) -> None:
+        """
+        Bind and listen; returns when connections are taken.
+
+        Raises:
+            OSError: It cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, kind, protocol, _, place in dict.fromkeys(found):
+                self._bind(socket.socket(family, kind, protocol), place)
+            for bound in self._sockets:
+                bound.listen(backlog)
+                loop.add_reader(bound, self._accept, bound)
+        except OSError:
+            self.close()
+            raise
+
+    def _bind(self, made: socket.socket, place: tuple[object, ...]) -> None:
+        self._sockets.append(made)
+        made.setblocking(False)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if made.family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(place)
+
+    def use(self, bound: socket.socket) -> None:
+        """Take connections from a socket that is bound and listens."""
+        bound.setblocking(False)
+        self._sockets.append(bound)
+        asyncio.get_running_loop().add_reader(bound, self._accept, bound)
+
+    def close(self) -> None:
+        """Take nobody any more; whoever is connected stays."""
+        loop = asyncio.get_running_loop()
+        for bound in self._sockets:
+            loop.remove_reader(bound)
+            bound.close()
+        self._sockets.clear()
+
+    def _accept(self, bound: socket.socket) -> None:
+        for _ in range(self._settings.accept_count_max):
+            if self._tls is not None and not self._tls[1].expect(lambda: self._resume(bound)):
+                asyncio.get_running_loop().remove_reader(bound)
+                return
+            try:
+                taken, peer = bound.accept()
+            except OSError as error:
+                self._missed()
+                if error.errno not in _NOBODY:
+                    self._fall_short(bound, error)
+                return
+            self._take(taken, str(peer[0]))
+
+    def _take(self, taken: socket.socket, source: str) -> None:
+        taken.setblocking(False)
+        if not self._admits(source):
+            taken.close()
+            self._missed()
+            return
+        task = asyncio.get_running_loop().create_task(self._connect(taken))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _connect(self, taken: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(self._protocol, taken)
+        except OSError:
+            taken.close()  # It is gone already.
+            self._missed()
+
+    def _missed(self) -> None:
+        if self._tls is not None:
+            self._tls[1].missed()
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        if self._tls is None:
+            return self._make_protocol()
+        shown, handshakes = self._tls
+        return TlsConnection(
+            self._make_protocol, shown, handshakes, plain_answer=self._plain_answer
+        )
+
+    def _fall_short(self, bound: socket.socket, error: OSError) -> None:
+        """Leave those who wait at the door for a moment."""
+        if error.errno not in _SHORTAGES:
+            logger.warning("a connection could not be taken: %s", error.strerror)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(bound)
+        loop.call_later(SHORTAGE_SECONDS, self._resume, bound)
+
+    def _resume(self, bound: socket.socket) -> None:
+        if bound in self._sockets:
+            with contextlib.suppress(OSError):
+                asyncio.get_running_loop().add_reader(bound, self._accept, bound)

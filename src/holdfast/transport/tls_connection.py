@@ -1,0 +1,401 @@
+"""
+TLS between a socket and whoever serves its client, without a buffer of its own for each.
+
+The transports of asyncio and uvloop begin a handshake as soon as bytes come, however many begin at
+once, and keep up to a quarter of a megabyte for each connection. Here a handshake goes on when it
+is its turn (`handshakes`), and all connections are read by way of one buffer. To the protocol
+within it is the transport, as asyncio has them; it is made once it is known who is there.
+
+Invariants:
+    Of what has come and is not taken yet, no more is kept than one read and one record.
+    The protocol within hears `connection_made` once, after the handshake, and `connection_lost`
+    once if it heard that.
+
+Owned by the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import ssl
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from holdfast.model.limits import KiB
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.tls import ServerTls
+
+READ_BYTES_MAX: Final = 64 * KiB
+"""So much is read and decrypted at once, in less than a tenth of a millisecond."""
+
+LINGER_SECONDS: Final = 1.0
+"""How long one that is refused may take to read why."""
+
+_STRANGERS_READ_BYTES: Final = 4 * KiB
+_RECORD_HEAD_BYTES: Final = 5
+_RECORD_BYTES_MAX: Final = _RECORD_HEAD_BYTES + 16 * KiB + 256
+_PIECE_BYTES: Final = 16 * KiB
+_GREETING: Final = b"\x16\x03"
+"""RFC 8446, 5.1: a record of a handshake, of any version."""
+
+_ROOM: Final = memoryview(bytearray(READ_BYTES_MAX))
+"""Where all of them are read; what is there is taken before the next is."""
+
+_REASONS: Final = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it showed no certificate, and one is required",
+    "UNSUPPORTED_PROTOCOL": "it speaks older versions of TLS only",
+    "NO_SHARED_CIPHER": "it knows no cipher that is used here",
+    "TLSV1_ALERT_UNKNOWN_CA": "it does not know the authority of our certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not trust our certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not trust our certificate",
+}
+
+
+class _Stage(enum.Enum):
+    SILENT = 0
+    WAITING = 1
+    SHAKING = 2
+    OPEN = 3
+    CLOSING = 4
+
+
+class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
+    """One connection, a protocol to the socket and a transport to the protocol within."""
+
+    def __init__(
+        self,
+        make_protocol: Callable[[], asyncio.BaseProtocol],
+        tls: ServerTls,
+        handshakes: Handshakes,
+        *,
+        plain_answer: bytes = b"",
+    ) -> None:
+        """
+        Serve whoever finishes a handshake with a protocol of its own.
+
+        Args:
+            plain_answer: What is sent to a client that speaks in clear.
+        """
+        self._make_protocol = make_protocol
+        self._tls = tls
+        self._handshakes = handshakes
+        self._plain_answer = plain_answer
+        self._stage = _Stage.SILENT
+        self._within: Any = None
+        self._is_within_buffered = False
+        self._transport: asyncio.Transport
+        self._timer: asyncio.TimerHandle | None = None
+        self._greeting = b""
+        self._context: ssl.SSLContext
+        self._incoming: ssl.MemoryBIO
+        self._outgoing: ssl.MemoryBIO
+        self._object: ssl.SSLObject
+        self._is_paused = False
+        """The protocol within wants nothing more for now."""
+        self._is_fed = False
+        """Something may be decrypted that was not, as it was paused."""
+        self.source = "?"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        self.source = str(peer[0]) if isinstance(peer, tuple) and peer else "?"
+        self._start_timer()
+        self._handshakes.enter(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        if self._within is None:
+            if self._stage is not _Stage.CLOSING:
+                self._handshakes.failed(self, "its other end closed it")
+            self._stage = _Stage.CLOSING
+            self._handshakes.leave(self)
+            return
+        self._stage = _Stage.CLOSING
+        self._within.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._within is None:
+            return _ROOM[:_STRANGERS_READ_BYTES]
+        if self._is_within_buffered:
+            return _ROOM[: len(self._within.get_buffer(-1))]
+        return _ROOM
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = _ROOM[:nbytes]
+        if self._stage is _Stage.OPEN:
+            self._take(data)
+        elif self._stage is _Stage.SILENT:
+            self._greet(bytes(data))
+        elif self._stage is _Stage.SHAKING:
+            self._incoming.write(data)
+            self._transport.pause_reading()
+            self._handshakes.go_on(self)
+
+    def eof_received(self) -> bool | None:
+        if self._within is not None and self._stage is _Stage.OPEN:
+            self._within.eof_received()
+        return None
+
+    def pause_writing(self) -> None:
+        if self._within is not None:
+            self._within.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._within is not None:
+            self._within.resume_writing()
+
+    def _greet(self, data: bytes) -> None:
+        """Wait for the first record to be whole: until then there is nothing to be worked out."""
+        greeting = self._greeting = self._greeting + data
+        if not greeting.startswith(_GREETING[: len(greeting)]):
+            self._refuse_plain()
+            return
+        if len(greeting) < _RECORD_HEAD_BYTES:
+            return
+        size = _RECORD_HEAD_BYTES + int.from_bytes(greeting[3:5], "big")
+        if size > _RECORD_BYTES_MAX:
+            self.give_up("its first record is longer than any may be")
+        elif len(greeting) >= size:
+            self._stage = _Stage.WAITING
+            self._stop_timer()  # It is we who take our time now.
+            self._transport.pause_reading()
+            self._handshakes.wait(self)
+
+    def _refuse_plain(self) -> None:
+        self._greeting = b""
+        self._transport.write(self._plain_answer)
+        self._linger("it spoke in clear, where TLS is spoken")
+
+    def proceed(self) -> None:
+        """Do one step of the handshake; when it is done, let the protocol within begin."""
+        if self._stage is _Stage.WAITING:
+            self._begin()
+        if self._stage is not _Stage.SHAKING:
+            return
+        try:
+            self._object.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send()
+            self._transport.resume_reading()
+            return
+        except (ssl.SSLError, ValueError) as error:
+            self._send()  # Which says why, in the way of TLS.
+            self._linger(_reason(error))
+            return
+        self._open()
+
+    def _begin(self) -> None:
+        self._stage = _Stage.SHAKING
+        self._start_timer()
+        self._context = self._tls.context
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._incoming.write(self._greeting)
+        self._greeting = b""
+
+    def _open(self) -> None:
+        self._stage = _Stage.OPEN
+        self._stop_timer()
+        self._handshakes.done(self)
+        self._send()
+        self._within = self._make_protocol()
+        self._is_within_buffered = isinstance(self._within, asyncio.BufferedProtocol)
+        self._within.connection_made(self)
+        if self._stage is _Stage.OPEN and not self._is_paused:
+            self._transport.resume_reading()
+            self._decrypt()
+        else:
+            self._is_fed = True
+
+    def give_up(self, reason: str) -> None:
+        """End one whose handshake is not done."""
+        if self._stage is not _Stage.CLOSING:
+            self._handshakes.failed(self, reason)
+        self._stage = _Stage.CLOSING
+        self._handshakes.leave(self)
+        self._transport.abort()
+
+    def _linger(self, reason: str) -> None:
+        """Let it read why, and close: with its words unread it would hear of a reset only."""
+        self._handshakes.failed(self, reason)
+        self._stage = _Stage.CLOSING
+        self._handshakes.linger(self)
+        self._stop_timer()
+        if self._transport.is_closing():
+            return
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(LINGER_SECONDS, self._transport.abort)
+        self._transport.resume_reading()
+        self._transport.write_eof()
+
+    def _start_timer(self) -> None:
+        seconds = self._handshakes.settings.handshake_seconds_max
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds, self.give_up, "it took too long")
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _take(self, data: memoryview) -> None:
+        """Decrypt in pieces: what OpenSSL keeps stays as large as it ever was."""
+        for start in range(0, len(data), _PIECE_BYTES):
+            self._incoming.write(data[start : start + _PIECE_BYTES])
+            self._decrypt()
+
+    def _decrypt(self) -> None:
+        """Hand on what has come, until there is no more or no more is wanted."""
+        try:
+            while self._stage is _Stage.OPEN:
+                if self._is_paused:
+                    self._is_fed = True
+                    break
+                if not (self._fill_buffer() if self._is_within_buffered else self._give_piece()):
+                    break
+        except (ssl.SSLError, ValueError):
+            self.abort()  # It was tampered with on its way, or is no TLS any more.
+        if self._stage is _Stage.OPEN and self._outgoing.pending:
+            self._send()  # The other end asked for new keys.
+
+    def _fill_buffer(self) -> bool:
+        """Fill the buffer of the protocol within; whether there may be more."""
+        room = self._within.get_buffer(-1)
+        filled, count = 0, 1
+        try:
+            while count and filled < len(room):
+                count = cast("int", self._object.read(len(room) - filled, room[filled:]))
+                filled += count
+        except ssl.SSLWantReadError:
+            count = -1
+        if filled:
+            self._within.buffer_updated(filled)
+        if not count:
+            self._other_end_closed()
+        return count > 0
+
+    def _give_piece(self) -> bool:
+        try:
+            data = self._object.read(READ_BYTES_MAX)
+        except ssl.SSLWantReadError:
+            return False
+        if data:
+            self._within.data_received(data)
+        else:
+            self._other_end_closed()
+        return bool(data)
+
+    def _other_end_closed(self) -> None:
+        if self._stage is _Stage.OPEN:
+            self._within.eof_received()
+            self.close()
+
+    def _send(self) -> None:
+        data = self._outgoing.read()
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send this; nothing happens on a connection that is closing."""
+        if self._stage is not _Stage.OPEN or not data:
+            return
+        rest = memoryview(data)
+        sealed = []
+        try:
+            while rest:
+                rest = rest[self._object.write(rest[:_PIECE_BYTES]) :]
+                sealed.append(self._outgoing.read())
+        except ssl.SSLError:
+            self.abort()
+            return
+        self._transport.write(sealed[0] if len(sealed) == 1 else b"".join(sealed))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Send them one behind the other."""
+        self.write(b"".join(list_of_data))
+
+    def close(self) -> None:
+        """Say that this is the end, and close when all is sent."""
+        if self._stage is _Stage.OPEN:
+            self._stage = _Stage.CLOSING
+            with contextlib.suppress(ssl.SSLError, ValueError):
+                self._object.unwrap()
+            self._send()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """End it here and now."""
+        self._stage = _Stage.CLOSING
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether it is, or was, closed."""
+        return self._stage is _Stage.CLOSING or self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        """Hand nothing more to the protocol within, and read nothing."""
+        if not self._is_paused and not self.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Go on, with what has come already first."""
+        if not self._is_paused or self.is_closing():
+            return
+        self._is_paused = False
+        if self._is_fed:
+            asyncio.get_running_loop().call_soon(self._go_on)
+        else:
+            self._transport.resume_reading()
+
+    def _go_on(self) -> None:
+        if self._is_paused or self._stage is not _Stage.OPEN:
+            return
+        self._is_fed = False
+        self._decrypt()
+        if self.is_reading():
+            self._transport.resume_reading()
+
+    def is_reading(self) -> bool:
+        """Whether the protocol within is given what comes."""
+        return not self._is_paused and not self.is_closing()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Bound what waits for the socket, as it goes over the wire."""
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        """How much waits for the socket, as it goes over the wire."""
+        return self._transport.get_write_buffer_size()
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Give the protocol within."""
+        found: asyncio.BaseProtocol = self._within
+        return found
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """
+        Tell what asyncio's own transports tell.
+
+        `peercert` is the certificate that the client has shown, as `ssl.SSLSocket.getpeercert`
+        gives it, checked against the authorities of the port; None if it has shown none.
+        """
+        if self._within is not None or self._stage is _Stage.OPEN:
+            if name == "peercert":
+                return self._object.getpeercert() or None
+            if name == "ssl_object":
+                return self._object
+            if name == "sslcontext":
+                return self._context
+        return self._transport.get_extra_info(name, default)
+
+
+def _reason(error: Exception) -> str:
+    """Why a handshake failed, for operators."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    reason = str(getattr(error, "reason", None) or error)
+    return _REASONS.get(reason, reason.replace("_", " ").lower())

@@ -1,0 +1,210 @@
+"""
+Whose handshake goes on: few at once, each address in turn, and who only fills the line goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.settings import PortSettings
+
+
+class Line:
+    """A node's line of strangers, with a clock that is advanced by hand."""
+
+    def __init__(self, **given: float) -> None:
+        values = {"stranger_count_max": 16, "handshake_count_max": 2, **given}
+        self.handshakes = Handshakes(PortSettings(**values))  # type: ignore[arg-type]
+        self.now = 100.0
+        self.handshakes.clock = lambda: self.now
+        self.proceeded: list[str] = []
+        self.ended: list[tuple[str, str]] = []
+        self.resumed = 0
+
+    def come(self, name: str, source: str = "s") -> Fake:
+        assert self.handshakes.expect(self.resume)
+        stranger = Fake(self, name, source)
+        self.handshakes.enter(stranger)
+        return stranger
+
+    def ready(self, name: str, source: str = "s") -> Fake:
+        stranger = self.come(name, source)
+        self.handshakes.wait(stranger)
+        return stranger
+
+    def resume(self) -> None:
+        self.resumed += 1
+
+
+class Fake:
+    """Somebody at the door."""
+
+    def __init__(self, line: Line, name: str, source: str) -> None:
+        self.line = line
+        self.name = name
+        self.source = source
+        self.seconds = 0.0
+
+    def proceed(self) -> None:
+        self.line.proceeded.append(self.name)
+        self.line.now += self.seconds
+
+    def give_up(self, reason: str) -> None:
+        self.line.ended.append((self.name, reason))
+        self.line.handshakes.leave(self)
+
+
+async def turns(count: int = 1) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(work())  # type: ignore[arg-type]
+
+
+def test_few_are_under_way_and_each_address_has_its_turn() -> None:
+    """A hundred from one machine do not keep one from another waiting for all of them."""
+
+    async def work() -> None:
+        line = Line()
+        crowd = [line.ready(f"a{number}", "10.0.0.1") for number in range(5)]
+        line.ready("b", "10.0.0.2")
+        await turns()
+        assert line.proceeded == ["a0", "b"], "the second is another's, though it came last"
+        line.handshakes.leave(crowd[0])
+        await turns()
+        assert line.proceeded == ["a0", "b", "a1"]
+
+    run(work)
+
+
+def test_a_turn_works_no_longer_than_its_slice() -> None:
+    """What is left goes on in the next turn: all that waits would be a stop of seconds."""
+
+    async def work() -> None:
+        line = Line(handshake_count_max=10, handshake_slice_seconds=0.003)
+        for number in range(5):
+            line.ready(f"{number}").seconds = 0.002
+        await turns()
+        assert line.proceeded == ["0", "1"]
+        await turns()
+        assert line.proceeded == ["0", "1", "2", "3"]
+
+    run(work)
+
+
+def test_who_goes_on_is_before_who_begins() -> None:
+    """Its end makes room; it has had the dear part already."""
+
+    async def work() -> None:
+        line = Line()
+        first = line.ready("first")
+        await turns()
+        line.ready("second")
+        line.handshakes.go_on(first)
+        await turns()
+        assert line.proceeded == ["first", "first", "second"]
+        line.handshakes.leave(first)
+        line.handshakes.go_on(first)
+        await turns()
+        assert line.proceeded == ["first", "first", "second"], "it is gone"
+
+    run(work)
+
+
+def test_who_leaves_its_handshake_lying_makes_room_after_a_while() -> None:
+    """Two that never go on would keep the port closed for everybody else."""
+
+    async def work() -> None:
+        line = Line(handshake_patience_seconds=0.02)
+        for name in ("x", "y", "z"):
+            line.ready(name)
+        await turns()
+        assert (line.proceeded, line.ended) == (["x", "y"], [])
+        line.now += 0.021
+        while not line.ended:
+            await turns()
+        assert [name for name, _ in line.ended] == ["x"]
+        assert line.proceeded == ["x", "y", "z"]
+
+    run(work)
+
+
+def test_as_long_as_some_come_to_their_end_nobody_is_given_up() -> None:
+    """A crowd of clients on a busy machine takes seconds; each of them is worth waiting for."""
+
+    async def work() -> None:
+        line = Line(handshake_patience_seconds=5)
+        crowd = [line.ready(name) for name in "vwxyz"]
+        await turns()
+        for stranger in crowd[1:4]:
+            line.now += 4
+            line.handshakes.done(stranger)
+            await turns()
+        assert (line.proceeded, line.ended) == (list("vwxyz"), [])
+
+    run(work)
+
+
+def test_silent_strangers_make_room_and_those_who_spoke_do_not() -> None:
+    """Sockets that say nothing, however many, keep nobody out; a real crowd waits at the door."""
+
+    async def work() -> None:
+        line = Line(handshake_count_max=1)
+        for number in range(20):
+            line.come(f"silent{number}")
+        assert len(line.handshakes) == 16
+        assert [name for name, _ in line.ended] == ["silent0", "silent1", "silent2", "silent3"]
+        line = Line(handshake_count_max=1)
+        crowd = [line.ready(f"{number}") for number in range(16)]
+        assert not line.handshakes.expect(line.resume)
+        assert (len(line.handshakes), line.resumed, line.ended) == (16, 0, [])
+        line.handshakes.leave(crowd[3])
+        line.handshakes.leave(crowd[4])
+        assert line.resumed == 1, "asked once, called once"
+
+    run(work)
+
+
+def test_room_is_kept_for_who_was_let_in_at_the_door() -> None:
+    """A turn takes several before the first of them is there to be counted."""
+    line = Line()
+    assert [line.handshakes.expect(line.resume) for _ in range(17)] == [True] * 16 + [False]
+    line.handshakes.missed()
+    assert line.handshakes.expect(line.resume)
+
+
+def test_who_is_refused_stays_until_the_room_is_needed() -> None:
+    """It is to read why; it is counted, and the first to go."""
+
+    async def work() -> None:
+        line = Line()
+        refused = line.come("refused")
+        line.handshakes.linger(refused)
+        assert len(line.handshakes) == 1
+        for number in range(16):
+            line.come(f"{number}")
+        assert [name for name, _ in line.ended] == ["refused"]
+
+    run(work)
+
+
+def test_failures_are_told_now_and_then_with_their_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A stranger fails as often as it likes, and must not fill the log."""
+    line = Line()
+    stranger = Fake(line, "x", "10.9.9.9")
+    for _ in range(50):
+        line.handshakes.failed(stranger, "it said no")
+    line.now += 61
+    line.handshakes.failed(stranger, "it said no")
+    assert [record.args for record in caplog.records] == [
+        ("10.9.9.9", "it said no", 1),
+        ("10.9.9.9", "it said no", 51),
+    ]
