@@ -51,6 +51,7 @@ class Receipts:
         "dead_lettered_total",
         "format_level",
         "in_flight",
+        "message_bytes_max",
         "proposed_count",
         "uncommitted_bytes",
     )
@@ -67,6 +68,8 @@ class Receipts:
         self.acknowledged_queues: list[Queue] = []
         """Queues of which something was acknowledged since the gathering batch began."""
         self.uncommitted_bytes = 0
+        self.message_bytes_max = 0
+        """The most that one message may have, as the store is now; 0: any is stored."""
         self.format_level = 0
         """The level that the log is raised to by a record of these; 0: by none."""
         self.before_batch_ends: Callable[[], None] = lambda: None
@@ -90,6 +93,10 @@ class Receipts:
             yield [*batch.replies]
             for each in batch.publications:
                 yield each.held
+
+    def is_storable(self, size: int) -> bool:
+        """Whether the store takes a message of so many bytes, as it is now."""
+        return not self.message_bytes_max or size <= self.message_bytes_max
 
     def has_batch(self) -> bool:
         """Whether there is anything that must last."""

@@ -344,6 +344,8 @@ class Settling:
     ) -> None:
         """Store a message on the dead-letter queue, if there is a record, and settle it here."""
         receipts = self._receipts
+        if key < 0 and record is not None and not receipts.is_storable(record.size):
+            record = None  # It lives in memory only: better without it than without the lease.
         size = record.size if record is not None else 0
         if not receipts.batch.has_room(size, self._settings.batch_bytes_max):
             receipts.close_batch()  # Many small frames can move many large messages.
@@ -361,19 +363,21 @@ class Settling:
 
     def store_dead(self, queue: Queue, message: TransientMessage, origin: Origin) -> None:
         """
-        Store a non-persistent message as a dead letter.
+        Store a non-persistent message as a dead letter, if the store takes as much now.
 
         Raises:
             DestinationError: There are too many queues to declare the dead-letter queue.
         """
         receipts = self._receipts
-        if not receipts.batch.has_room(message.size, self._settings.batch_bytes_max):
-            receipts.close_batch()
-        with self._sending.all_or_nothing():
-            self._send_dead_letter(queue, message, _Nobody(), origin)
-        receipts.batch.dead_letter_count += 1
+        is_buried = receipts.is_storable(message.size)
+        if is_buried:
+            if not receipts.batch.has_room(message.size, self._settings.batch_bytes_max):
+                receipts.close_batch()
+            with self._sending.all_or_nothing():
+                self._send_dead_letter(queue, message, _Nobody(), origin)
+            receipts.batch.dead_letter_count += 1
         if self.advising.listeners:
-            self.advising.died(queue, (message.key,), origin.cause, is_buried=True)
+            self.advising.died(queue, (message.key,), origin.cause, is_buried=is_buried)
 
     def _send_dead_letter(
         self,

@@ -12,9 +12,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
-from holdfast.cli.output import format_size, watched_console, write_json, write_line
+from holdfast.cli.output import (
+    format_size,
+    watched_console,
+    write_error,
+    write_json,
+    write_line,
+)
 from holdfast.config.store_url import hidden
 from holdfast.copying.looking import LookedLog, member_at, open_looked, whole_address
 from holdfast.copying.patience import ask_again
@@ -70,7 +77,9 @@ def verify_media(addresses: Sequence[str], *, as_json: bool) -> bool:
         StoreError: There is no log, or it cannot be read.
     """
     wholes = [whole_address(it) for it in addresses]
-    _require_apart(addresses, wholes)
+    if len(wholes) > 1:
+        _require_apart(addresses, wholes)
+    members = _members(wholes)
     with ExitStack() as opened:
         logs = []
         for whole in wholes:
@@ -84,6 +93,11 @@ def verify_media(addresses: Sequence[str], *, as_json: bool) -> bool:
         _require_one_log(found)
         compared, is_alike = _compare(logs, found)
     is_clean = is_alike and not any(it.damage for it in found)
+    if len(set(members)) < len(members):
+        write_error(
+            "two of these say that they are the same database: one is a copy of the other, or both"
+            " addresses lead to one, which proves nothing"
+        )
     if as_json:
         write_json(_as_json(found, is_clean, compared, is_alike=is_alike))
         return is_clean
@@ -97,16 +111,29 @@ def verify_media(addresses: Sequence[str], *, as_json: bool) -> bool:
 
 
 def _require_apart(addresses: Sequence[str], wholes: Sequence[str]) -> None:
-    """A database that is compared with itself proves nothing."""
-    if len(wholes) < 2:
-        return
+    """See that no address is given twice; a copy of a database says that it is that database."""
     known: dict[str, str] = {}
     for address, whole in zip(addresses, wholes, strict=True):
-        member = ask_again(partial(member_at, whole), PATIENCE_SECONDS)
-        if member and member in known:
-            told = f"{hidden(known[member])} and {hidden(address)} are one database: name it once"
+        place = _place_of(whole)
+        if place in known:
+            told = f"{hidden(known[place])} and {hidden(address)} are one database: name it once"
             raise ConfigError([told])
-        known[member] = address
+        known[place] = address
+
+
+def _place_of(whole: str) -> str:
+    """The file that a database is, or its address as it stands."""
+    scheme, _, rest = whole.partition(":///")
+    if not scheme.startswith("sqlite"):
+        return whole
+    return str(Path("/", rest.partition("?")[0].lstrip("/")).resolve())
+
+
+def _members(wholes: Sequence[str]) -> list[str]:
+    """The ids of these databases, each for itself; none where there is one only."""
+    if len(wholes) < 2:
+        return []
+    return [ask_again(partial(member_at, it), PATIENCE_SECONDS) for it in wholes]
 
 
 def _require_one_log(found: Sequence[VerifiedLog]) -> None:

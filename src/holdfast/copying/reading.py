@@ -206,6 +206,10 @@ def verify(log: LookedLog, visit: Visit = lambda *_: None) -> VerifiedLog:
         entry, before, expected = found, found.chain, found.index + 1
         count += 1
         size += len(found.raw)
+    sure = holding.sure
+    if entry is not None and entry.index == sure.index and entry.chain != sure.chain:
+        reason = "it is not the entry with which the log ends, by the lease"
+        damage.append(LostEntries(entry.index, entry.index, reason, name))
     facts, claimant = log.facts(), holding.claimant
     return VerifiedLog(
         place=facts.place,

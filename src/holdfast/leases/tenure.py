@@ -16,7 +16,6 @@ from holdfast.leases.elections import NOT_ASKED
 from holdfast.leases.elector import Reading
 from holdfast.leases.orders import Order, Report, Store, Take
 from holdfast.leases.state import NEVER, LeasedState, Phase
-from holdfast.leases.throughput import GATHERED_BYTES
 
 logger = logging.getLogger("holdfast.leases")
 
@@ -164,7 +163,8 @@ def refused(
 
     One that is of some size is given up then, if the medium may take others: acknowledgements
     behind it would wait until somebody made room, which they make. That costs the lease, as they
-    follow on it; once, since nothing of this size is taken from a client after that.
+    follow on it; once, since nothing of this size is taken from a client after that. A medium that
+    has taken nothing since one was given up takes nothing at all: then the lease is kept.
 
     Args:
         may_take_again: Whether there is room for another lease, where one needs any.
@@ -176,9 +176,10 @@ def refused(
     is_long = state.now - state.refused_since >= GIVE_UP_SECONDS
     is_its_own = isinstance(error, EntryRefusedError)
     is_over = may_take_again and not error.is_of_all and (is_long or is_its_own)
-    if is_over and count > GATHERED_BYTES:
+    refusals = state.throughput.refusals
+    if is_over and refusals.may_give_up(count):
         seconds = OWN_LIMIT_SECONDS if is_its_own else NO_ROOM_SECONDS
-        state.throughput.refused(count, state.now, seconds)
+        refusals.gave_up(count, state.now, seconds)
         step_down(state, f"an entry of {count:,} bytes is refused: {error}")
         return
     state.refusal = str(error)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.leases.refusals import Refusals
 from holdfast.model.limits import KiB, MiB
 
 LARGE_BYTES: Final = MiB
@@ -56,15 +57,16 @@ class _Rate:
 class Throughput:
     """What one medium stores in a second."""
 
-    __slots__ = ("_gathered", "_large", "_refused_bytes", "_refused_until")
+    __slots__ = ("_gathered", "_is_late_again", "_large", "refusals")
 
     def __init__(self) -> None:
         self._large = _Rate()
         """As large entries were stored, of which the bytes take most of the time."""
         self._gathered = _Rate()
         """As all were that are of some size: what each costs beside its bytes is in it."""
-        self._refused_bytes = 0
-        self._refused_until = 0.0
+        self._is_late_again = False
+        """Something large was late, and nothing as large stored since."""
+        self.refusals = Refusals(GATHERED_BYTES)
 
     def stored(self, count: int, seconds: float, now: float) -> None:
         """So many bytes were stored in this time."""
@@ -73,35 +75,24 @@ class Throughput:
             self._gathered.note(rate, now)
         if count >= LARGE_BYTES:
             self._large.note(rate, now)
-        if 2 * count >= self._refused_bytes:
-            self._refused_bytes *= 2  # There is room again for what is nearly as large.
+            self._is_late_again = False
+        self.refusals.stored()
 
     def late(self, count: int, seconds: float, now: float) -> None:
         """
         So many bytes were not stored in this time.
 
         It may have been no matter of how many they were: for a message what was stored before
-        counts as much. Less is gathered at once, since more is as soon as something is stored.
+        counts as much, the first time. Less is gathered at once, since more is as soon as something
+        is stored.
         """
         rate = _LATE_FACTOR * count / max(seconds, 1e-3)
         if count >= GATHERED_BYTES:
             known = self._gathered.known
             self._gathered.note(rate, now, most=min(rate, known / 2) if known else rate)
         if count >= LARGE_BYTES:
-            self._large.note(rate, now)
-
-    def refused(self, count: int, now: float, seconds: float) -> None:
-        """
-        So many bytes at once are more than the medium takes, however long it is given.
-
-        They are those of an entry: the message in it has somewhat less, and is refused as well, for
-        so many seconds; twice as much is tried with each that is stored of half the size.
-        """
-        count = count * 7 // 8
-        if now > self._refused_until or not self._refused_bytes:
-            self._refused_bytes = count
-        self._refused_bytes = max(GATHERED_BYTES + 1, min(self._refused_bytes, count))
-        self._refused_until = now + seconds
+            self._large.note(rate, now, most=rate if self._is_late_again else float("inf"))
+            self._is_late_again = True
 
     def bytes_max(self, sure_seconds: float, now: float) -> int:
         """
@@ -113,13 +104,7 @@ class Throughput:
         in_time = 0
         if self._large.known:
             in_time = max(LARGE_BYTES, int(self._large.of(sure_seconds * LEASE_FRACTION, now)))
-        return self._taken(in_time, now)
-
-    def _taken(self, in_time: int, now: float) -> int:
-        """The same, or less if the medium refused as much."""
-        if not self._refused_bytes or now > self._refused_until:
-            return in_time
-        return min(in_time or self._refused_bytes, self._refused_bytes - 1)
+        return _less(in_time, self.refusals.message_max(now))
 
     def batch_bytes_max(self, sure_seconds: float, now: float) -> int:
         """The most that is to be gathered into one entry; 0: nothing is known that forbids any."""
@@ -127,4 +112,9 @@ class Throughput:
         if self._gathered.known:
             gathered = self._gathered.of(sure_seconds * LEASE_FRACTION, now)
             in_time = max(GATHERED_BYTES, int(gathered))
-        return self._taken(in_time, now)
+        return _less(in_time, self.refusals.gathered_max(now))
+
+
+def _less(one: int, other: int) -> int:
+    """The less of two limits; 0 is none."""
+    return min(one, other) if one and other else one or other

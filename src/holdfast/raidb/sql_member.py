@@ -19,7 +19,8 @@ from holdfast.leases.contract import Claimant, Outcome, Place
 from holdfast.raidb import set_text
 from holdfast.raidb.member import NOTHING, KnownSet, Row, Token
 from holdfast.sql import layout, parts, statements
-from holdfast.sql.log import SqlLog, fence_of, held_by, holding_of
+from holdfast.sql.lease_row import Held, fence_of, held_by, holding_of
+from holdfast.sql.log import SqlLog
 from holdfast.sql.session import Session
 
 _SEEN: Final = "id = 1 AND epoch = :epoch AND beat = :beat"
@@ -101,12 +102,28 @@ class SqlMember(SqlLog):
         ((_, log_id, member),) = session.rows(statements.READ_META)
         self._leads_to = str(member)
         self._link.is_trusted = True
+        lease = holding_of(rows[0][1:], self.place)
+        if self._is_reached_by_several:
+            self._safety.saw(lease.epoch, lease.beat)
         return Row(
             member=str(member),
             log_id=str(log_id),
-            lease=holding_of(rows[0][1:], self.place),
+            lease=lease,
             written=set_text.decode(rows[0][0], self.place),
         )
+
+    @property
+    def _is_reached_by_several(self) -> bool:
+        """
+        Whether its address has several hosts, of which one may be older than the others.
+
+        One that is reached by itself and went back in time is filled again by the others.
+        """
+        return len(self._url.hosts) > 1
+
+    def _wrote(self, tenure: Held, at: int) -> None:
+        if self._is_reached_by_several:
+            super()._wrote(tenure, at)
 
     def found(self, row: Row, written: KnownSet, seconds_max: float) -> None:
         """Write the first set, unless anything was done since the row was read."""
@@ -168,6 +185,7 @@ class SqlMember(SqlLog):
             self._require(token)
             values = {"at": self._at(), **held_by(token)}
             if session.write(statements.RENEW, values) == 1:
+                self._wrote(token, values["at"])
                 return Outcome.STORED
             if self._is_ours(self._row(session), token):
                 raise StoreError(f"{self.place} says that it is ours and lets nothing be written")
@@ -191,6 +209,7 @@ class SqlMember(SqlLog):
             self._require(token)
             self._safety.require(session)
             if session.append(fence, rows):
+                self._wrote(token, at)
                 return Outcome.STORED
             row = self._row(session)
             if not self._is_ours(row, token):

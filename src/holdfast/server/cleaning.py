@@ -40,6 +40,7 @@ from holdfast.server.learner_holds import LearnerHolds
 from holdfast.server.moved_contents import MovedContents
 from holdfast.server.reader_holds import ReaderHolds, told_left_behind, why_it_goes
 from holdfast.server.settings import ServerSettings
+from holdfast.server.storable import NotStorableNowError, Patience, pieces
 from holdfast.store.contract import LogStore
 from holdfast.store.record_codec import encode_records
 
@@ -102,6 +103,8 @@ class Cleaner:
         """The first index of a segment that cannot be cleaned, because of that."""
         self.stuck_until = 0.0
         """When it is looked at again, if it is not repaired before."""
+        self.patience = Patience()
+        """With a segment in which something is larger than the store takes now."""
         self.look_again_at = 0.0
         """There was nothing to do: not before then again, if the log has the same segments."""
         self.seen_log = (0, 0, False)
@@ -164,6 +167,9 @@ class Cleaner:
                 self._pass_damage(now)
             else:
                 self._advance(is_spent)
+        except NotStorableNowError as error:
+            self.patience.wait(self.store.first_index, now, error)
+            self._leave()
         except CorruptEntryError as error:
             self.store.report_damage(error)
             # What was moved is read from any entry, maybe one that is far behind the segment.
@@ -224,6 +230,8 @@ class Cleaner:
         oldest = self.store.oldest_segment()
         is_stuck = oldest.base_index == self.stuck_at and self.refilled_at < self.stuck_until
         if is_stuck and self.store.is_damaged_entry(self.damaged_index):
+            return False
+        if self.patience.is_waiting(oldest.base_index, self.refilled_at):
             return False
         if oldest.base_index <= self.through_index:
             return False  # Written again already; it goes when that is committed.
@@ -357,14 +365,17 @@ class Cleaner:
         ]
 
     def _add(self, records: list[Record]) -> None:
-        if not records:
-            return
-        # They may be alone in their entry.
-        size = self.store.entry_bytes(sum(map(len, encode_records(records))))
-        self.budget_bytes -= size
-        self.rewritten_bytes += size
-        self.round_written_bytes += size
-        self.broker.receipts.add_records(records)
+        receipts = self.broker.receipts
+        bytes_max = receipts.message_bytes_max
+        for piece, size in pieces(records, bytes_max):
+            if bytes_max and not receipts.batch.has_room(size, bytes_max):
+                receipts.close_batch()
+            # They may be alone in their entry.
+            in_log = self.store.entry_bytes(sum(map(len, encode_records(piece))))
+            self.budget_bytes -= in_log
+            self.rewritten_bytes += in_log
+            self.round_written_bytes += in_log
+            receipts.add_records(piece)
 
     def _finish(self, is_spent: IsSpent) -> None:
         """Carry on what was moved or has its home in the segment, in pieces; then let it go."""

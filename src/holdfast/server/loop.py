@@ -268,6 +268,7 @@ class Conductor:
         """Refuse to store while a disk is almost full, and no longer."""
         refusal = self.store.refusal(now)
         self.context.message_bytes_max = self.store.message_bytes_max
+        self.broker.receipts.message_bytes_max = self.context.message_bytes_max
         self.sealer.bound(self.store.batch_bytes_max)
         if self.context.refuse(refusal, now):
             if refusal is None:

@@ -13,7 +13,8 @@ from holdfast.errors import StoreError
 from holdfast.leases.contract import Holding, Outcome
 from holdfast.leases.copies import CopyPlan, epochs_used_up, no_log
 from holdfast.sql import copying, layout
-from holdfast.sql.log import OPEN_SECONDS_MAX, SqlLog, held_by, is_held_by
+from holdfast.sql.lease_row import held_by, is_held_by
+from holdfast.sql.log import OPEN_SECONDS_MAX, SqlLog
 from holdfast.sql.session import Session, UncertainError
 
 

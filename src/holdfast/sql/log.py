@@ -14,8 +14,7 @@ locking" (2016).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.environment.randomness import Randomness, SystemRandomness
@@ -39,6 +38,15 @@ from holdfast.leases.projection import Changes, MessageKey
 from holdfast.model.limits import MiB
 from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.faults import Fault
+from holdfast.sql.lease_row import (
+    Held,
+    Tenure,
+    fence_of,
+    held_by,
+    holder_of,
+    holding_of,
+    is_held_by,
+)
 from holdfast.sql.link import Connect, Link
 from holdfast.sql.safety import Safety
 from holdfast.sql.session import Session, UncertainError
@@ -49,24 +57,6 @@ DROP_BYTES_MAX: Final = 64 * MiB
 """Of entries that are forgotten in one transaction."""
 _SIZES_MAX: Final = 4096
 """Entries that are read or forgotten at once, however small they are."""
-
-
-class Held(Protocol):
-    """Under what a database is written: it counts while its lease row says the same."""
-
-    @property
-    def epoch(self) -> int: ...
-
-    @property
-    def holder(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Tenure:
-    """The lease as this log took it."""
-
-    epoch: int
-    holder: str
 
 
 class SqlLog:
@@ -104,10 +94,11 @@ class SqlLog:
         """With which entry the last append ended that the database answered with an error."""
         self._tables = ""  # Why there are no tables to show anything in.
         self._messages = projection.MessageTables()
-        self._tenure: _Tenure | None = None
+        self._tenure: Tenure | None = None
         self._is_given_back = False
         self._last_index = 0
         """Where the log ends, as far as the holder knows."""
+        self._last_at = 0
         self._plan: CopyPlan | None = None  # Of the copy that is to be finished yet.
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
@@ -148,12 +139,12 @@ class SqlLog:
                 self._read(session)  # Whether the row is there at all.
                 return None
             holding = self._read(session)
-            held_by = (holding.epoch, _holder(holding))
+            held_by = (holding.epoch, holder_of(holding))
             return holding if held_by == (seen.epoch + 1, claimant.holder) else None
 
         holding = self._link.run(seconds_max, take)
         if holding is not None:
-            self._tenure = _Tenure(holding.epoch, claimant.holder)
+            self._tenure = Tenure(holding.epoch, claimant.holder)
             self._last_index = holding.end.index
             self._is_given_back = False
         return holding
@@ -201,7 +192,7 @@ class SqlLog:
         def append(session: Session) -> Outcome:
             self._safety.require(session)
             if session.append(fence, rows):
-                self._safety.gave_beat(tenure.epoch)
+                self._wrote(tenure, at)
                 return Outcome.STORED
             return self._judge(session, tenure, end)
 
@@ -224,7 +215,7 @@ class SqlLog:
         self._answered = index if is_answer else 0
         return is_again
 
-    def _refuse(self, session: Session, tenure: _Tenure, end: Place, reason: str) -> Outcome:
+    def _refuse(self, session: Session, tenure: Tenure, end: Place, reason: str) -> Outcome:
         """
         Refuse the append if the database lets the same lease be renewed, and has not stored it.
 
@@ -273,7 +264,10 @@ class SqlLog:
             last = parts.last_within(sizes, lowest - 1, DROP_BYTES_MAX)
             # Rows with a gap between them are dropped past it.
             first = min(max(last, lowest) + 1, index)
-            is_held = session.clean({"first": first, "at": self._at(), **held})
+            at = self._at()
+            is_held = session.clean({"first": first, "at": at, **held})
+            if is_held:
+                self._wrote(tenure, at)
             return is_held and first < index
 
         return self._link.run(seconds_max, drop)
@@ -339,13 +333,16 @@ class SqlLog:
         tenure = self._held()
         if tenure is None:
             return Outcome.DEPOSED
-        fence = {"at": self._at(), "last": self._last_index, **held_by(tenure)}
+        at = self._at()
+        fence = {"at": at, "last": self._last_index, **held_by(tenure)}
 
         def project(session: Session) -> Outcome | str:
             self._make_shown(session)
             if unmade := self._tables or self._messages.make(session, changes):
                 raise StoreError(f"{self._url}: {unmade}")
             is_written, refusal = projection.write_unless_locked(session, fence, changes)
+            if is_written:
+                self._wrote(tenure, at)
             if is_written or refusal:
                 return Outcome.STORED if is_written else refusal
             if is_held_by(self._read(session), tenure):
@@ -368,14 +365,19 @@ class SqlLog:
         self._link.close()
 
     def _at(self) -> int:
-        """Milliseconds by the wall: for people who look at the rows, never judged."""
-        return self._clock.wall_microseconds() // 1000
+        """Milliseconds by the wall, for people who look at the rows; later with each write."""
+        self._last_at = max(self._clock.wall_microseconds() // 1000, self._last_at + 1)
+        return self._last_at
+
+    def _wrote(self, tenure: Held, at: int) -> None:
+        """Note that the lease row was written under this, and is known to be."""
+        self._safety.wrote(tenure.epoch, at)
 
     def _draw(self) -> str:
         """32 hexadecimal digits that nobody else has."""
         return self._randomness.bytes(16).hex()
 
-    def _held(self) -> _Tenure | None:
+    def _held(self) -> Tenure | None:
         return None if self._is_given_back else self._tenure
 
     def _greet(self, session: Session) -> None:
@@ -419,9 +421,10 @@ class SqlLog:
         self._safety.saw(holding.epoch, holding.beat)
         return holding
 
-    def _renew(self, session: Session, tenure: _Tenure) -> Outcome:
-        if session.write(statements.RENEW, {"at": self._at(), **held_by(tenure)}) == 1:
-            self._safety.gave_beat(tenure.epoch)
+    def _renew(self, session: Session, tenure: Tenure) -> Outcome:
+        at = self._at()
+        if session.write(statements.RENEW, {"at": at, **held_by(tenure)}) == 1:
+            self._wrote(tenure, at)
             return Outcome.STORED
         holding = self._read(session)
         if is_held_by(holding, tenure):
@@ -431,7 +434,7 @@ class SqlLog:
             )
         return Outcome.DEPOSED
 
-    def _judge(self, session: Session, tenure: _Tenure, end: Place) -> Outcome:
+    def _judge(self, session: Session, tenure: Tenure, end: Place) -> Outcome:
         """What became of an append whose fence found no row to change."""
         holding = self._read(session)
         if not is_held_by(holding, tenure):
@@ -443,58 +446,3 @@ class SqlLog:
             f" broker may write it, which expected another end before entry {end.index:,}: the"
             f" lease row was changed by hand; compare with another copy"
         )
-
-
-def held_by(tenure: Held) -> dict[str, Any]:
-    """What a statement that holds the lease to be ours says of it."""
-    return {"epoch": tenure.epoch, "holder": tenure.holder}
-
-
-def fence_of(entries: list[Entry], tenure: Held, at: int) -> dict[str, Any]:
-    """What the fence of an append says: behind which entry it stores these, and under what."""
-    first, last = entries[0], entries[-1]
-    before = {"before": first.index - 1, "at": at}
-    return {"last": last.index, "chain": last.chain.hex(), **before, **held_by(tenure)}
-
-
-def is_held_by(holding: Holding, tenure: _Tenure) -> bool:
-    """Whether the lease is the one of this tenure still."""
-    found = (holding.epoch, _holder(holding), holding.is_released)
-    return found == (tenure.epoch, tenure.holder, False)
-
-
-def _holder(holding: Holding) -> str:
-    return "" if holding.claimant is None else holding.claimant.holder
-
-
-def holding_of(row: tuple[Any, ...], place: str) -> Holding:
-    """
-    Give the lease that a row of `statements.READ_LEASE` is.
-
-    Raises:
-        StoreError: It makes no sense.
-    """
-    epoch, beat, holder, name, address, stomp, lease_ms, released, last, chain, first = row
-    try:
-        end = Place(last, bytes.fromhex(chain))
-    except ValueError:
-        end = Place(-1, b"")
-    if len(end.chain) != 16 or not 0 <= first - 1 <= end.index or min(epoch, beat, lease_ms) < 0:
-        raise StoreError(
-            f"the row of holdfast_lease in {place} makes no sense (last_index {last}, last_chain"
-            f" {chain!r}, first_index {first}, epoch {epoch}): it was changed by hand; bring back a"
-            f" copy of the database"
-        )
-    claimant = Claimant(
-        holder=holder, name=name, admin=address, stomp=stomp, lease_seconds=lease_ms / 1000
-    )
-    is_anybody = epoch > 0 and holder != layout.NOBODY
-    return Holding(
-        epoch=epoch,
-        beat=beat,
-        claimant=claimant if is_anybody else None,
-        is_released=bool(released),
-        first_index=first,
-        end=end,
-        sure=end,
-    )

@@ -16,6 +16,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -26,6 +27,10 @@ from holdfast.sql.link import Link, UnsafeHostError
 from holdfast.sql.schema import FORMAT
 from holdfast.sql.session import Session
 
+logger = logging.getLogger("holdfast.sql")
+
+OLDER_SECONDS: Final = 30.0
+"""So long a newer state of a database is waited for."""
 LOOK_SECONDS: Final = 5.0
 """Settings of the database by which commits may be lost are looked at again so often."""
 
@@ -47,16 +52,19 @@ class Safety:
         """The cluster that the log is known to be in; empty: none so far."""
         self._is_written_down = False
         self._newest = (0, 0)
-        """The newest epoch and beat of the lease that are known to have been stored."""
+        """The newest epoch and beat of the lease that were read."""
+        self._older: dict[str, float] = {}
+        """Hosts that have an older lease than was known, and since when."""
+        self._written = (0, 0)
+        """The epoch under which this process wrote the lease row last, and the time it gave it."""
 
     def saw(self, epoch: int, beat: int) -> None:
         """Note what the lease row says."""
         self._newest = max(self._newest, (epoch, beat))
 
-    def gave_beat(self, epoch: int) -> None:
-        """Note that a sign of life was stored."""
-        if self._newest[0] == epoch:
-            self._newest = (epoch, self._newest[1] + 1)
+    def wrote(self, epoch: int, at: int) -> None:
+        """Note that the lease row was written, with this time, which is later each time."""
+        self._written = (epoch, at)
 
     def greet(self, session: Session) -> None:
         """
@@ -78,18 +86,43 @@ class Safety:
         """
         See that the lease there is no older than it was.
 
+        Where it is so on each host for a while, a backup was brought back, or a standby that lacked
+        some beats has taken over: then who looks at the log may say whether anything is lost. Not
+        in a cluster: there another node may be in use by others, and not by this one.
+
         Raises:
-            UnsafeHostError: It is.
+            UnsafeHostError: It is older.
         """
         if self._newest == (0, 0):
             return
-        rows = session.rows(statements.READ_LEASE)
-        there = (rows[0][0], rows[0][1]) if rows else self._newest
-        if there < self._newest:
-            raise UnsafeHostError(
-                f"{self._link.place} went back in time: its lease is of epoch {there[0]:,}, beat"
-                f" {there[1]:,}, and epoch {self._newest[0]:,}, beat {self._newest[1]:,} was stored"
-            )
+        rows = session.rows(statements.READ_AGE)
+        if not rows:
+            return
+        epoch, beat, at = rows[0]
+        known = f"epoch {self._newest[0]:,}, beat {self._newest[1]:,} was read"
+        is_older = (epoch, beat) < self._newest
+        if epoch == self._written[0] and at < self._written[1]:
+            is_older, known = True, f"{self._written[1] - at:,} ms later it was written"
+        if not is_older:
+            self._older.clear()
+            return
+        self._older.setdefault(self._link.place, self._clock())
+        told = (
+            f"{self._link.place} went back in time: its lease is of epoch {epoch:,}, beat {beat:,},"
+            f" and {known}"
+        )
+        if session.cluster:
+            raise UnsafeHostError(f"{told}; if there is no newer one any more, restart all brokers")
+        if not self._is_all_there_is():
+            raise UnsafeHostError(f"{told}; a newer one is waited for")
+        logger.warning("%s; there is no newer one: what is in the log decides", told)
+        self._older.clear()
+        self._newest = self._written = (0, 0)
+
+    def _is_all_there_is(self) -> bool:
+        """Whether each host was older, for so long that a newer one would have been met."""
+        is_each = len(self._older) >= max(len(self._link.url.hosts), 1)
+        return is_each and self._clock() >= max(self._older.values()) + OLDER_SECONDS
 
     def _look(self, session: Session) -> str:
         """Why nothing may be stored with the settings as they are now; or nothing."""

@@ -42,6 +42,9 @@ READ_LEASE: Final = (
     "SELECT epoch, beat, holder, name, address, stomp, lease_ms, released, last_index,"
     " last_chain, first_index FROM holdfast_lease WHERE id = 1"
 )
+READ_AGE: Final = "SELECT epoch, beat, renewed_at FROM holdfast_lease WHERE id = 1"
+"""What grows with whatever is written under the lease; the time is that of its writer's clock."""
+
 TAKE: Final = (
     "UPDATE holdfast_lease SET epoch = epoch + 1, beat = beat + 1, holder = :holder, name = :name,"
     " address = :address, stomp = :stomp, lease_ms = :lease_ms, released = 0,"

@@ -381,6 +381,19 @@ def test_non_persistent_ones_expire_and_are_dead_letters_by_policy(times) -> Non
     assert (queue.transient_count, times.live(DEAD)) == (0, [1, 2])
 
 
+def test_what_the_store_takes_no_more_is_no_dead_letter(times) -> None:
+    """
+    It lives in memory only, and to store it would cost the lease; a smaller one is kept.
+    """
+    times.policy(processNonPersistent="true")
+    times.broker.receipts.message_bytes_max = 100
+    times.send_volatile(b"b" * 200, 100)
+    times.send_volatile(b"c", 100)
+    times.turn()
+    times.at(100)
+    assert (times.desk.queue().transient_count, times.live(DEAD)) == (0, [1])
+
+
 def test_a_full_disk_keeps_what_would_be_stored_and_moves_what_is(times) -> None:
     """
     Q28: a move takes no room to speak of; what only memory has waits.

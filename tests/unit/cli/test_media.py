@@ -106,7 +106,37 @@ def test_databases_of_one_log_are_verified_and_compared(
     assert run("store", "verify", " ".join(places), "--json") == 1
     told = json.loads(run.out)
     assert (told["clean"], told["alike"], told["compared_through"]) == (False, False, 9)
-    assert [len(it["damage"]) for it in told["copies"]] == [0, 0, 0], "each is whole by itself"
+    assert [len(it["damage"]) for it in told["copies"]] == [0, 1, 0], "but for where it ends"
+
+
+def test_a_copy_of_a_database_is_compared_with_it(
+    run, tmp_path: Path, entries: list[Entry]
+) -> None:
+    """It says that it is that database; whoever looks at a doubtful one has a copy to compare."""
+    place = url_of(tmp_path, "a")
+    fill([place], entries)
+    (tmp_path / "b.db").write_bytes((tmp_path / "a.db").read_bytes())
+    assert run("store", "verify", f"{place} {url_of(tmp_path, 'b')}") == 0
+    assert "compared through entry 9: the same" in run.out
+    assert "two of these say that they are the same database" in run.err
+    change(tmp_path, "b", "DELETE FROM holdfast_entries WHERE idx = 4")
+    assert run("store", "verify", f"{place} {url_of(tmp_path, 'b')}") == 1
+
+
+def test_a_last_entry_that_the_lease_does_not_know_is_found(
+    run, tmp_path: Path, entries: list[Entry]
+) -> None:
+    """Nothing comes behind it whose chain would tell."""
+    place = url_of(tmp_path, "a")
+    fill([place], entries)
+    others = written(tmp_path / "other", *(message(1, it, b"else") for it in range(1, 9)))
+    change(tmp_path, "a", "DELETE FROM holdfast_entries WHERE idx = 8")
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        raw = bytes(others[8].raw)
+        connection.execute("UPDATE holdfast_entries SET raw = ? WHERE idx = 9", (raw,))
+    connection.close()
+    assert run("store", "verify", place) == 1
+    assert f"entry 9 of {place}: it is not the entry with which the log ends" in run.out
 
 
 def test_what_is_not_one_log_is_refused(run, tmp_path: Path, entries: list[Entry]) -> None:

@@ -42,18 +42,18 @@ def test_one_outage_makes_no_slow_store() -> None:
 
 
 def test_what_the_medium_refuses_itself_is_not_tried_for_a_while() -> None:
-    """However quickly it stores; and what is small is never refused for its size."""
+    """However quickly it stores: the less of both limits counts."""
     throughput = Throughput()
-    throughput.refused(8 * MiB, 1000.0, 600.0)
+    throughput.refusals.gave_up(8 * MiB, 1000.0, 600.0)
     assert throughput.bytes_max(5.0, 1000.0) == 7 * MiB - 1
-    throughput.stored(3 * MiB, 0.1, 1001.0)
-    throughput.refused(6 * MiB, 1002.0, 600.0)
-    throughput.refused(7 * MiB, 1003.0, 600.0)
-    assert throughput.bytes_max(5.0, 1004.0) == 6 * MiB * 7 // 8 - 1
-    assert throughput.bytes_max(5.0, 1604.0) > 60 * MiB
-    throughput.refused(100, 1605.0, 60.0)
-    assert throughput.bytes_max(5.0, 1605.0) == GATHERED_BYTES
-    assert throughput.batch_bytes_max(5.0, 1605.0) == GATHERED_BYTES
+    assert throughput.batch_bytes_max(5.0, 1000.0) == MiB - 1
+    throughput.late(6 * MiB, 5.0, 1000.0)
+    assert throughput.bytes_max(5.0, 1000.0) < 3 * MiB
+    throughput.stored(6 * MiB, 0.1, 1001.0)
+    throughput.stored(6 * MiB, 0.1, 1001.0)
+    throughput.stored(6 * MiB, 0.1, 1001.0)
+    assert throughput.bytes_max(5.0, 1001.0) == 7 * MiB - 1
+    assert throughput.bytes_max(5.0, 1601.0) > 7 * MiB
 
 
 def test_a_slow_while_is_forgotten() -> None:
@@ -98,13 +98,14 @@ def test_each_time_that_what_was_gathered_is_late_it_is_less_by_half() -> None:
     assert throughput.batch_bytes_max(6.0, 0.0) > 14 * MiB
 
 
-def test_room_that_is_there_again_is_found_out_by_what_is_stored() -> None:
-    """Twice as much with each that has half of what was refused; nothing by what is small."""
+def test_what_is_late_twice_says_how_slow_the_store_has_become() -> None:
+    """However fast it was before: each time more would cost the lease once more."""
     throughput = Throughput()
-    throughput.refused(8 * MiB, 0.0, 600.0)
-    throughput.stored(MiB, 0.01, 1.0)
-    assert throughput.bytes_max(60.0, 1.0) == 7 * MiB - 1
-    throughput.stored(4 * MiB, 0.04, 2.0)
-    assert throughput.bytes_max(60.0, 2.0) == 14 * MiB - 1
-    throughput.stored(10 * MiB, 0.1, 3.0)
-    assert throughput.bytes_max(60.0, 3.0) == 28 * MiB - 1
+    throughput.stored(20 * MiB, 0.1, 0.0)
+    throughput.late(20 * MiB, 4.0, 1.0)
+    assert throughput.bytes_max(5.0, 1.0) > 20 * MiB, "it may have been an outage"
+    throughput.late(20 * MiB, 4.0, 6.0)
+    assert throughput.bytes_max(5.0, 6.0) < 7 * MiB
+    throughput.stored(5 * MiB, 1.0, 8.0)
+    throughput.late(20 * MiB, 4.0, 9.0)
+    assert throughput.bytes_max(5.0, 9.0) < 10 * MiB

@@ -265,3 +265,18 @@ def test_nothing_is_laid_out_by_who_only_looks(file: File) -> None:
     assert file.execute("SELECT name FROM sqlite_master") == []
     member.may_lay_out = True
     assert member.read(SECONDS).is_new
+
+
+@pytest.mark.parametrize("is_reached_by_several", [True, False])
+def test_where_an_address_has_several_hosts_an_older_one_is_known(
+    file: File, monkeypatch: pytest.MonkeyPatch, is_reached_by_several: bool
+) -> None:
+    """By what was read and written last; one with one host is filled again by the others."""
+    monkeypatch.setattr(SqlMember, "_is_reached_by_several", is_reached_by_several)
+    member = file.member()
+    token = taken(member)
+    filled(member, token, 3)
+    assert member.beat(token, SECONDS) is Outcome.STORED
+    ((at,),) = file.execute("SELECT renewed_at FROM holdfast_lease")
+    known = (member._safety._newest != (0, 0), member._safety._written)
+    assert known == ((True, (1, at)) if is_reached_by_several else (False, (0, 0)))

@@ -732,3 +732,45 @@ def test_what_leaves_with_its_segment_is_not_copied_any_more(busy) -> None:
     assert busy.broker.moving.is_closed(queue, 1)
     cleaner.stop()
     assert not busy.broker.moving.is_closed(queue, 1)
+
+
+def test_what_the_store_takes_no_more_is_not_written_again(new_node, send, subscribe) -> None:
+    """
+    It would cost the lease, in each tenure anew; the segment goes once that may be, or is settled.
+    """
+    node = new_node(settings=ServerSettings(clean_segment_count_min=0))
+    node.serve()
+    producer = node.connect(send(b"x" * 50_000))
+    for number in range(9):
+        producer.data_received(send(b"%d" % number * 19_000))
+        node.settle()
+    consumer = node.connect(subscribe)
+    for key in range(2, 10):
+        consumer.data_received(b"ACK\nid:1-%d\n\n\0" % key)
+    node.settle()
+    node.store.message_bytes_max = 20_000
+    node.settle()
+    clean(node, 20)
+    assert (node.store.first_index, copied(node)) == (1, 0)
+    assert node.conductor.cleaner.next_index == 0, "nothing is held meanwhile"
+    node.store.message_bytes_max = 0
+    clean(node, 20)
+    assert (node.store.first_index, copied(node)) == (1, 0), "it is looked at again later"
+    node.clock.now += 60
+    clean(node, 20)
+    assert node.store.first_index > 1
+    assert digest_of(kept_state(node)) == digest_of(node.broker.state)
+
+
+def test_what_is_written_again_is_no_larger_than_the_store_takes(half_dead) -> None:
+    """
+    However many small messages live in a segment.
+    """
+    last = len(half_dead.store.entries)
+    half_dead.store.message_bytes_max = 5_000
+    half_dead.settle()
+    while half_dead.store.first_index == 1:
+        clean(half_dead)
+    assert copied(half_dead) == 1_000
+    assert max(len(it.raw) for it in half_dead.store.entries[last:]) < 6_000
+    assert digest_of(kept_state(half_dead)) == digest_of(half_dead.broker.state)

@@ -445,3 +445,29 @@ def test_without_its_tables_nothing_is_shown_and_the_reason_is_said(
     assert writer.append(b"x")
     other = database.log()
     assert other.project(Changes(), SECONDS) is Outcome.DEPOSED
+
+
+def test_the_time_of_the_last_write_is_known_whatever_was_written(
+    database: Database, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append, a sign of life, cleaning, what is shown: the row has no time that is not noted."""
+    log = database.logs[0]
+
+    def require_known() -> None:
+        with closing(sqlite3.connect(database.path)) as connection:
+            ((epoch, at),) = connection.execute("SELECT epoch, renewed_at FROM holdfast_lease")
+        assert log._safety._written == (epoch, at)
+
+    monkeypatch.setattr(type(log._clock), "wall_microseconds", lambda _: 7_000_000)
+    seen = set()
+    for _ in range(2):
+        writer.append(b"one", b"two")
+        require_known()
+        assert log.renew(SECONDS) is Outcome.STORED
+        require_known()
+        log.drop_before(2, SECONDS)
+        require_known()
+        assert log.project(Changes(stale_before=1), SECONDS) is Outcome.STORED
+        require_known()
+        seen.add(log._safety._written)
+    assert len(seen) == 2, "it grows also while the wall clock stands"
