@@ -16,26 +16,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 import structlog
 
 from holdfast.config.address import Address
 from holdfast.errors import StoreError
-from holdfast.protocols.stomp.codec import encode_frame
+from holdfast.server.protocols import TLS_IS_SPOKEN
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.listener import PortListener
 from holdfast.transport.tls import ServerTls
-
-TLS_REQUIRED: Final = "tls-required"
-"""The code of the ERROR for a client that speaks in clear where TLS is spoken."""
-
-_TLS_IS_SPOKEN: Final = encode_frame(
-    "ERROR",
-    [("message", "this port speaks TLS, and no STOMP in clear"), ("code", TLS_REQUIRED)],
-    b"",
-    "1.2",
-)
 
 log = structlog.get_logger("holdfast.server")
 
@@ -149,7 +139,7 @@ class Listener:
             port.make_protocol,
             self._handshakes.settings,
             tls=None if port.tls is None else (port.tls, self._handshakes),
-            plain_answer=_TLS_IS_SPOKEN,
+            plain_answer=TLS_IS_SPOKEN,
         )
         await made.open(port.address.host, port.address.port, self._backlog)
         return made

@@ -7,12 +7,26 @@ the first bytes of each client.
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.protocols.detect import by_words
+from holdfast.protocols.stomp.codec import encode_frame
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import CLIENT_COMMANDS
 from holdfast.sessions.registration import Arrival, Registration
 from holdfast.sessions.session import Session
 from holdfast.sessions.stomp import StompSession
+
+TLS_REQUIRED: Final = "tls-required"
+"""The code of the answer to a client that speaks in clear where TLS is spoken."""
+
+TLS_IS_SPOKEN: Final = encode_frame(
+    "ERROR",
+    [("message", "this port speaks TLS, and no STOMP in clear"), ("code", TLS_REQUIRED)],
+    b"",
+    "1.2",
+)
+"""That answer: who speaks in clear speaks the one protocol that there is."""
 
 
 def served(stomp: StompSettings) -> tuple[Registration, ...]:
