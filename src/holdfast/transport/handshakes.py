@@ -54,8 +54,8 @@ class Handshakes:
         self.failed_count = 0
         self._expected_count = 0
         self.clock: Callable[[], float] = lambda: asyncio.get_running_loop().time()
-        self._silent: dict[Stranger, None] = {}
-        """Those of whom no whole greeting has come, or that are refused: the oldest goes first."""
+        self._silent: dict[Stranger, float] = {}
+        """When they came of whom no whole greeting has, or who are refused; the oldest first."""
         self._lines: dict[str, deque[Stranger]] = {}
         """Those who wait to begin, by where they are from; whose turn it is first."""
         self._waiting_count = 0
@@ -65,6 +65,7 @@ class Handshakes:
         """Those under way who have brought something."""
         self._is_planned = False
         self._timer: asyncio.TimerHandle | None = None
+        self._door_timer: asyncio.TimerHandle | None = None
         self._stopped_ports: list[Callable[[], None]] = []
         self._done_at = 0.0
         """When a handshake came to its end last."""
@@ -79,22 +80,41 @@ class Handshakes:
 
         False: there is none, and `resume` is called once there is.
         """
-        if len(self) + self._expected_count < self.count_max or self._silent:
+        if len(self) + self._expected_count < self.count_max or self._give_up_silent():
             self._expected_count += 1
             return True
         self._stopped_ports.append(resume)
         return False
 
+    def _give_up_silent(self) -> bool:
+        """Give up the oldest that has said nothing, if it had time to; else look again later."""
+        if not self._silent:
+            return False
+        oldest, came = next(iter(self._silent.items()))
+        left = came + self.settings.handshake_patience_seconds - self.clock()
+        if left > 0:
+            if self._door_timer is None:
+                loop = asyncio.get_running_loop()
+                self._door_timer = loop.call_later(left, self._open_door)
+            return False
+        oldest.give_up("others came, and it had said nothing")
+        return True
+
+    def _open_door(self) -> None:
+        self._door_timer = None
+        stopped, self._stopped_ports = self._stopped_ports, []
+        for resume in stopped:
+            resume()
+
     def missed(self) -> None:
         """Expect one less: it was gone already."""
         self._expected_count -= 1
+        self._open_door()
 
     def enter(self, stranger: Stranger) -> None:
-        """Take one who has said nothing yet; for it the oldest such may have to go."""
+        """Take one who has said nothing yet."""
         self._expected_count -= 1
-        if len(self) >= self.count_max and self._silent:
-            next(iter(self._silent)).give_up("others came, and it had said nothing")
-        self._silent[stranger] = None
+        self._silent[stranger] = self.clock()
 
     def wait(self, stranger: Stranger) -> None:
         """Let one begin whose greeting has come, when it is its turn."""
@@ -111,7 +131,7 @@ class Handshakes:
     def linger(self, stranger: Stranger) -> None:
         """Let one that is refused stay to be told why, until the room is needed."""
         self.leave(stranger)
-        self._silent[stranger] = None
+        self._silent[stranger] = self.clock()
 
     def done(self, stranger: Stranger) -> None:
         """Let one go whose handshake is done."""
@@ -126,9 +146,7 @@ class Handshakes:
         elif self._waiting_count:
             self._plan()
         if self._stopped_ports and len(self) < self.count_max:
-            stopped, self._stopped_ports = self._stopped_ports, []
-            for resume in stopped:
-                resume()
+            self._open_door()
 
     def failed(self, stranger: Stranger, reason: str) -> None:
         """Tell operators, now and then, why handshakes fail."""

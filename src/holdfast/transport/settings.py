@@ -21,14 +21,15 @@ class PortSettings:
     """So many connections are taken from a port in one turn of the loop; others in the next."""
 
     stranger_count_max: Annotated[int, Allowed(16, 100_000)] = 1_024
-    """TLS connections that have not finished their handshake. Beyond it the oldest that has said
-    nothing goes; where all have, those that come wait to be taken."""
+    """TLS connections that have not finished their handshake. Beyond it the oldest goes that has
+    said nothing for `handshake_patience_seconds`; where none has, those that come wait at the
+    door."""
 
     handshake_count_max: Annotated[int, Allowed(1, 10_000)] = 256
     """TLS handshakes under way at once; who comes next waits, and those of each address take their
     turns."""
 
-    handshake_seconds_max: Annotated[float, Allowed(0.1, 600)] = 10.0
+    handshake_seconds_max: Annotated[float, Allowed(0.1, 600)] = 30.0
     """From a connection's opening to its whole greeting, and from then to the end of its handshake
     without the time that it waits for its turn; then it is closed."""
 

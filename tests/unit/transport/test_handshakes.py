@@ -155,8 +155,14 @@ def test_silent_strangers_make_room_and_those_who_spoke_do_not() -> None:
     """Sockets that say nothing, however many, keep nobody out; a real crowd waits at the door."""
 
     async def work() -> None:
-        line = Line(handshake_count_max=1)
-        for number in range(20):
+        line = Line(handshake_count_max=1, handshake_patience_seconds=0.02)
+        for number in range(16):
+            line.come(f"silent{number}")
+        assert not line.handshakes.expect(line.resume), "each may have been about to speak"
+        line.now += 0.02
+        while not line.resumed:
+            await turns()
+        for number in range(16, 20):
             line.come(f"silent{number}")
         assert len(line.handshakes) == 16
         assert [name for name, _ in line.ended] == ["silent0", "silent1", "silent2", "silent3"]
@@ -176,6 +182,7 @@ def test_room_is_kept_for_who_was_let_in_at_the_door() -> None:
     line = Line()
     assert [line.handshakes.expect(line.resume) for _ in range(17)] == [True] * 16 + [False]
     line.handshakes.missed()
+    assert line.resumed == 1, "nobody is inside who would call it when he leaves"
     assert line.handshakes.expect(line.resume)
 
 
@@ -187,6 +194,7 @@ def test_who_is_refused_stays_until_the_room_is_needed() -> None:
         refused = line.come("refused")
         line.handshakes.linger(refused)
         assert len(line.handshakes) == 1
+        line.now += 60
         for number in range(16):
             line.come(f"{number}")
         assert [name for name, _ in line.ended] == ["refused"]
