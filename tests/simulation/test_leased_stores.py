@@ -25,7 +25,7 @@ QUICKLY_CAUGHT = [
     ("an append is stored only behind its own end", "T2"),
     ("a beat starts the waiting anew", "T4"),
     ("what is not known is sent again", "T6"),
-    ("a cache of another past begins anew", "T8"),
+    ("a cache of another past begins anew", "T7"),
     ("nothing is dispatched while giving back", "T4"),
     ("the lease clock goes on in a suspend", "T4"),
     ("a log that went back is refused", "T9"),

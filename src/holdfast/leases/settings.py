@@ -24,8 +24,8 @@ class LeaseSettings:
     the medium: 5 s in a database, 15 s on Galera, 10 s in a shared directory, 30 s on NFS."""
 
     margin_fraction: Annotated[float, Allowed(0.1, 0.5)] = 0.1
-    """The share of the lease by which the holder ends before it and those that wait begin after it:
-    what two clocks may differ in their rates."""
+    """The share of the lease by which the holder ends before it; those that wait begin half of that
+    after it. Two clocks may differ in their rates by so much, and by half of it again."""
 
     look_seconds: Annotated[float, Allowed(0.02, 60)] = 0.25
     """How often a broker that waits looks at the lease and reads what is new in the log."""

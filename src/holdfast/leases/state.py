@@ -195,9 +195,10 @@ class LeasedState:
         """
         After so long without a sign of life the lease may be taken.
 
-        By the holder's own length of a lease, which may be set to another one than ours.
+        By the holder's own length of a lease, which may be set to another one than ours. The holder
+        ends a whole margin before it: with half of one behind it, more than a margin lies between.
         """
-        return self.holders_lease_seconds * (1 + self.settings.margin_fraction)
+        return self.holders_lease_seconds * (1 + self.settings.margin_fraction / 2)
 
     @property
     def short_silence(self) -> float:

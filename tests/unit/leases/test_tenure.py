@@ -62,12 +62,12 @@ def holder(state: LeasedState) -> LeasedState:
 
 
 def test_a_silent_lease_is_taken_as_it_was_just_read(state: LeasedState) -> None:
-    """After the lease and the margin; once for each reading."""
+    """After the lease and half the margin; once for each reading."""
     tenure.seen(state, read(HELD, 100.0))
     assert tenure.claim(state) is None
-    tenure.seen(state, read(HELD, 105.4))
+    tenure.seen(state, read(HELD, 105.2))
     assert tenure.claim(state) is None
-    tenure.seen(state, read(HELD, 105.5))
+    tenure.seen(state, read(HELD, 105.25))
 
     assert tenure.claim(state) == Take(HELD, OWN, 5.0)
     assert tenure.claim(state) is None
@@ -77,12 +77,12 @@ def test_it_is_looked_at_as_soon_as_its_time_is_over(state: LeasedState) -> None
     """Not a pause later; where that was not enough, as often as ever."""
     tenure.seen(state, read(HELD, 100.0))
     assert 100.25 == tenure.next_look(state, 0.25)
-    state.now = 105.4
-    tenure.seen(state, read(HELD, 105.4))
+    state.now = 105.2
+    tenure.seen(state, read(HELD, 105.2))
+    assert 105.25 == tenure.next_look(state, 0.25)
+    state.now = 105.25
     assert 105.5 == tenure.next_look(state, 0.25)
-    state.now = 105.5
-    assert 105.75 == tenure.next_look(state, 0.25)
-    tenure.seen(state, read(HELD, 105.5))
+    tenure.seen(state, read(HELD, 105.25))
     assert tenure.claim(state) is not None
 
 
@@ -186,7 +186,7 @@ def test_what_was_given_back_is_left_to_others_for_a_while(holder: LeasedState) 
 
     assert holder.phase is Phase.WAITING
     assert not holder.is_giving_up
-    assert 100.0 + 0.75 * 5.5 == holder.rests_until
+    assert 100.0 + 0.75 * 5.25 == holder.rests_until
 
 
 def test_without_a_fence_a_renewal_that_ended_too_late_renews_nothing(holder: LeasedState) -> None:
@@ -211,9 +211,9 @@ def test_a_holder_with_another_length_of_the_lease_is_told(
     told = [it for it in caplog.messages if "lease_seconds" in it]
     assert 1 == len(told)
     assert "b holds its lease for 30 s, and this broker would for 5 s" in told[0]
-    tenure.seen(state, read(replace(HELD, claimant=other, beat=10), 101.0 + 32.9))
+    tenure.seen(state, read(replace(HELD, claimant=other, beat=10), 101.0 + 31.4))
     assert tenure.claim(state) is None
-    tenure.seen(state, read(replace(HELD, claimant=other, beat=10), 101.0 + 33.1))
+    tenure.seen(state, read(replace(HELD, claimant=other, beat=10), 101.0 + 31.6))
     assert tenure.claim(state) is not None
 
 
