@@ -31,6 +31,8 @@ _TRIES_MAX: Final = 3
 """Of one call, on different hosts or with a fresh token."""
 _STALE: Final = ("invalid auth token", "revision of auth store is old", "user name is empty")
 """What is said of a token that is not good any more; of a JWT where any user was changed."""
+_WRONG: Final = ("authentication failed", "authentication is not enabled")
+"""What is said of a user and a password that stay wrong."""
 _PROOF_PAUSE_SECONDS: Final = 1.0
 _PROOF_PAUSE_SECONDS_MAX: Final = 60.0
 """A password that was refused is shown again after a pause, twice as long each time: to look at one
@@ -110,6 +112,8 @@ class EtcdGateway:
         try:
             answer = self._exchange("auth/authenticate", given, until)
         except _RefusedCallError as error:
+            if not any(it in str(error) for it in _WRONG):
+                raise  # It has no quorum, or is busy: that says nothing of the password.
             self._refused = str(error)
             self._proof_pause = min(
                 max(2 * self._proof_pause, _PROOF_PAUSE_SECONDS), _PROOF_PAUSE_SECONDS_MAX

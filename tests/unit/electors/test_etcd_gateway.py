@@ -223,6 +223,19 @@ def test_a_password_that_is_wrong_is_shown_ever_less_often(network: Network) -> 
         asking.call("kv/range", {}, network.now + 1.0)
 
 
+def test_a_server_that_cannot_look_at_a_password_has_not_refused_it(network: Network) -> None:
+    """It has no leader, or is busy: it is asked again at once, and so are the others."""
+    network.answers["e1"] = [
+        (503, {"error": "etcdserver: no leader"}),
+        (429, {"error": "etcdserver: too many requests"}),
+    ]
+    asking = gateway(network, "etcd://hf@e1/x")
+    with pytest.raises(UnreachableError, match="too many requests"):
+        asking.call("kv/range", {}, 101.0)
+    network.answers["e1"] = [(200, {"token": "t1"}), (200, {"kvs": []})]
+    assert asking.call("kv/range", {}, 101.0) == {"kvs": []}
+
+
 def test_keys_are_written_as_the_gateway_wants_them() -> None:
     """It takes bytes."""
     assert b"/holdfast/\xc3\xa4" == b64decode(as_key("/holdfast/ä"))
