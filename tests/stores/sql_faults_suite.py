@@ -235,6 +235,21 @@ class SqlServerSuite(BrokerSuite, ProjectionSuite, ABC):
         assert project(writer.log, row(1, 3)) is Outcome.STORED
         assert self.shown() == [astuple(row(1, 3))]
 
+    def test_rows_that_the_database_refuses_keep_the_connection(self) -> None:
+        """Somebody has put a condition on what people look at: that is told, and no more."""
+        writer = self.writer()
+        writer.take()
+        assert project(writer.log, row(1, 2)) is Outcome.STORED
+        self.change("ALTER TABLE holdfast_queues ADD CHECK (depth < 9)")
+        (connected,) = self.query(self.connections)
+        with pytest.raises(StoreError, match=r"take it not: .*(?i:constraint)") as refused:
+            project(writer.log, row(1, 10))
+        assert not isinstance(refused.value, UnreachableError)
+        assert writer.append(b"one")
+        assert project(writer.log, row(1, 3)) is Outcome.STORED
+        assert connected in self.query(self.connections), "no other one was made"
+        assert self.shown() == [astuple(row(1, 3))]
+
     def test_a_database_that_went_back_in_time_is_refused(self, tmp_path: Path) -> None:
         """L37: a broker that saw more than a restored backup has does not go on with it."""
         writer = self.writer()

@@ -13,9 +13,11 @@ import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
+from holdfast.leases.projection import Changes, Projection
 from holdfast.sql.opening import open_sql_log
 from tests.stores.copied_log_suite import CopiedLogSuite
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
+from tests.stores.projection_suite import message, row
 from tests.stores.reading_suite import ReadingSuite
 from tests.stores.sql_faults_suite import SECRET, SHORT_SECONDS, SqlServerSuite
 from trials.databases.cutting_proxy import CuttingProxy
@@ -290,6 +292,26 @@ class TestPostgresql(SqlServerSuite, CopiedLogSuite, ReadingSuite):
         entries = writer.append(b"one")
 
         assert read_all(self.at(self.server.url("ascii"))) == entries
+
+    def test_a_database_that_lacks_signs_shows_messages_without_them(self) -> None:
+        """One header with a sign that LATIN1 has not is no reason to show nothing any more."""
+        if not self.server.execute("SELECT 1 FROM pg_database WHERE datname = 'latin'"):
+            self.server.execute(
+                "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'"
+                " TEMPLATE template0"
+            )
+        log = self.at(self.server.create("latin"))
+        writer = Writer(log)
+        writer.take()
+        writer.append(b"one")
+        assert isinstance(log, Projection)
+        changes = Changes(queues=(row(1, 2),), messages=(message(1, 2), message(1, 3)))
+        assert log.project(changes, SECONDS) is Outcome.STORED
+
+        found = self.server.execute("SELECT headers FROM holdfast_messages", "latin")
+        assert [it.count("?") for (it,) in found] == [3, 3]
+        ((name,),) = self.server.execute("SELECT name FROM holdfast_queues", "latin")
+        assert name == row(1, 2).name
 
 
 @contextmanager

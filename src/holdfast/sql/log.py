@@ -340,7 +340,7 @@ class SqlLog:
             self._make_shown(session)
             if unmade := self._tables or self._messages.make(session, changes):
                 raise StoreError(f"{self._url}: {unmade}")
-            is_written, refusal = projection.write_unless_locked(session, fence, changes)
+            is_written, refusal = projection.write_unless_refused(session, fence, changes)
             if is_written:
                 self._wrote(tenure, at)
             if is_written or refusal:
@@ -351,9 +351,7 @@ class SqlLog:
 
         found = self._link.run(seconds_max, project)
         if isinstance(found, str):
-            raise StoreError(
-                f"others hold a lock on the tables that show it in {self._url}: {found}"
-            )
+            raise StoreError(f"{self._url}: {found}")
         return found
 
     def shown_keys(self, after: MessageKey, seconds_max: float) -> list[MessageKey]:

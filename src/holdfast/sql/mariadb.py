@@ -325,7 +325,7 @@ class MariadbSession(Session):
             yield
             self._send(f"COMMIT; {_PATIENCE}", {})
         except pymysql.MySQLError as error:
-            if self.fault(error) is Fault.BUSY:
+            if self.fault(error) in {Fault.BUSY, Fault.UNKNOWN}:
                 self._send(f"ROLLBACK; {_PATIENCE}", {})
             raise
 

@@ -12,6 +12,7 @@ sections 3 and 7.3.
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 import time
@@ -100,6 +101,16 @@ _APPEND: Final = (
 )
 
 
+def python_encoding(name: str) -> str:
+    """Return how Python calls an encoding of a server; nothing for one that has all signs."""
+    if name in {"", "UTF8", "SQL_ASCII"}:
+        return ""
+    try:
+        return codecs.lookup(re.sub("^WIN", "cp", name.replace("KOI8", "koi8-"))).name
+    except LookupError:
+        return ""
+
+
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     """Waits for its server until `deadline`, by the monotonic clock, and cancels nothing."""
 
@@ -127,6 +138,8 @@ class PostgresqlSession(Session):
         self._connection = connection
         self._warning = ""
         self._is_pooled = False
+        self._encoding = ""
+        """Of the server, as Python calls it; empty where it has all signs."""
         connection.add_notice_handler(self._notice)
         self.kind = "PostgreSQL"
 
@@ -171,7 +184,9 @@ class PostgresqlSession(Session):
         if level != "remote_apply":
             chosen["synchronous_commit"] = "on"
         ((server_pid,),) = self.rows("SELECT pg_backend_pid()")
-        self._is_pooled = server_pid != self._connection.info.backend_pid
+        info = self._connection.info
+        self._is_pooled = server_pid != info.backend_pid
+        self._encoding = python_encoding(info.parameter_status("server_encoding") or "")
         if self._is_pooled:
             # What is prepared stays with a connection that the pooler gives to somebody else.
             self._connection.prepare_threshold = None
@@ -196,6 +211,10 @@ class PostgresqlSession(Session):
         count = self._connection.execute(self.text(statement), values or None).rowcount
         self._require_certain()
         return count
+
+    def shown(self, text: str) -> str:
+        codec = self._encoding
+        return text if not codec else text.encode(codec, "replace").decode(codec)
 
     def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
         with self._connection.cursor(binary=True) as cursor:
@@ -287,7 +306,7 @@ class PostgresqlSession(Session):
             yield
             self.write("COMMIT")
         except psycopg.Error as error:
-            if self.fault(error) is Fault.BUSY:
+            if self.fault(error) in {Fault.BUSY, Fault.UNKNOWN}:
                 self.give_up()
             raise
 

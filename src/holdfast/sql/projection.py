@@ -9,7 +9,7 @@ successor shows. Changing or deleting rows here changes nothing of the broker.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
 from typing import Final
 
 from holdfast.leases.projection import (
@@ -32,6 +32,10 @@ MESSAGE_COLUMNS: Final = tuple(it.name for it in fields(MessageRow))
 MESSAGE_KEY: Final = ("queue_number", "sequence")
 SUBSCRIPTIONS: Final = "holdfast_subscriptions"
 SUBSCRIPTION_COLUMNS: Final = tuple(it.name for it in fields(SubscriptionRow))
+_REFUSALS: Final = {
+    Fault.BUSY: "others hold a lock on the tables that show it",
+    Fault.UNKNOWN: "the tables that show it take it not",
+}
 _SPANS_AT_ONCE: Final = (64, 8, 1)
 """So many in one statement, the last as often as is needed: each number is a text of its own."""
 
@@ -70,23 +74,24 @@ def write(session: Session, fence: Values, changes: Changes) -> bool:
     return is_held
 
 
-def write_unless_locked(session: Session, fence: Values, changes: Changes) -> tuple[bool, str]:
+def write_unless_refused(session: Session, fence: Values, changes: Changes) -> tuple[bool, str]:
     """
-    The same, and what the database says where others hold a lock on what is shown.
+    The same, and why nothing was done where the database refuses it, or others hold a lock on it.
 
-    Then nothing was done: who looks into a table must not hold up what is stored.
+    Who looks into a table, or has put something on it, must not hold up what is stored.
     """
     try:
         return write(session, fence, changes), ""
     except session.errors as error:
-        if session.fault(error) is not Fault.BUSY:
+        why = _REFUSALS.get(session.fault(error))
+        if why is None:
             raise
-        return False, " ".join(session.said(error).split())
+        return False, f"{why}: {' '.join(session.said(error).split())}"
 
 
 def _write(session: Session, changes: Changes) -> None:
     if changes.queues:
-        rows = [astuple(it) for it in changes.queues]
+        rows = [_row(session, it, COLUMNS) for it in changes.queues]
         session.write_over(QUEUES, ("number",), COLUMNS, rows)
     for number in changes.gone:
         session.write(statements.SHOW_QUEUE_DROPPED, {"number": number})
@@ -102,9 +107,9 @@ def _write_messages(session: Session, changes: Changes) -> None:
         most = next(it for it in _SPANS_AT_ONCE if len(spans) >= it or it == 1)
         _delete(session, spans[:most])
         del spans[:most]
-    rows = [_row(it) for it in changes.messages]
+    rows = [_row(session, it, MESSAGE_COLUMNS) for it in changes.messages]
     _write_over(session, MESSAGES, MESSAGE_KEY, MESSAGE_COLUMNS, rows)
-    told = [astuple(it) for it in changes.subscriptions]
+    told = [_row(session, it, SUBSCRIPTION_COLUMNS) for it in changes.subscriptions]
     _write_over(session, SUBSCRIPTIONS, ("number",), SUBSCRIPTION_COLUMNS, told)
     for number in changes.ended:
         session.write(statements.SHOW_SUBSCRIPTION_ENDED, {"number": number})
@@ -127,9 +132,10 @@ def _write_over(
         del rows[:count]
 
 
-def _row(message: MessageRow) -> tuple[object, ...]:
-    """As `astuple`, which copies bodies."""
-    return tuple(getattr(message, it) for it in MESSAGE_COLUMNS)
+def _row(session: Session, shown: object, columns: Sequence[str]) -> tuple[object, ...]:
+    """As `astuple`, which copies bodies; in signs that the database has."""
+    values = (getattr(shown, it) for it in columns)
+    return tuple(session.shown(it) if isinstance(it, str) else it for it in values)
 
 
 def _delete(session: Session, spans: list[Span]) -> None:

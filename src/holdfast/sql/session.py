@@ -147,11 +147,15 @@ class Session(ABC):
         """
         A transaction that waits for the locks of others for a moment only, and need not last.
 
-        What it waited for in vain comes out as an error that is BUSY; then nothing was done, and
-        the connection is of use.
+        What it waited for in vain comes out as an error that is BUSY, what is refused as one that
+        is UNKNOWN; then nothing was done, and the connection is of use.
         """
         with self.transaction():
             yield
+
+    def shown(self, text: str) -> str:
+        """Give a text as the tables for people can have it: signs that they have not are '?'."""
+        return text
 
     def give_up(self) -> None:  # noqa: B027 - where an error leaves nothing open
         """Let go of what an error inside a transaction left open."""

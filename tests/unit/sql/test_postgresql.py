@@ -11,7 +11,7 @@ from psycopg import errors
 
 from holdfast.environment.remote_server import Host
 from holdfast.sql.faults import Fault
-from holdfast.sql.postgresql import PostgresqlSession
+from holdfast.sql.postgresql import PostgresqlSession, python_encoding
 from holdfast.sql.url import POSTGRESQL, StoreUrl
 
 
@@ -69,6 +69,24 @@ from holdfast.sql.url import POSTGRESQL, StoreUrl
 def test_errors_have_their_meaning(error: psycopg.Error, fault: Fault) -> None:
     """By their code; while it connects, by what the server says."""
     assert PostgresqlSession.fault(error) is fault
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("UTF8", ""),
+        ("SQL_ASCII", ""),
+        ("LATIN1", "iso8859-1"),
+        ("WIN1252", "cp1252"),
+        ("KOI8R", "koi8-r"),
+        ("EUC_JP", "euc_jp"),
+        ("MULE_INTERNAL", ""),
+        ("", ""),
+    ],
+)
+def test_encodings_of_a_server_are_known(name: str, known: str) -> None:
+    """Nothing is left out where all signs can be had, or where it is not known."""
+    assert python_encoding(name) == known
 
 
 @pytest.mark.slow

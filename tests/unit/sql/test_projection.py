@@ -110,13 +110,13 @@ def test_whoever_holds_a_lock_is_not_waited_for(session: SqliteSession, tmp_path
     began = time.monotonic()
     session.bound(5.0)
     changes = Changes(queues=(row(1),))
-    found = projection.write_unless_locked(session, HELD, changes)
-    assert found == (False, "database is locked")
+    found = projection.write_unless_refused(session, HELD, changes)
+    assert found == (False, "others hold a lock on the tables that show it: database is locked")
     assert time.monotonic() - began < 1
     other.execute("ROLLBACK")
     other.close()
 
-    assert projection.write_unless_locked(session, HELD, changes) == (True, "")
+    assert projection.write_unless_refused(session, HELD, changes) == (True, "")
     assert shown(session) == [astuple(row(1))]
 
 
@@ -124,7 +124,7 @@ def test_any_other_error_comes_out(session: SqliteSession) -> None:
     """As a table that is gone: it is no matter of waiting."""
     session.write("DROP TABLE holdfast_queues")
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        projection.write_unless_locked(session, HELD, Changes(queues=(row(1),)))
+        projection.write_unless_refused(session, HELD, Changes(queues=(row(1),)))
 
 
 def test_each_number_of_rows_and_spans_is_no_text_of_its_own(session: SqliteSession) -> None:
