@@ -104,8 +104,8 @@ A share is of the rate in the same round. Processor time is the broker's own, wi
 database's.
 
 From the last receipt of a holder that goes to the first one of whoever takes its lease; medians,
-and the longest in brackets. Silent is SIGSTOP: it is waited for its lease and a twentieth of it. The
-client gives up a connection that is silent for {silence:g} s, and one that is not answered in
+and the longest in brackets. Silent is SIGSTOP: it is waited for its lease and a twentieth of it.
+The client gives up a connection that is silent for {silence:g} s, and one that is not answered in
 {answer:g} s.
 
 {takeovers}

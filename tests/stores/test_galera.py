@@ -19,11 +19,13 @@ import pymysql
 import pytest
 
 from holdfast.environment.disk import RealDisk
-from holdfast.errors import EntryRefusedError, StoreError, UnreachableError
+from holdfast.errors import AppendRefusedError, EntryRefusedError, StoreError, UnreachableError
+from holdfast.journal.entry import Entry
 from holdfast.leases.contract import LeasedLog, Outcome, Place, Waiter
 from holdfast.leases.orders import Join
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
+from holdfast.sql import safety
 from holdfast.sql.opening import open_sql_log
 from tests.stores.broker_suite import BrokerSuite
 from tests.stores.leased_log_suite import (
@@ -234,6 +236,29 @@ class TestGalera(BrokerSuite, ProjectionSuite):
         for number in range(3):
             assert self.read_at(number) == kept
 
+    def test_a_good_node_is_found_at_the_start_and_when_it_comes_back(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first of the URL would lose what is stored; then all would, and one is put right."""
+        monkeypatch.setattr(safety, "LOOK_SECONDS", 0.1)
+        monkeypatch.setattr(safety, "SEARCH_SECONDS", 0.5)
+        name = "innodb_flush_log_at_trx_commit"
+        nodes = self.cluster.nodes
+        try:
+            nodes[0].execute(f"SET GLOBAL {name} = 0")
+            writer = self.to_all(0)
+            writer.take()
+            assert writer.append(b"one")
+            for node in nodes[1:]:
+                node.execute(f"SET GLOBAL {name} = 0")
+            entries = writer.sealed(b"two")
+            await_true(lambda: is_refused(writer, entries), "nothing is stored")
+            nodes[2].execute(f"SET GLOBAL {name} = 1")
+            await_true(lambda: not is_refused(writer, entries), "the good node is found")
+        finally:
+            for node in nodes:
+                node.execute(f"SET GLOBAL {name} = 1")
+
     def test_a_node_that_has_left_its_cluster_is_no_database_of_its_own(self) -> None:
         """
         It was started by itself with the rows of then, its lease row among them: they say in which
@@ -403,6 +428,15 @@ def take_until_known(writer: Writer) -> None:
             return
         except UnreachableError:
             assert time.monotonic() < until, "it is never taken"
+
+
+def is_refused(writer: Writer, entries: list[Entry]) -> bool:
+    """Whether it keeps nothing of this."""
+    try:
+        writer.send_until_known(entries)
+    except AppendRefusedError:
+        return True
+    return False
 
 
 def before_last_packet(log: LeasedLog, action: Callable[[], object]) -> Callable[[], int]:

@@ -105,6 +105,11 @@ class Link:
             session.close()
 
     @property
+    def has_others(self) -> bool:
+        """Whether there are several hosts."""
+        return len(self._hosts) > 1
+
+    @property
     def place(self) -> str:
         """Where it is connected to, or tries to be; without a password."""
         return self._place(self._hosts[0])

@@ -33,6 +33,8 @@ OLDER_SECONDS: Final = 30.0
 """So long a newer state of a database is waited for."""
 LOOK_SECONDS: Final = 5.0
 """Settings of the database by which commits may be lost are looked at again so often."""
+SEARCH_SECONDS: Final = 15.0
+"""Where no host was safe another one is looked for so often."""
 
 
 class Safety:
@@ -48,6 +50,8 @@ class Safety:
         self._refusal = ""
         """Why nothing may be stored; empty if it may."""
         self._looked_at = 0.0
+        self._searched_at = 0.0
+        """When all hosts were gone through last."""
         self._cluster = ""
         """The cluster that the log is known to be in; empty: none so far."""
         self._is_written_down = False
@@ -71,14 +75,15 @@ class Safety:
         Judge a new connection.
 
         Raises:
-            StoreError: The database has not been served from yet, and its settings are unsafe.
             UnsafeHostError: There may be another host, which keeps what it stores.
+            StoreError: There is none, and the database has not been served from yet.
         """
         reason = self._look(session)
-        if reason and not self._link.is_trusted:
-            raise StoreError(f"{reason}; change that, or allow it with 'allow_unsafe_database'")
         if reason and self._link.is_choosy:
             raise UnsafeHostError(reason)
+        self._searched_at = self._clock()
+        if reason and not self._link.is_trusted:
+            raise StoreError(f"{reason}; change that, or allow it with 'allow_unsafe_database'")
         self._require_cluster(session)
         self._require_newest(session)
 
@@ -146,7 +151,11 @@ class Safety:
             self._look(session)
         if self._refusal:
             self._looked_at = -LOOK_SECONDS
-            if self._link.may_leave:
+            now = self._clock()
+            # One that was away when all others were unsafe may be back.
+            is_time = self._link.has_others and now >= self._searched_at + SEARCH_SECONDS
+            if self._link.may_leave or is_time:
+                self._searched_at = now
                 self._link.leave()
                 raise UnsafeHostError(self._refusal)
             error = AppendRefusedError(f"{self._refusal}; nothing is stored until that is changed")
@@ -163,13 +172,16 @@ class Safety:
         if session.cluster is None:
             return
         known = self._cluster or _written_down(session)
-        if known and session.cluster != known and not self._is_overruled:
+        if known and session.cluster != known:
             where = f"in another one ({session.cluster})" if session.cluster else "in none"
-            raise UnsafeHostError(
-                f"{self._link.place} is {where}, and its log is in the Galera cluster {known}: what"
-                f" is stored there now others never get. Let the node join again; if the log is to"
-                f" go on without that cluster, start once with 'allow_unsafe_database'"
-            )
+            reason = f"{self._link.place} is {where}, and its log is in the Galera cluster {known}"
+            if not self._is_overruled:
+                raise UnsafeHostError(
+                    f"{reason}: what is stored there now others never get. Let the node join again;"
+                    f" if the log is to go on without that cluster, start once with"
+                    f" 'allow_unsafe_database'"
+                )
+            logger.warning("%s: it may lack what was stored since, or have what nobody has", reason)
         self._cluster = session.cluster
 
     def write_down(self, session: Session, identity: str) -> None:

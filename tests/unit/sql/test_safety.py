@@ -11,7 +11,7 @@ from holdfast.errors import AppendRefusedError, StoreError
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import UnsafeHostError
-from holdfast.sql.safety import LOOK_SECONDS, OLDER_SECONDS, Safety
+from holdfast.sql.safety import LOOK_SECONDS, OLDER_SECONDS, SEARCH_SECONDS, Safety
 from holdfast.sql.session import Values
 from tests.unit.sql.test_session import WrittenDown
 
@@ -68,6 +68,7 @@ class World:
             is_trusted=True,
             is_choosy=True,
             may_leave=True,
+            has_others=True,
             leave=self.leave,
         )
         self.is_overruled = is_overruled
@@ -84,7 +85,7 @@ class World:
 def test_a_database_that_was_never_served_from_is_refused_for_good() -> None:
     """Its operator is there: the settings are named, and what allows them."""
     world = World()
-    world.link.is_trusted = False
+    world.link.is_trusted = world.link.is_choosy = False
     with pytest.raises(StoreError, match=r"db \(at db1\).* would lose .*fsync is off.*allow_unsa"):
         world.safety.greet(Node(None, "fsync is off, and must be on"))
 
@@ -101,6 +102,31 @@ def test_of_several_hosts_an_unsafe_one_is_left_for_the_next() -> None:
     assert caught.value.is_of_all
     assert world.safety.warnings == ("db (at db1): fsync is off",)
     assert not world.left
+
+
+def test_an_unsafe_first_host_is_left_before_anything_was_served() -> None:
+    """A broker that is started again goes to the good node that stands next in its URL."""
+    world = World()
+    world.link.is_trusted = False
+    with pytest.raises(UnsafeHostError):
+        world.safety.greet(Node(None, "fsync is off"))
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+def test_where_none_was_safe_another_is_looked_for_now_and_then(*, has_others: bool) -> None:
+    """A good one that was away at that moment comes back, and nothing else would show it."""
+    world, node = World(), Node(None, "fsync is off")
+    world.link.is_choosy = world.link.may_leave = False
+    world.link.has_others = has_others
+    world.safety.greet(node)
+    for _ in range(2):
+        world.now += SEARCH_SECONDS - 0.1
+        with pytest.raises(AppendRefusedError):
+            world.safety.require(node)
+        world.now += 0.1
+        with pytest.raises(UnsafeHostError if has_others else AppendRefusedError):
+            world.safety.require(node)
+    assert world.left == (2 if has_others else 0)
 
 
 def test_settings_that_change_under_a_connection_are_seen_within_seconds() -> None:
@@ -150,11 +176,14 @@ def test_a_log_of_a_cluster_is_written_through_that_cluster_only(
 
 
 @pytest.mark.parametrize("elsewhere", ["", OTHER])
-def test_a_log_that_has_left_its_cluster_is_allowed_once(elsewhere: str) -> None:
-    """After that it is known to be where it is."""
+def test_a_log_that_has_left_its_cluster_is_allowed_once(
+    elsewhere: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After that it is known to be where it is; who only reads it, as for a copy, is told."""
     world, node = World(is_overruled=True), Node(elsewhere)
     node.known = ONE
     world.safety.greet(node)
+    assert f"its log is in the Galera cluster {ONE}: it may lack what was" in caplog.text
     world.safety.write_down(node, "log")
     assert node.known == elsewhere
     world.is_overruled = False
