@@ -28,6 +28,7 @@ from holdfast.leases.worker import LogWorker
 from holdfast.sql import safety
 from holdfast.sql.opening import open_sql_log
 from tests.stores.broker_suite import BrokerSuite
+from tests.stores.copied_log_suite import CopiedLogSuite
 from tests.stores.leased_log_suite import (
     KNOWN_SECONDS_MAX,
     SECONDS,
@@ -44,7 +45,7 @@ LEASE_SECONDS = 15.0
 DEADLOCK = 1213
 
 
-class TestGalera(BrokerSuite, ProjectionSuite):
+class TestGalera(BrokerSuite, CopiedLogSuite, ProjectionSuite):
     """One database of three nodes."""
 
     @pytest.fixture(autouse=True)
