@@ -26,6 +26,7 @@ from typing import Any, Final, cast
 from holdfast.model.limits import KiB
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.tls import ServerTls
+from holdfast.transport.tls_records import RecordCount
 
 READ_BYTES_MAX: Final = 64 * KiB
 """So much is read and decrypted at once, in less than a tenth of a millisecond."""
@@ -36,6 +37,9 @@ LINGER_SECONDS: Final = 1.0
 _STRANGERS_READ_BYTES: Final = 4 * KiB
 _RECORD_HEAD_BYTES: Final = 5
 _RECORD_BYTES_MAX: Final = _RECORD_HEAD_BYTES + 16 * KiB + 256
+EMPTY_RECORDS_MAX: Final = 64
+"""So many records without anything for anybody may come in a piece; then the connection ends."""
+
 _PIECE_BYTES: Final = 16 * KiB
 _GREETING: Final = b"\x16\x03"
 """RFC 8446, 5.1: a record of a handshake, of any version."""
@@ -92,6 +96,9 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._incoming: ssl.MemoryBIO
         self._outgoing: ssl.MemoryBIO
         self._object: ssl.SSLObject
+        self._records = RecordCount()
+        self._empty_count = 0
+        """Records that have come, less what was read of them, since that was looked at."""
         self._is_paused = False
         """The protocol within wants nothing more for now."""
         self._is_fed = False
@@ -130,7 +137,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         elif self._stage is _Stage.SILENT:
             self._greet(bytes(data))
         elif self._stage is _Stage.SHAKING:
-            self._incoming.write(data)
+            self._feed(data)
             self._transport.pause_reading()
             self._handshakes.go_on(self)
 
@@ -193,11 +200,12 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._context = self._tls.context
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._incoming.write(self._greeting)
+        self._feed(memoryview(self._greeting))
         self._greeting = b""
 
     def _open(self) -> None:
         self._stage = _Stage.OPEN
+        self._empty_count = 0
         self._stop_timer()
         self._handshakes.done(self)
         self._send()
@@ -244,8 +252,23 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def _take(self, data: memoryview) -> None:
         """Decrypt in pieces: what OpenSSL keeps stays as large as it ever was."""
         for start in range(0, len(data), _PIECE_BYTES):
-            self._incoming.write(data[start : start + _PIECE_BYTES])
+            self._feed(data[start : start + _PIECE_BYTES])
             self._decrypt()
+            if self._stage is not _Stage.OPEN:
+                return
+            self._judge_records()
+
+    def _judge_records(self) -> None:
+        """End a connection whose records bring nothing; what is held while it waits may yet."""
+        if self._is_paused:
+            return
+        if self._empty_count > EMPTY_RECORDS_MAX:
+            self.abort()
+        self._empty_count = 0
+
+    def _feed(self, data: memoryview) -> None:
+        self._empty_count += self._records.count(data)
+        self._incoming.write(data)
 
     def _decrypt(self) -> None:
         """Hand on what has come, until there is no more or no more is wanted."""
@@ -269,6 +292,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             while count and filled < len(room):
                 count = cast("int", self._object.read(len(room) - filled, room[filled:]))
                 filled += count
+                self._empty_count -= 1
         except ssl.SSLWantReadError:
             count = -1
         if filled:
@@ -283,6 +307,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         except ssl.SSLWantReadError:
             return False
         if data:
+            self._empty_count -= 1
             self._within.data_received(data)
         else:
             self._other_end_closed()

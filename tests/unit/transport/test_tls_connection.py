@@ -4,7 +4,9 @@ TLS between a socket and a protocol, spoken with Python's own client: by hand, w
 
 from __future__ import annotations
 
+import _ssl
 import asyncio
+import ctypes
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -412,6 +414,61 @@ def test_who_is_not_read_is_handed_nothing_and_then_all(options, certificates: P
             left, pair._left = pair._left, b""
             pair.bring(left)
         assert pair.within.received == words
+
+    run(work)
+
+
+def key_updates(client: ssl.SSLObject, taken: ssl.MemoryBIO, count: int) -> bytes:
+    """Requests for new keys, which Python's own client has no word for."""
+    library = ctypes.CDLL(_ssl.__file__)
+    for name in ("SSL_key_update", "SSL_do_handshake"):
+        getattr(library, name).argtypes = [ctypes.c_void_p, ctypes.c_int][: 2 - (name[4] == "d")]
+    inner = id(client._sslobj) + object.__basicsize__  # type: ignore[attr-defined]
+    pointer = ctypes.c_void_p.from_address(inner + ctypes.sizeof(ctypes.c_void_p)).value
+    for _ in range(count):
+        assert library.SSL_key_update(pointer, 0) == 1
+        assert library.SSL_do_handshake(pointer) == 1
+    return taken.read()
+
+
+def test_new_keys_may_be_asked_for_but_not_for_ever(options, certificates: Path) -> None:
+    """
+    Two thousand of them fit into one read, and stopped the loop for twenty milliseconds; a client
+    that asks now and then, among what it has to say, is none of those.
+    """
+
+    async def work() -> None:
+        pair = Pair(options())
+        pair.dial(certificates / "ca.pem")
+        await pair.shake()
+        for _ in range(5):
+            pair.bring(key_updates(pair.client, pair._outgoing, 20) + pair.says(b"x"))
+        assert pair.within.received == b"xxxxx"
+        assert not pair.wire.is_aborted
+        pair.bring(key_updates(pair.client, pair._outgoing, 600))
+        assert pair.wire.is_aborted
+
+    run(work)
+
+
+@pytest.mark.parametrize("within", [Within, NarrowlyWithin, PlainlyWithin])
+def test_many_small_words_are_no_flood(options, certificates: Path, within) -> None:
+    """Each heart-beat is a record of its own; what is held while a client waits counts nothing."""
+
+    async def work() -> None:
+        pair = Pair(options(), within)
+        pair.dial(certificates / "ca.pem")
+        await pair.shake()
+        pair.within.pauses_after = 100
+        pair.bring(b"".join(pair.says(b"\n") for _ in range(2500)))
+        for _ in range(10):
+            pair.server.resume_reading()
+            await asyncio.sleep(0)
+            left, pair._left = pair._left, b""
+            pair.bring(left)
+        pair.bring(pair.says(b"end"))
+        assert pair.within.received == b"\n" * 2500 + b"end"
+        assert not pair.wire.is_aborted
 
     run(work)
 
