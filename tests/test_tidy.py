@@ -66,6 +66,8 @@ WIRE_FOLDERS = ("src/holdfast/protocols/", "src/holdfast/sessions/", "src/holdfa
 # in a long list of tests, there is one form of it: a title, and a line to the right.
 BANNER = re.compile(r"^[ ]*#[ ]*(?:[-=~*#]{3,}.*|.*[-=~*#]{5,})$", re.MULTILINE)
 ONE_BANNER = re.compile(r"^[ ]*# \S.* -{5,}$")
+# Of a group: before Python 3.11.5 a turn that fails half way has taken what it met till then.
+POSSESSIVE_GROUP = re.compile(r"\)[*+?]\+[^+\s]")
 # A contract has no code of its own; every implementation runs its suite.
 NO_TEST_FILE = ("__init__.py", "__main__.py", "contract.py")
 
@@ -384,6 +386,13 @@ def nothing_of_this_machine(file: SourceFile) -> Iterator[str]:
             )
 
 
+def patterns_repeat_no_group_possessively(file: SourceFile) -> Iterator[str]:
+    """A possessive group matches too much on a Python that this project still serves."""
+    for number, line in enumerate(file.text.splitlines() if file.is_program else (), 1):
+        if found := POSSESSIVE_GROUP.search(line):
+            yield f"{file.name}:{number}: `{found[0]}`: repeat it greedily, in `(?>...)`"
+
+
 def file_is_small(file: SourceFile) -> Iterator[str]:
     """A large blob stays in every clone for ever."""
     size = file.path.stat().st_size
@@ -402,6 +411,7 @@ PYTHON_RULES: list[Rule] = [
     nesting_is_shallow,
     nothing_divides,
     nothing_prints,
+    patterns_repeat_no_group_possessively,
     public_method_says_what,
     source_has_its_test,
     test_says_what_it_proves,
@@ -442,6 +452,7 @@ UNTIDY = {
     + "f()",
     nothing_divides: f"x = 1\n# {'-' * 20}\n",
     nothing_prints: "print(1)",
+    patterns_repeat_no_group_possessively: "re.compile(r'(?:ab)*+')",
     public_method_says_what: "class A:\n  def f(self): pass",
     time_is_an_argument: "import time\ntime.time()",
     leftovers_have_an_issue: "# TODO later",

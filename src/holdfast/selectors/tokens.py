@@ -37,12 +37,15 @@ _KEYWORDS: Final = frozenset(
 _NOT_SERVED: Final = frozenset({"XPATH", "XQUERY"})
 
 _SPACE: Final = r"(?:\s+|--[^\n]*|/\*(?s:.*?)\*/)"
-_TEXT: Final = r"'(?:[^']|'')*+'"
+# In groups that are not entered again: what is repeated possessively takes, before Python 3.11.5, a
+# part of what does not match as well.
+_SPACES: Final = rf"(?>{_SPACE}*)"
+_TEXT: Final = r"'(?>(?:[^']++|'')*)'"
 _WORDS: Final = re.compile(
     rf"""
     (?P<space>{_SPACE})
     | (?P<TEXT>{_TEXT})
-    | (?P<QUOTED>"(?:[^"]|"")*+")
+    | (?P<QUOTED>"(?>(?:[^"]++|"")*)")
     | (?P<NUMBER>0[xX][\w$]* | \.?[0-9](?:[eE][+-]|[\w$.])*)
     | (?P<EQUALITY><>|!=|=)
     | (?P<ORDER><=|>=|<|>)
@@ -55,7 +58,7 @@ _WORDS: Final = re.compile(
     re.VERBOSE,
 )
 _LIST: Final = re.compile(
-    rf"{_SPACE}*+(\({_SPACE}*+{_TEXT}{_SPACE}*+(?:,{_SPACE}*+{_TEXT}{_SPACE}*+)*+\))"
+    rf"{_SPACES}(\({_SPACES}{_TEXT}{_SPACES}(?>(?:,{_SPACES}{_TEXT}{_SPACES})*)\))"
 )
 _LISTED: Final = re.compile(rf"{_SPACE}|({_TEXT})")
 _NAME: Final = re.compile(r"(?:[^\W\d]|\$)[\w$]*")

@@ -88,6 +88,12 @@ def test_a_list_is_one_word() -> None:
     assert [kind for kind, _, _ in words("a in (5)")] == ["NAME", "IN", "LEFT", "NUMBER", "RIGHT"]
 
 
+@pytest.mark.parametrize("written", ["('x',)", "('x', )", "('x', y)", "('x' 'y')"])
+def test_what_is_half_a_list_is_none(written: str) -> None:
+    """A comma wants a text behind it, on each Python that is served."""
+    assert "LIST" not in [kind for kind, _, _ in words(f"a IN {written}")]
+
+
 @pytest.mark.parametrize(
     ("text", "column", "reason"),
     [

@@ -26,8 +26,8 @@ _UNESCAPED: dict[Version, dict[str, str]] = {
 """Escape sequences of each version (STOMP 1.2, Value Encoding), beside that of the backslash."""
 
 _DEFINED_THROUGH: dict[Version, re.Pattern[str]] = {
-    "1.1": re.compile(r"(?:[^\\]++|\\[cn\\])*+"),
-    "1.2": re.compile(r"(?:[^\\]++|\\[cnr\\])*+"),
+    "1.1": re.compile(r"(?:[^\\]++|\\[cn\\])*"),
+    "1.2": re.compile(r"(?:[^\\]++|\\[cnr\\])*"),
 }
 """A text up to its first undefined sequence."""
 

@@ -47,12 +47,13 @@ _HEADERS_PER_FRAME = 8
 
 # Frames with nothing but a plain id, as consumers send ACK and servers RECEIPT, one after the
 # other. Two passes in C, one to find the end of the run and one to take the ids, cost a fifth of
-# a loop here.
+# a loop here. The run is not repeated possessively: before 3.11.5 Python counts to it the half of a
+# frame that comes behind.
 _ID = rb"([ -\[\]-~]{1,200}+)\n\n\0"
 _RUN_HEAD_BYTES_MAX = 250
-_ACK_RUN = re.compile(rb"(?:ACK\nid:%b\n?)++" % _ID.replace(b"(", b"(?:"))
+_ACK_RUN = re.compile(rb"(?:ACK\nid:%b\n?)+" % _ID.replace(b"(", b"(?:"))
 _ACK_IDS = re.compile(rb"ACK\nid:%b" % _ID)
-_RECEIPT_RUN = re.compile(rb"(?:RECEIPT\nreceipt-id:%b\n?)++" % _ID.replace(b"(", b"(?:"))
+_RECEIPT_RUN = re.compile(rb"(?:RECEIPT\nreceipt-id:%b\n?)+" % _ID.replace(b"(", b"(?:"))
 _RECEIPT_IDS = re.compile(rb"RECEIPT\nreceipt-id:%b" % _ID)
 
 
