@@ -312,7 +312,7 @@ class LeasedDriver(LeasedView):
             return
         if isinstance(report.error, AppendRefusedError):
             self._is_reached()
-            has_room = not self._log.low_room
+            has_room = self._log.is_fence or not self._log.low_room
             tenure.refused(state, report.error, report.order, may_take_again=has_room)
             return
         if isinstance(report.order, Fetch) and isinstance(report.error, CorruptEntryError):

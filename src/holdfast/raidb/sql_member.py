@@ -121,9 +121,9 @@ class SqlMember(SqlLog):
         """
         return len(self._url.hosts) > 1
 
-    def _wrote(self, tenure: Held, at: int) -> None:
+    def _wrote(self, session: Session, tenure: Held, at: int) -> None:
         if self._is_reached_by_several:
-            super()._wrote(tenure, at)
+            super()._wrote(session, tenure, at)
 
     def found(self, row: Row, written: KnownSet, seconds_max: float) -> None:
         """Write the first set, unless anything was done since the row was read."""
@@ -185,7 +185,7 @@ class SqlMember(SqlLog):
             self._require(token)
             values = {"at": self._at(), **held_by(token)}
             if session.write(statements.RENEW, values) == 1:
-                self._wrote(token, values["at"])
+                self._wrote(session, token, values["at"])
                 return Outcome.STORED
             if self._is_ours(self._row(session), token):
                 raise StoreError(f"{self.place} says that it is ours and lets nothing be written")
@@ -209,7 +209,7 @@ class SqlMember(SqlLog):
             self._require(token)
             self._safety.require(session)
             if session.append(fence, rows):
-                self._wrote(token, at)
+                self._wrote(session, token, at)
                 return Outcome.STORED
             row = self._row(session)
             if not self._is_ours(row, token):

@@ -62,8 +62,9 @@ _SIZES_MAX: Final = 4096
 class SqlLog:
     """A `LeasedLog` in a database."""
 
-    is_fence, low_room = True, ""
-    """The database judges each append, however late it arrives, and how much room is left."""
+    is_fence = True
+    """The database judges each append, however late it arrives."""
+    low_room = ""
 
     def __init__(
         self,
@@ -192,7 +193,7 @@ class SqlLog:
         def append(session: Session) -> Outcome:
             self._safety.require(session)
             if session.append(fence, rows):
-                self._wrote(tenure, at)
+                self._wrote(session, tenure, at)
                 return Outcome.STORED
             return self._judge(session, tenure, end)
 
@@ -267,7 +268,7 @@ class SqlLog:
             at = self._at()
             is_held = session.clean({"first": first, "at": at, **held})
             if is_held:
-                self._wrote(tenure, at)
+                self._wrote(session, tenure, at)
             return is_held and first < index
 
         return self._link.run(seconds_max, drop)
@@ -342,7 +343,7 @@ class SqlLog:
                 raise StoreError(f"{self._url}: {unmade}")
             is_written, refusal = projection.write_unless_refused(session, fence, changes)
             if is_written:
-                self._wrote(tenure, at)
+                self._wrote(session, tenure, at)
             if is_written or refusal:
                 return Outcome.STORED if is_written else refusal
             if is_held_by(self._read(session), tenure):
@@ -367,9 +368,10 @@ class SqlLog:
         self._last_at = max(self._clock.wall_microseconds() // 1000, self._last_at + 1)
         return self._last_at
 
-    def _wrote(self, tenure: Held, at: int) -> None:
+    def _wrote(self, session: Session, tenure: Held, at: int) -> None:
         """Note that the lease row was written under this, and is known to be."""
         self._safety.wrote(tenure.epoch, at)
+        self.low_room = session.low_room()
 
     def _draw(self) -> str:
         """32 hexadecimal digits that nobody else has."""
@@ -422,7 +424,7 @@ class SqlLog:
     def _renew(self, session: Session, tenure: Tenure) -> Outcome:
         at = self._at()
         if session.write(statements.RENEW, {"at": at, **held_by(tenure)}) == 1:
-            self._wrote(tenure, at)
+            self._wrote(session, tenure, at)
             return Outcome.STORED
         holding = self._read(session)
         if is_held_by(holding, tenure):

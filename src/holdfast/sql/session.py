@@ -157,6 +157,10 @@ class Session(ABC):
         """Give a text as the tables for people can have it: signs that they have not are '?'."""
         return text
 
+    def low_room(self) -> str:
+        """Why nothing more is to be published, as far as it can be seen from here; or nothing."""
+        return ""
+
     def give_up(self) -> None:  # noqa: B027 - where an error leaves nothing open
         """Let go of what an error inside a transaction left open."""
 

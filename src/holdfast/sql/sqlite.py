@@ -23,6 +23,7 @@ from holdfast.errors import StoreError
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import HASTE_SECONDS, Session, Values
+from holdfast.sql.sqlite_room import SqliteRoom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from holdfast.sql.url import StoreUrl
 
 PAGE_BYTES: Final = 16_384
+WAL_PAGES_MAX: Final = 1000
+"""So many pages are written ahead before they are moved into the database's file; fewer where less
+room than that is set aside for it."""
+
 _INSERT: Final = (
     "INSERT INTO holdfast_entries (idx, part, term, first_record, record_count, bytes, stored_at,"
     " raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -77,6 +82,7 @@ class SqliteSession(Session):
         self._connection = connection
         self._path = path
         self._file = _file_at(path)
+        self._room = SqliteRoom(Path(path))
 
     @classmethod
     def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> SqliteSession:
@@ -105,6 +111,8 @@ class SqliteSession(Session):
             session._use_wal(seconds)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")
+            pages = min(WAL_PAGES_MAX, max(session._room.reserve_bytes() // 2 // PAGE_BYTES, 1))
+            connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
         except BaseException:
             session.close()
             raise
@@ -137,12 +145,27 @@ class SqliteSession(Session):
                 f" stop the others too before a database is moved or brought back"
             )
 
+    def low_room(self) -> str:
+        """Look at the file system, and set room aside in it."""
+        with suppress(OSError):
+            return self._room.look()
+        return ""
+
     def bound(self, seconds: float) -> None:
         """Wait for other processes for so long; the disk itself cannot be bounded."""
         self._connection.execute(f"PRAGMA busy_timeout = {max(1, int(seconds * 1000))}")
 
     def write(self, statement: str, values: Values | None = None) -> int:
-        return self._connection.execute(self.text(statement), dict(values or {})).rowcount
+        try:
+            return self._connection.execute(self.text(statement), dict(values or {})).rowcount
+        except sqlite3.Error as error:
+            self._note(error)
+            raise
+
+    def _note(self, error: BaseException) -> None:
+        """Where there is no room, let the next attempt have what was set aside."""
+        if isinstance(error, sqlite3.Error) and self.fault(error) is Fault.FULL:
+            self._room.give_up()
 
     def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
         return self._connection.execute(self.text(statement), dict(values or {})).fetchall()
@@ -153,9 +176,10 @@ class SqliteSession(Session):
         try:
             yield
             self._connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
+            self._note(error)
             raise
 
     @contextmanager

@@ -124,6 +124,7 @@ def test_where_a_lease_needs_room_nothing_is_given_up_without_any(
     """A directory that is nearly full: nobody could take the lease again."""
     holder = broker("a").serve()
     monkeypatch.setattr(type(holder.log), "low_room", "8 MiB are left")
+    monkeypatch.setattr(type(holder.log), "is_fence", False)
 
     def refuse(*_: object) -> None:
         raise AppendRefusedError("no room")

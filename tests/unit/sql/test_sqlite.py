@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +17,7 @@ from holdfast.errors import StoreError
 from holdfast.leases.contract import Claimant, Outcome
 from holdfast.sql.faults import Fault
 from holdfast.sql.opening import open_sql_log
-from holdfast.sql.sqlite import PAGE_BYTES, SqliteSession
+from holdfast.sql.sqlite import PAGE_BYTES, WAL_PAGES_MAX, SqliteSession
 from holdfast.sql.url import SQLITE, StoreUrl
 
 
@@ -182,3 +184,33 @@ def test_a_file_that_was_moved_away_is_written_no_more(tmp_path: Path, is_replac
     with pytest.raises(StoreError, match="removed or replaced while it was in use"):
         log.renew(5.0)
     log.close()
+
+
+@pytest.mark.parametrize(("blocks", "pages"), [(1 << 20, WAL_PAGES_MAX // 4 * 3), (4000, 50)])
+def test_no_more_is_written_ahead_than_room_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, pages: int
+) -> None:
+    """It needs as much room again, in the database's file."""
+    room = SimpleNamespace(f_blocks=blocks, f_frsize=4096, f_bavail=blocks)
+    monkeypatch.setattr(os, "statvfs", lambda _: room)
+    with connected(tmp_path / "x.db") as session:
+        ((found,),) = session.rows("PRAGMA wal_autocheckpoint")
+        assert abs(found - pages) < pages // 20 + 20
+
+
+def test_what_is_refused_room_gets_what_was_set_aside(tmp_path: Path) -> None:
+    """A write by itself, and one in a transaction."""
+    path = tmp_path / "x.db"
+    with connected(path) as session:
+        session.write("CREATE TABLE x (y)")
+        for _ in range(2):
+            assert session.low_room() == ""
+            assert (tmp_path / "x.db-reserve").stat().st_size > 0
+            session.write("PRAGMA max_page_count = 3")
+            with pytest.raises(sqlite3.OperationalError, match="full"):
+                session.write("INSERT INTO x VALUES (zeroblob(1000000))")
+            assert not (tmp_path / "x.db-reserve").exists()
+            session.low_room()
+            with pytest.raises(sqlite3.OperationalError, match="full"), session.transaction():
+                session._connection.execute("INSERT INTO x VALUES (zeroblob(1000000))")
+            assert not (tmp_path / "x.db-reserve").exists()
