@@ -27,7 +27,6 @@ def served(monkeypatch: pytest.MonkeyPatch, quiet_logging) -> list[NodeConfig]:
 
     module = types.ModuleType("holdfast.server.node")
     module.run = run
-    monkeypatch.setitem(sys.modules, "holdfast.server", types.ModuleType("holdfast.server"))
     monkeypatch.setitem(sys.modules, "holdfast.server.node", module)
     # Their own test opens ports; here it must not matter what runs on this machine.
     monkeypatch.setattr(serve, "taken_ports", lambda settings: [])
