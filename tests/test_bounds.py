@@ -211,7 +211,8 @@ def outcomes() -> dict[Bound, list[Failure]]:
             rounds.append(fitting := _Switching())
         fitting.wanted[test] = bound
         fitting.failed[bound] = []
-    quiet = ["-q", "--no-header", "--no-summary", "-o", "timeout=20"]
+    # One that never ends has to end; one that notices its bound is not to be cut off by other work.
+    quiet = ["-q", "--no-header", "--no-summary", "-o", "timeout=100"]
     alone = [
         option for it in ("cacheprovider", "randomly", "xdist") for option in ("-p", f"no:{it}")
     ]
