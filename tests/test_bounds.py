@@ -130,6 +130,12 @@ NOTICED: dict[Bound, str] = {
         "tests/unit/broker/test_policy_changes.py::"
         "test_there_are_never_more_patterns_than_the_settings_say"
     ),
+    (BrokerSettings, "user_count_max"): (
+        "tests/unit/broker/test_access_changes.py::test_there_is_a_limit_to_users_and_to_grants"
+    ),
+    (BrokerSettings, "grant_count_max"): (
+        "tests/unit/broker/test_access_changes.py::test_there_is_a_limit_to_users_and_to_grants"
+    ),
     (BrokerSettings, "queue_count_max"): (
         f"{_SESSIONS}test_stomp_limits.py::test_one_queue_too_many_is_refused"
     ),

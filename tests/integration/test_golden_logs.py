@@ -8,8 +8,8 @@ of most other records. `node-of-level-2` is the last version's before policies, 
 with its checkpoint; `log-format-4` has returns of each kind, `log-format-5` moves,
 `log-format-6` messages in groups, `log-format-7` some that expire, and have, `log-format-8` some
 that are scheduled, and have fired, `log-format-9` some that went as newer ones came,
-`log-format-10` some with priorities, `log-format-11` a topic with durable subscriptions. They are
-never written again.
+`log-format-10` some with priorities, `log-format-11` a topic with durable subscriptions,
+`log-format-13` users and grants. They are never written again.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from holdfast.model.records import MessageRecord
 from holdfast.model.schedules import FOREVER
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
+from holdfast.store.access_rows import access_row
 from holdfast.store.record_codec import decode_records, encode_records
 from holdfast.testing.local_cluster import LocalNode
 from trials.clients.stomp_socket import StompSocket
@@ -57,6 +58,7 @@ CHAINS = {
     "log-format-9": "f7f3f5d0f76e29cdc9af17e955435304",
     "log-format-10": "d569879635f60b31c3cc1c79532327cd",
     "log-format-11": "42ec00aa51be378ceecd9d3a99448b8b",
+    "log-format-13": "cb73916893197785cadf9f90f32e8b51",
 }
 LIVE = {
     "log-format-1": Counter({1: 12}),
@@ -73,23 +75,24 @@ LIVE = {
     "log-format-9": Counter({1: 2, 2: 3}),
     "log-format-10": Counter({1: 3, 2: 2}),
     "log-format-11": Counter({1: 1, 2: 2}),
+    "log-format-13": Counter({1: 2}),
 }
 """How many messages live on each queue, by its number."""
 
 MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
 MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3, "node-of-level-3": 5, "log-format-4": 9}
 MESSAGES |= {"log-format-5": 7, "log-format-6": 6, "log-format-7": 7, "log-format-8": 5}
-MESSAGES |= {"log-format-9": 6, "log-format-10": 7, "log-format-11": 6}
+MESSAGES |= {"log-format-9": 6, "log-format-10": 7, "log-format-11": 6, "log-format-13": 2}
 DEAD = {"log-format-5": 0, "log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
 DEAD |= {"node-of-level-2": 1, "log-format-3": 1, "node-of-level-3": 1, "log-format-4": 0}
 DEAD |= {"log-format-6": 0, "log-format-7": 0, "log-format-8": 0, "log-format-9": 0}
-DEAD |= {"log-format-10": 0, "log-format-11": 0}
+DEAD |= {"log-format-10": 0, "log-format-11": 0, "log-format-13": 0}
 """Message records, and those that say why they are dead letters."""
 
 LEVEL = {"log-format-5": 5, "log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
 LEVEL |= {"node-of-level-2": 2, "log-format-3": 3, "node-of-level-3": 3, "log-format-4": 4}
 LEVEL |= {"log-format-6": 6, "log-format-7": 7, "log-format-8": 8, "log-format-9": 9}
-LEVEL |= {"log-format-10": 10, "log-format-11": 11}
+LEVEL |= {"log-format-10": 10, "log-format-11": 11, "log-format-13": 13}
 
 RETURNED = {
     "log-format-2": {(1, 11): Returned(3, 2)},
@@ -167,6 +170,14 @@ POLICIES = {
 """What is left there of several policies: an operator's, and those of the newest file."""
 
 
+ACCESS = {
+    "user": ("zoë", 1_700_000_000_002, ["größe", "viewer"], ["tokens"]),
+    "sales": 2,
+    "größe": 1,
+}
+"""The user who is left there, and the rights of the roles that have any."""
+
+
 @pytest.fixture(params=sorted(CHAINS))
 def name(request: pytest.FixtureRequest) -> str:
     value: str = request.param
@@ -184,6 +195,14 @@ def journal(folder: Path) -> Iterator[Journal]:
     journal = Journal.open(folder, RealDisk(), JournalSettings())
     yield journal
     journal.close()
+
+
+def access_of(state: BrokerState) -> dict[str, object]:
+    """Users and grants as they are written above."""
+    found: dict[str, object] = {key.role: it.rights for key, it in state.access.grants.items()}
+    for user in state.access.users.values():
+        found["user"] = tuple(access_row(user)[1].values())
+    return found
 
 
 def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None:
@@ -207,6 +226,7 @@ def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None
     assert state.format_level == LEVEL[name]
     said = {(*key, record.values) for key, record in state.policies.by_key.items()}
     assert said == (POLICIES if name == "log-format-3" else set())
+    assert access_of(state) == (ACCESS if name == "log-format-13" else {})
     came_back = {
         (number, sequence): queue.index.returned(sequence)
         for number, queue in state.queues.items()

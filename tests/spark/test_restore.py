@@ -14,6 +14,7 @@ from holdfast.environment.disk import RealDisk
 from holdfast.errors import ArchiveError, ConfigError
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
+from holdfast.model.access_records import GrantRecord, UserRecord
 from holdfast.model.records import MessageRecord, PolicyRecord, ProducerRecord, QueueRecord
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
@@ -26,6 +27,7 @@ from holdfast.spark.pipelines.replica_audit import TASKS_PER_CORE
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember
 from holdfast.store.record_codec import decode_records
+from holdfast.testing.every_record import told_by
 from holdfast.testing.local_cluster import LocalNode
 from trials.clients.stomp_socket import StompSocket
 from trials.pipeline.operation_log import Live, Moment, OperationLog
@@ -54,10 +56,17 @@ def archive(spark, log, tmp_path_factory) -> Archive:
 
 def restored(directory: Path) -> tuple[list[Live], dict[str, int], dict[tuple[int, str], str]]:
     """What lives in a restored directory, read by the journal's own scan."""
+    live, producers, policies, _ = restored_whole(directory)
+    return live, producers, policies
+
+
+def restored_whole(directory: Path) -> tuple[Any, ...]:
+    """The same, with users and grants."""
     names: dict[int, str] = {}
     live: list[Live] = []
     producers: dict[str, int] = {}
     policies: dict[tuple[int, str], str] = {}
+    access: dict[str, str | int] = {}
     for segment in scan_log(directory / "journal", RealDisk()).segments:
         data = segment.path.read_bytes()
         for index in range(segment.base_index, segment.last_index + 1):
@@ -71,6 +80,10 @@ def restored(directory: Path) -> tuple[list[Live], dict[str, int], dict[tuple[in
                     producers[record.producer_id] = record.sequence
                 elif isinstance(record, PolicyRecord):
                     policies[record.revision, record.pattern] = record.values
+                elif isinstance(record, UserRecord):
+                    access[record.name] = record.values
+                elif isinstance(record, GrantRecord):
+                    access[f"{record.role} {record.pattern}"] = record.rights
                 elif isinstance(record, MessageRecord):
                     live.append(
                         Live(
@@ -82,7 +95,8 @@ def restored(directory: Path) -> tuple[list[Live], dict[str, int], dict[tuple[in
                             record.stored_at,
                         )
                     )
-    return sorted(live, key=lambda each: (each.queue, each.sequence)), producers, policies
+    lived = sorted(live, key=lambda each: (each.queue, each.sequence))
+    return lived, producers, policies, access
 
 
 @pytest.mark.parametrize(
@@ -94,17 +108,20 @@ def test_as_of_a_time_exactly_what_lived_then_comes_back(
     spark, log: OperationLog, archive, tmp_path, share: float, rows_here_max: int
 ) -> None:
     """
-    Headers, bodies, sequences, counts, times, producers' numbers and policies are as they were.
+    Headers, bodies, sequences, counts, times, producers' numbers, policies, users and grants are as
+    they were.
     """
     moment: Moment = log.moments[int(share * len(log.moments)) - 1]
     settings = RestoreSettings(as_of_time=moment.time + 1, rows_here_max=rows_here_max)
 
     plan = restore(spark, archive, tmp_path / "new", settings)
 
-    live, producers, policies = restored(tmp_path / "new")
+    live, producers, policies, access = restored_whole(tmp_path / "new")
     assert moment.live == tuple(live)
     assert moment.producers == producers
     assert moment.policies == policies
+    assert moment.access == access
+    assert access
     assert policies
     assert sum(bool(pattern) for _, pattern in policies) == plan.policies
     assert (moment.index, len(moment.live)) == (plan.as_of_index, plan.messages)
@@ -139,7 +156,8 @@ def _told(state: LastingState) -> tuple[Any, ...]:
     queues = [(it.queue_number, it.name, it.next_sequence, it.dispatch_mark) for it in state.queues]
     producers = [(it.producer_id, it.sequence, it.used_at) for it in state.producers]
     policies = sorted((it.revision, it.pattern, it.values) for it in state.policies)
-    return queues, producers, state.next_queue_number, policies
+    access = [told_by(it) for it in state.access]
+    return queues, producers, state.next_queue_number, policies, access
 
 
 def test_what_is_asked_of_spark_does_not_grow_with_the_files(spark, log, tmp_path) -> None:

@@ -2,8 +2,8 @@
 A log written directly, and beside it what every operation did: the truth that a restore is held to.
 
 Operations are drawn from a seed: sends by numbered producers, acknowledgements, rejections, moves,
-purges, deletions, copies by the cleaner, and beside them policies. After every entry what lives is
-noted, by plain dictionaries that share no code with the broker's state.
+purges, deletions, copies by the cleaner, and beside them policies, users and grants. After every
+entry what lives is noted, by plain dictionaries that share no code with the broker's state.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP
 from holdfast.journal.settings import KiB
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import Cause
 from holdfast.model.records import (
     AcknowledgeRecord,
@@ -61,6 +62,8 @@ class Moment:
     producers: dict[str, int]
     policies: dict[tuple[int, str], str]
     """By revision of the file (0: at run time) and pattern."""
+    access: dict[str, str | int]
+    """Users and grants: what each has, by its name, and by role and pattern."""
 
 
 @dataclass
@@ -86,6 +89,8 @@ class OperationLog:
         self._policy_chance = random.Random(f"policies {self.seed}")  # noqa: S311 - the same
         self._policies: dict[tuple[int, str], str] = {}
         self._revision = 0
+        self._access_chance = random.Random(f"access {self.seed}")  # noqa: S311 - the same
+        self._access: dict[str, str | int] = {}
 
     def run(self, entry_count: int) -> None:
         """Append so many entries."""
@@ -98,6 +103,7 @@ class OperationLog:
             for _ in range(entry_count):
                 # Nothing in one entry may depend on another thing in it.
                 records = self._batch(log.time + 1) + self._say_policies()
+                records += self._change_access(log.time)
                 entry = log.put(*records)
                 self._note(entry.index, entry.timestamp)
 
@@ -258,6 +264,27 @@ class OperationLog:
         of_file = [key for key in self._policies if key[0]]
         return [PolicyRecord(it[1], self._policies[it], self._revision) for it in of_file]
 
+    def _change_access(self, time: int) -> list[Record]:
+        """A user or grant is changed or removed now and then; who did it stands behind it."""
+        chance = self._access_chance
+        drawn, name = chance.random(), f"n-{chance.randrange(4)}"
+        is_gone, count = chance.random() < 0.3, chance.randrange(1, 8)
+        if drawn > 0.2:
+            return []
+        audit = AuditRecord(time // 1000, "root", "here", "change", name, "done")
+        if drawn > 0.1:
+            values = "" if is_gone else f'{{"roles":["r-{count}"]}}'
+            self._put(name, values)
+            return [UserRecord(name, values, time), audit]
+        rights, pattern = (0 if is_gone else count), "queue://a.>"
+        self._put(f"{name} {pattern}", rights)
+        return [GrantRecord(name, pattern, rights), audit]
+
+    def _put(self, key: str, value: str | int) -> None:
+        self._access.pop(key, None)
+        if value:
+            self._access[key] = value
+
     def _note(self, index: int, time: int) -> None:
         live = sorted(
             (
@@ -273,5 +300,5 @@ class OperationLog:
             ),
             key=lambda each: (each.queue, each.sequence),
         )
-        known = dict(self._producers), dict(self._policies)
+        known = dict(self._producers), dict(self._policies), dict(self._access)
         self.moments.append(Moment(index, time, tuple(live), *known))

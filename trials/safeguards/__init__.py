@@ -5,6 +5,7 @@ Ablations by topic: each module has a list `ABLATIONS`; ablations.py runs them w
 from __future__ import annotations
 
 from trials.safeguards import (
+    access,
     claims,
     composite_destinations,
     cut_durables,
@@ -46,6 +47,7 @@ from trials.safeguards import (
 from trials.safeguards.ablation import Ablation
 
 ABLATIONS: list[Ablation] = [
+    *access.ABLATIONS,
     *claims.ABLATIONS,
     *cut_logs.ABLATIONS,
     *descriptors.ABLATIONS,

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import CorruptEntryError, FormatLevelError
 from holdfast.journal.entry import KIND_RECORDS, Entry
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import Cause
 from holdfast.model.format_level import (
+    ACCESS_LEVEL,
     FACTS_LEVEL,
     FIRST_LEVEL,
     MOVES_LEVEL,
@@ -50,6 +52,9 @@ _BROUGHT_BY = {
     ReturnedRecord: RETURNS_LEVEL,
     MoveRecord: MOVES_LEVEL,
     FiredRecord: SCHEDULES_LEVEL,
+    UserRecord: ACCESS_LEVEL,
+    GrantRecord: ACCESS_LEVEL,
+    AuditRecord: ACCESS_LEVEL,
 }
 
 

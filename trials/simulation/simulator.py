@@ -30,6 +30,7 @@ from holdfast.journal.settings import JournalSettings
 from holdfast.replication.membership import Membership
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.settings import ServerSettings
+from trials.simulation.access_books import AccessBooks
 from trials.simulation.checkers import Checkers
 from trials.simulation.committed_log import DEAD_LETTERS
 from trials.simulation.endings import ENDINGS
@@ -119,6 +120,7 @@ class Simulation:
         """What clients did that is worth telling, by name."""
         self.volatile = VolatileLedger()
         self.policies: PolicyBooks | None = None
+        self.access: AccessBooks | None = None
         """What is said of destinations, if anything is."""
         self.places: Places | None = None
         """Where messages stand that came back or were moved, if any do."""
@@ -260,6 +262,8 @@ class Simulation:
         self.checkers.log.calendars.check_end()
         if self.policies is not None:
             self.policies.check_end()
+        if self.access is not None:
+            self.access.check_end()
         self.volatile.check_topics()
 
     def _check_stalls(self, elections: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from trials.simulation.rare_trouble import RareTrouble
 from trials.troubles import (
+    access,
     clocks,
     composite_destinations,
     cut_durables,
@@ -69,6 +70,7 @@ from trials.troubles import (
 )
 
 _ALL: tuple[RareTrouble, ...] = (
+    *access.TROUBLES,
     *clocks.TROUBLES,
     *cut_resets.TROUBLES,
     *descriptors.TROUBLES,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from holdfast.broker.access_changes import AccessChanges
 from holdfast.broker.addressing import Addressing
 from holdfast.broker.bundling import Bundling
 from holdfast.broker.committing import Committing
@@ -72,6 +73,7 @@ class Broker:
         self.policies = PolicyBook(settings, self.state)
         self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
+        self.access_changes = AccessChanges(settings, self.state, self.receipts)
         self.addressing = Addressing(self.destinations, self.policies, self.errands)
         self.durables = Durables(self.state, self.receipts, self.destinations, self.errands)
         self.parts = Parts(self.destinations, self.durables, lambda: self.sending.now_microseconds)

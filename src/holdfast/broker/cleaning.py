@@ -290,6 +290,7 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iter
     records = _homeless_counters(broker, through_record)
     looked_at = chain(
         _homeless_policies(broker, through_record),
+        _homeless_access(broker, through_record),
         _homeless_queues(broker, through_record),
         _homeless_producers(broker, through_record, now_microseconds),
     )
@@ -331,6 +332,18 @@ def _homeless_policies(broker: Broker, through_record: int) -> Iterator[Record |
         record = policies.by_key.get(key)
         is_homeless = record is not None and policies.homes[key] <= through_record
         if is_homeless and key not in broker.receipts.policies_under_way():
+            yield record
+        else:
+            yield None
+
+
+def _homeless_access(broker: Broker, through_record: int) -> Iterator[Record | None]:
+    """Give the users and grants whose home goes, but those of which a new word is on its way."""
+    access = broker.state.access
+    for key in list(access.homes):
+        record = access.get(key)
+        is_homeless = record is not None and access.homes[key] <= through_record
+        if is_homeless and key not in broker.receipts.access_under_way():
             yield record
         else:
             yield None

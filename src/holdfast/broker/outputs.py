@@ -17,6 +17,7 @@ from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Publication
+from holdfast.model.access_records import GrantRecord, UserRecord
 from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
@@ -115,6 +116,8 @@ class Batch:
     """Those that set, move or end a hold."""
     policies: list[PolicyRecord] = field(default_factory=list)
     """Those that say something of the destinations that match a pattern."""
+    access: list[UserRecord | GrantRecord] = field(default_factory=list)
+    """Those that say who there is, and what is granted."""
     returns: list[ReturnedRecord] = field(default_factory=list)
     """Those that say what came back to its queue."""
     fired: list[FiredRecord] = field(default_factory=list)
@@ -164,6 +167,8 @@ class Batch:
             self.holds.append(record)  # type: ignore[arg-type]
         elif kind is PolicyRecord:
             self.policies.append(record)  # type: ignore[arg-type]
+        elif kind is UserRecord or kind is GrantRecord:
+            self.access.append(record)  # type: ignore[arg-type]
         elif kind is ReturnedRecord:
             self.returns.append(record)  # type: ignore[arg-type]
         elif kind is FiredRecord:
@@ -211,6 +216,7 @@ class Batch:
             self.settling,
             self.holds,
             self.policies,
+            self.access,
             self.returns,
             self.fired,
         )
@@ -236,6 +242,8 @@ def size_of(record: Record) -> int:
     """About how many bytes a record takes in the log."""
     if type(record) is PolicyRecord:
         return MESSAGE_OVERHEAD_BYTES + len(record.pattern) + len(record.values)
+    if type(record) is UserRecord:
+        return MESSAGE_OVERHEAD_BYTES + len(record.name) + len(record.values)
     if type(record) is ReturnedRecord:
         return MESSAGE_OVERHEAD_BYTES + _RUN_BYTES * len(record.sequences)
     if type(record) is MoveRecord:

@@ -23,6 +23,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from operator import length_hint
 
+from holdfast.broker.lasting.access import AccessKey, KeptRecord
+from holdfast.broker.lasting.access import key_of as access_key_of
 from holdfast.broker.lasting.policies import PolicyKey, key_of
 from holdfast.broker.outputs import Batch, Publisher, Replier, size_of
 from holdfast.broker.serving.advises import SILENCE, Advises
@@ -306,6 +308,10 @@ class Receipts:
     def policies_under_way(self) -> dict[PolicyKey, PolicyRecord]:
         """Give, by key, the last word of each that is on its way to the log."""
         return {key_of(each): each for batch in self._batches() for each in batch.policies}
+
+    def access_under_way(self) -> dict[AccessKey, KeptRecord]:
+        """Give, by key, the last word on each user and grant that is on its way to the log."""
+        return {access_key_of(each): each for batch in self._batches() for each in batch.access}
 
     def _not_applied(self) -> Iterator[Batch]:
         return (batch for batch in self._batches() if not batch.is_applied)

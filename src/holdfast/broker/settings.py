@@ -125,6 +125,8 @@ class BrokerSettings:
 
     policy_count_max: int = 1_000
     """Patterns of which a policy says something, in files and at run time. One more is refused."""
+    user_count_max: Annotated[int, NO_SETTING] = 10_000
+    grant_count_max: Annotated[int, NO_SETTING] = 10_000
 
     known_format_level: Annotated[int, NO_SETTING] = NEWEST_LEVEL
     """The level of the log's format that this node knows; a log beyond it is refused."""

@@ -21,6 +21,7 @@ from holdfast.errors import CorruptRecordError, RemoteProtocolError
 from holdfast.journal.damage import Damage
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, Entry
 from holdfast.journal.record import iterate_records
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     AcknowledgeRecord,
@@ -50,6 +51,7 @@ from holdfast.model.topic_records import (
     TopicRecord,
 )
 from holdfast.protocols.stomp.codec import unescape
+from holdfast.store.access_rows import access_row
 from holdfast.store.record_codec import QUEUE, decode_records
 from holdfast.store.topic_rows import topic_row
 
@@ -189,6 +191,8 @@ def _describe(record: Record, *, with_bodies: bool) -> tuple[str, Row]:
             return "fired", fired_fields(record) | {"sequence": record.sequence}
         case TopicRecord() | SubscriptionRecord() | DetachedRecord() | CountedRecord():
             return topic_row(record)
+        case UserRecord() | GrantRecord() | AuditRecord():
+            return access_row(record)
 
 
 def returned_fields(record: ReturnedRecord) -> Row:

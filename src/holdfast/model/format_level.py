@@ -11,7 +11,8 @@ policies, see `model.policies`. Level 4: what came back to its queue is counted.
 are moved by one record, without their bytes. Level 6: messages are in groups. Level 7:
 messages expire. Level 8: messages are scheduled. Level 9: messages leave queues that are full.
 Level 10: messages have priorities, and a dispatch mark may leave out what stands before. Level 11:
-topics are stored, for durable subscriptions. Level 12: these may be of wildcards.
+topics are stored, for durable subscriptions. Level 12: these may be of wildcards. Level 13: users
+and grants are in the log.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ DURABLE_LEVEL: Final = 11
 WILD_DURABLES_LEVEL: Final = 12
 """From here on durable subscriptions may be of wildcards: whoever leads stores what they mean."""
 
-NEWEST_LEVEL: Final = 12
+ACCESS_LEVEL: Final = 13
+"""From here on the log may say who there is, what roles were granted, and who changed that."""
+
+NEWEST_LEVEL: Final = 13
 
 
 def require_known(reached: int, known: int, what: str) -> None:

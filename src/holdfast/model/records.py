@@ -17,6 +17,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple, NewType
 
+from holdfast.model.access_records import AccessRecord
 from holdfast.model.facts import Cause, MessageFacts, Place
 from holdfast.model.topic_records import (
     CountedRecord,
@@ -33,7 +34,6 @@ QueueSequence = NewType("QueueSequence", int)
 
 MESSAGE_OVERHEAD_BYTES: Final = 36
 """What a message costs in the log beside its headers and body."""
-
 
 PLACE_BYTES: Final = 16
 """What each place costs there, at most, that a message has beside its first."""
@@ -496,4 +496,5 @@ Record = (
     | SubscriptionRecord
     | DetachedRecord
     | CountedRecord
+    | AccessRecord
 )

@@ -45,6 +45,9 @@ class Right(Enum):
     """Create, delete, purge, and say policies of it."""
 
 
+_BITS: Final = {Right.READ: 1, Right.WRITE: 2, Right.ADMIN: 4}
+
+
 class Grant(NamedTuple):
     """What a role may do with the destinations that a pattern means."""
 
@@ -59,6 +62,16 @@ class Grant(NamedTuple):
 def named(rights: Collection[Right]) -> str:
     """Write rights as they are read, always in the same order."""
     return ",".join(right.value for right in Right if right in rights)
+
+
+def bits_of(rights: Collection[Right]) -> int:
+    """Give what stands for these rights in the log."""
+    return sum(_BITS[right] for right in rights)
+
+
+def rights_of(bits: int) -> frozenset[Right]:
+    """Give the rights that these stand for; what is not known here gives none."""
+    return frozenset(right for right, bit in _BITS.items() if bits & bit)
 
 
 def read_rights(text: str) -> frozenset[Right]:

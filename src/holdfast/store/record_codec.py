@@ -49,7 +49,7 @@ from holdfast.model.topic_records import (
     SubscriptionRecord,
     TopicRecord,
 )
-from holdfast.store import topic_codec
+from holdfast.store import access_codec, topic_codec
 from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts, encode_facts
 from holdfast.store.hold_codec import FLAG_TIMED, decode_hold, decode_timed_hold, encode_hold
 from holdfast.store.move_codec import decode_move, encode_move
@@ -101,6 +101,7 @@ TYPE_NAMES: Final = {
     SUBSCRIPTION: "subscription",
     DETACHED: "detached",
     COUNTED: "counted",
+    **access_codec.NAMES,
 }
 
 FLAG_REWRITTEN: Final = 1
@@ -438,6 +439,7 @@ _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     SubscriptionRecord: _as(SUBSCRIPTION, topic_codec.encode_subscription),
     DetachedRecord: _as(DETACHED, topic_codec.encode_detached),
     CountedRecord: _as(COUNTED, topic_codec.encode_counted),
+    **{of: _as(kind, encode) for of, (kind, encode) in access_codec.ENCODERS.items()},
 }
 
 
@@ -489,6 +491,7 @@ _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     SUBSCRIPTION: topic_codec.decode_subscription,
     DETACHED: topic_codec.decode_detached,
     COUNTED: topic_codec.decode_counted,
+    **access_codec.DECODERS,
 }
 
 OF_TOPIC: Final = {ACKNOWLEDGE, PURGE, DELETE_QUEUE, RETURNED, MOVE}

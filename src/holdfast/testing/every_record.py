@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import (
     Attributes,
     BodyKind,
@@ -103,6 +104,9 @@ def one_of_each() -> list[Record]:
         CleanedRecord(1),
         DeleteQueueRecord(QUEUE),
         *_of_topics(),
+        UserRecord("zo\u00eb", '{"roles":["s\u00e4les"]}', 1_700_000_000_000_004),
+        GrantRecord("s\u00e4les", "queue://or:d\u00e9rs.>", 5),
+        AuditRecord(1_700_000_000_005, "zo\u00eb", "::1", "grant", "s\u00e4les", "done"),
     ]
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.record import iterate_records
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import (
     Attributes,
     BodyKind,
@@ -104,6 +105,9 @@ RECORDS = st.lists(
         st.builds(CleanedRecord, U64),
         st.builds(FormatRecord, U32),
         st.builds(PolicyRecord, NAMES.filter(bool), st.sampled_from(["", "{}", '{"a":1}']), U64),
+        st.builds(UserRecord, NAMES.filter(bool), st.sampled_from(["", "{}", '{"a":1}']), U64),
+        st.builds(GrantRecord, NAMES.filter(bool), NAMES.filter(bool), st.integers(0, 7)),
+        st.builds(AuditRecord, U64, *5 * (NAMES,)),
         st.builds(ReturnedRecord, U32, st.sampled_from(ReturnCause), SEQUENCES, U64),
         st.builds(HoldRecord, NAMES, U64, U64, U64),
         st.builds(

@@ -11,6 +11,7 @@ from holdfast.broker.cleaning import OnTheWay, live_copies, on_the_way
 from holdfast.broker.cleaning import homeless as homeless_pieces
 from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import Attributes, MessageFacts, Place
 from holdfast.model.records import (
     CountersRecord,
@@ -189,6 +190,36 @@ def test_policies_are_carried_on(three) -> None:
     assert sorted(carried_on()) == [("", 3), ("queue://b", 3)]
     three.turn()
     three.broker.receipts.add_records(of_file)
+    three.turn()
+    assert carried_on() == []
+
+
+def test_users_and_grants_are_carried_on(three) -> None:
+    """
+    But none of which a new word is on its way; who changed them is not: it has been read, or is
+    archived.
+    """
+    kept = [
+        UserRecord("ann", "{}", 1),
+        UserRecord("ben", "{}", 1),
+        GrantRecord("a", "queue://b", 1),
+    ]
+    audit = AuditRecord(1, "root", "::1", "put", "ann", "done")
+    three.broker.receipts.add_records([*kept, audit])
+    three.turn()
+    last = three.next_record - 1
+
+    def carried_on() -> list[str]:
+        records = homeless(three.broker, last, 1)
+        kinds = (UserRecord, GrantRecord, AuditRecord)
+        found = [it for it in records if isinstance(it, kinds)]
+        return [getattr(it, "name", None) or it.role for it in found]
+
+    assert carried_on() == ["ann", "ben", "a"]
+    three.broker.receipts.add_records([UserRecord("ann", "", 2), GrantRecord("a", "queue://b", 0)])
+    assert carried_on() == ["ben"]
+    three.turn()
+    three.broker.receipts.add_records(kept[1:2])
     three.turn()
     assert carried_on() == []
 

@@ -10,6 +10,7 @@ from holdfast.cli.log_files import LogFiles
 from holdfast.cli.log_rows import queue_names, row_text, rows_of
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.entry import KIND_CONFIG
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import BodyKind, Cause, Encoding, Form, MessageFacts, Origin, Place
 from holdfast.model.records import (
     AcknowledgeRecord,
@@ -112,13 +113,16 @@ def test_every_kind_of_record_has_its_row(log) -> None:
         ReturnedRecord(9, ReturnCause.LOST_ALONE, [4, 5], 70),
         DeleteQueueRecord(9),
         AcknowledgeRecord(2, list(range(1, 20))),
+        UserRecord("ann", '{"password":"$argon2id$hash","roles":["a"]}', 3),
+        GrantRecord("a", "queue://b", 3),
+        AuditRecord(7, "ann", "::1", "grant", "a", "done"),
     )
     found = [row for row in rows(log) if row["index"] == 7]
     kinds = [row["type"] for row in found]
     assert kinds == [
         *("queue", "dispatch-mark", "purge", "producer", "forget-producer"),
         *("counters", "cleaned", "format", "policy", "policy"),
-        *("returned", "delete-queue", "acknowledge"),
+        *("returned", "delete-queue", "acknowledge", "user", "grant", "audit"),
     ]
     assert found[7]["level"] == 2
     assert row_text(found[8]).endswith(
@@ -128,6 +132,11 @@ def test_every_kind_of_record_has_its_row(log) -> None:
     assert row_text(found[10]).endswith('#9 cause="lost_alone" due_ms=70 sequences=4,5')
     assert found[11]["queue"] == "#9"
     assert row_text(found[12]).endswith("mail sequences=1,2,3,4,5,6,7,8,… (19)")
+    assert row_text(found[13]).endswith('name="ann" revision=3 roles=a credentials=password')
+    assert row_text(found[14]).endswith('role="a" pattern="queue://b" rights=read,write')
+    assert row_text(found[15]).endswith(
+        'who="ann" source="::1" action="grant" object="a" outcome="done"'
+    )
 
 
 def test_a_message_that_was_written_again_says_so(log) -> None:

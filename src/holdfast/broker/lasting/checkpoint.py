@@ -2,18 +2,18 @@
 The broker's lasting state as bytes and back, without message contents.
 
 A checkpoint makes a start quick; losing one costs time, never data. So one of a format that is not
-known is thrown away, and the log read instead. Formats 5 to 7 are read like the newest: they have
-no topics, 5 and 6 no columns, and 5 no policies, as no log did when they were written. `snapshot`
-puts the pieces together.
+known is thrown away, and the log read instead. Formats 5 to 8 are read like the newest: they have
+no users, up to 7 no topics, 5 and 6 no columns, and 5 no policies, as no log did when they were
+written. `snapshot` puts the pieces together.
 
 Layout: a head (magic and format, counters, the level of the log's format, how many queues and
-producers; holds; policies), the queues, the producers. A queue is its own head and its chunks by
-number. A chunk is its first live slot, how many slots there are up to its last live one, and a mask
-of the columns it has beside those that every chunk has; then, where a quarter or more of the slots
-live, all record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for
-each live one its slot, record number and size; then, of the same slots, the columns of the mask
-(`columns`). So the bytes follow what lives, not how wide it is spread, and equal queues give equal
-bytes.
+producers; holds; policies; users and grants, see `access_checkpoint`), the queues, the producers. A
+queue is its own head and its chunks by number. A chunk is its first live slot, how many slots there
+are up to its last live one, and a mask of the columns it has beside those that every chunk has;
+then, where a quarter or more of the slots live, all record numbers (u64), all sizes (u32) and all
+live flags (u8), dead slots zero; else for each live one its slot, record number and size; then, of
+the same slots, the columns of the mask (`columns`). So the bytes follow what lives, not how wide it
+is spread, and equal queues give equal bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from holdfast.broker.lasting.access_checkpoint import decode_access, encode_access
 from holdfast.broker.lasting.chunk import CHUNK_SIZE, Chunk
 from holdfast.broker.lasting.columns import columns_bytes, decode_columns, encode_columns
 from holdfast.broker.lasting.policies import Policies, key_of
@@ -49,14 +50,16 @@ from holdfast.model.facts import TOPIC_MARK
 from holdfast.model.format_level import require_known
 from holdfast.model.records import HoldLoss, HoldRecord, PolicyRecord
 
-FORMAT: Final = 8
+FORMAT: Final = 9
+_WITHOUT_ACCESS: Final = 8
+"""The format before: the same, but without users and grants."""
 _WITHOUT_TOPICS: Final = 7
-"""The format before: the same, but nothing is a topic's."""
+"""The format before that: nor is anything a topic's."""
 _WITHOUT_COLUMNS: Final = 6
 """The format before that: the same, but no chunk has more columns than every chunk has."""
 _WITHOUT_POLICIES: Final = 5
 """The format before that: nor policies behind the holds."""
-_READ: Final = {FORMAT, _WITHOUT_TOPICS, _WITHOUT_COLUMNS, _WITHOUT_POLICIES}
+_READ: Final = range(_WITHOUT_POLICIES, FORMAT + 1)
 _MAGIC: Final = b"HFBS"
 _HEAD: Final = struct.Struct("<4sIQQQIQIII")
 """Magic, format, next queue number, home of the counters, cleaned through, level of the log's
@@ -110,6 +113,7 @@ def encode_head(state: BrokerState) -> bytes:
         parts.append(_HOLD.pack(len(encoded), *fields, *times))
         parts.append(encoded)
     parts += _encode_policies(state.policies)
+    parts += encode_access(state.access)
     return b"".join(parts)
 
 
@@ -295,6 +299,8 @@ class _Decoder:
             state.hold_homes[name] = home
         if form != _WITHOUT_POLICIES:
             self._policies(state.policies)
+        if form > _WITHOUT_ACCESS:
+            decode_access(state.access, self._take, self._text)
         return counters, queue_count, producer_count
 
     def _policies(self, policies: Policies) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final, Protocol
 
+from holdfast.broker.lasting.access import LastingAccess, access_appliers
 from holdfast.broker.lasting.discards import Discards
 from holdfast.broker.lasting.moving import apply_move
 from holdfast.broker.lasting.policies import Policies
@@ -95,6 +96,7 @@ class BrokerState:
         "by_name",
         "_live_bytes",
         "_live_count",
+        "access",
         "acknowledged_total",
         "cleaned_through",
         "counters_home",
@@ -149,6 +151,7 @@ class BrokerState:
             ReturnedRecord: self._apply_returned,
             MoveRecord: partial(apply_move, self),
             FiredRecord: partial(apply_fired, self),
+            **access_appliers(self),
         }
 
     def begin_anew(self) -> None:
@@ -187,6 +190,7 @@ class BrokerState:
         """Named readers of the log, and from where on it is kept for each."""
         self.hold_homes: dict[str, int] = {}
         self.policies = Policies()
+        self.access = LastingAccess()
         self._live_count = self._live_bytes = 0
         self.put_count = 0
         """Persistent messages that were put somewhere since this node began to apply."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP
 from holdfast.journal.record import RECORD_HEADER_BYTES
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import MessageFacts, Place
 from holdfast.model.records import (
     AcknowledgeRecord,
@@ -54,6 +55,8 @@ from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.naming import Naming, declared_name
 from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
 from holdfast.spark.log.row_filter import INDEX_MAX, RowFilter
+from holdfast.store import access_codec
+from holdfast.store.access_rows import access_row
 from holdfast.store.fact_blocks import PLACES, SKIPS
 from holdfast.store.record_codec import (
     ACKNOWLEDGE,
@@ -104,6 +107,7 @@ EVENT_KINDS: Final = {
     SUBSCRIPTION: "declare-subscription",
     DETACHED: "detached",
     COUNTED: "counted",
+    **access_codec.NAMES,
 }
 REWRITE: Final = "rewrite"
 NOOP: Final = "noop"
@@ -288,6 +292,8 @@ class _EventRows:
                     "values": json.loads(record.values) if record.values else None,
                 }
                 self.details[row] = json.dumps(fields)
+            case UserRecord() | GrantRecord() | AuditRecord():
+                self.details[row] = json.dumps(access_row(record)[1])
             case CountersRecord():
                 self.details[row] = json.dumps({"next_queue_number": record.next_queue_number})
             case _:

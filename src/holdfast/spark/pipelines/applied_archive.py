@@ -123,7 +123,7 @@ class AppliedArchive:
             self._state.apply(number, [_record(row)], row["entry_time"], row["term"])
 
     def lasting_state(self) -> LastingState:
-        """Give queues, producers, counters and policies."""
+        """Give queues, producers, counters, policies and users."""
         state = self._state
         queues = [
             QueueRecord(queue.number, queue.name, queue.next_sequence, queue.dispatch_mark)
@@ -141,6 +141,7 @@ class AppliedArchive:
             topics=tuple(_topics(state)),
             subscriptions=tuple(map(_subscription, state.subscriptions.values())),
             settled=tuple(_settled(state)),
+            access=tuple(state.access.records()),
         )
 
     def last_record(self) -> Mapping[str, Any] | None:

@@ -23,7 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
+from holdfast.broker.lasting.access import KeptRecord, LastingAccess
 from holdfast.broker.lasting.policies import Policies
+from holdfast.model.access_records import GrantRecord, UserRecord
 from holdfast.model.numbering import generation_of
 from holdfast.model.records import (
     PolicyRecord,
@@ -89,7 +91,7 @@ def archived_records(
     """
     Give the archived records up to an entry, and in `file` the name of the file.
 
-    They are without contents, but for the bytes of policies.
+    They are without contents, but for the bytes of policies, users and grants.
 
     Workers read the files as they write them, through pyarrow: Spark's own reader knows object
     stores only with packages for Java that are not installed with it. `files` are those to be read,
@@ -126,7 +128,7 @@ def _without_content(found: pa.RecordBatch, file: str) -> pa.RecordBatch:
     """Put nulls where contents are not wanted, and the name of the file behind."""
     count = found.num_rows
     packed, kinds = found.column("record"), found.column("kind")
-    is_fact = pc.is_in(kinds, value_set=pa.array(["policy", "skips"]))
+    is_fact = pc.is_in(kinds, value_set=pa.array(["policy", "skips", "user", "grant"]))
     is_kept = pc.or_(is_fact, pc.is_null(found.column("body_size")))
     columns = {name: pa.nulls(count, RECORDS.field(name).type) for name in CONTENT}
     columns["record"] = pc.if_else(is_kept, packed, pa.scalar(None, packed.type))
@@ -282,7 +284,7 @@ def _never_settled(records: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class LastingState:
-    """What a log says beside its messages: queues, producers, counters and policies."""
+    """What a log says beside its messages: queues, producers, counters, policies and users."""
 
     queues: tuple[QueueRecord, ...]
     producers: tuple[ProducerRecord, ...]
@@ -292,6 +294,8 @@ class LastingState:
     subscriptions: tuple[SubscriptionRecord, ...] = ()
     settled: tuple[SubscriptionAcknowledgeRecord, ...] = ()
     """What subscriptions are done with of what lives on their topics, and did not skip."""
+    access: tuple[KeptRecord, ...] = ()
+    """Users and grants."""
 
     @property
     def generation(self) -> int:
@@ -303,18 +307,19 @@ class LastingState:
 
 def lasting_state(records: DataFrame) -> LastingState:
     """
-    Collect queues, producers, counters and policies as the last record of `records` leaves them.
+    Collect queues, producers, counters, policies and users as the last of `records` leaves them.
 
-    Records of policies are needed with their bytes.
+    Records of policies, users and grants are needed with their bytes.
     """
     queues, next_number = _queues(records)
     producers = tuple(_producers(records))
-    policies = _policies(records)
+    policies, access = _policies(records), _access(records)
     known = topics_and_subscriptions(records)
     if not known.topics:
-        return LastingState(tuple(queues), producers, next_number, policies)
+        return LastingState(tuple(queues), producers, next_number, policies, access=access)
     return LastingState(
         *(tuple(queues), producers, next_number, policies),
+        access=access,
         topics=tuple(lasting_topics(records, known)),
         subscriptions=tuple(known.subscriptions.values()),
         settled=tuple(settled_on_topics(records, known, settled(records))),
@@ -410,6 +415,17 @@ def _policies(records: DataFrame) -> tuple[PolicyRecord, ...]:
             assert isinstance(record, PolicyRecord), "the archive says so"
             found.apply(record, row["record_number"])
     return tuple(found.by_key.values())
+
+
+def _access(records: DataFrame) -> tuple[KeptRecord, ...]:
+    """As with policies."""
+    rows = records.where("kind IN ('user', 'grant')").select("record_number", "record").collect()
+    found = LastingAccess()
+    for row in sorted(rows, key=lambda row: row["record_number"]):
+        for record in decode_records(bytes(row["record"])):
+            assert isinstance(record, UserRecord | GrantRecord), "the archive says so"
+            found.apply(record, row["record_number"])
+    return tuple(found.records())
 
 
 def _producers(records: DataFrame) -> list[ProducerRecord]:

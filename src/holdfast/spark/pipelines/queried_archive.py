@@ -57,7 +57,7 @@ class QueriedArchive:
         self._records.unpersist()
 
     def lasting_state(self) -> LastingState:
-        """Give queues, producers, counters and policies."""
+        """Give queues, producers, counters, policies and users."""
         return lasting_state(self._records)
 
     def last_record(self) -> Mapping[str, Any] | None:

@@ -4,7 +4,7 @@ Restore: an archive to a data directory that boots, as of its end, an index or a
 Spark works out what lived then and packs it into the bodies of entries, in parallel, if that is not
 so little that the driver alone is done sooner. The driver seals and writes them: no disk is faster
 with help. The restored log holds what lived and nothing else: queues, producers' numbers, policies,
-and the messages with their identities, marked as the cleaner marks its copies.
+users, grants and the messages with their identities, marked as the cleaner marks its copies.
 
 Invariants:
     Without `accept_broken` nothing is restored from an archive that is not whole up to the end.
@@ -168,7 +168,8 @@ def restore(
             with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
                 log.begin(settings.member, state.generation)
                 log.add_state(
-                    state.queues, state.producers, state.next_queue_number, state.policies
+                    *(state.queues, state.producers, state.next_queue_number),
+                    *(state.policies, state.access),
                 )
                 cluster = start.cluster_id[:CLUSTER_DIGITS]
                 for each in lived.packed(_scratch(settings, log, archive), cluster):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+from holdfast.broker.lasting.access import KeptRecord
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.lasting.topics import LastingSubscription, LastingTopic
@@ -231,11 +232,12 @@ class RestoredLog:
         producers: tuple[ProducerRecord, ...],
         next_queue_number: int,
         policies: tuple[PolicyRecord, ...] = (),
+        access: tuple[KeptRecord, ...] = (),
     ) -> None:
         """Write all that is no message; the new cluster begins at the newest level."""
         level = FormatRecord(NEWEST_LEVEL)
         counters = CountersRecord(next_queue_number)
-        records: list[Record] = [level, counters, *policies, *queues, *producers]
+        records: list[Record] = [level, counters, *policies, *access, *queues, *producers]
         for first in range(0, len(records), ENTRY_RECORDS_MAX):
             self._add(records[first : first + ENTRY_RECORDS_MAX])
 

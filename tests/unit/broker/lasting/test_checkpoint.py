@@ -82,18 +82,20 @@ def test_a_state_comes_back_whole() -> None:
     assert digest_of(back) == digest_of(state)
 
 
-@pytest.mark.parametrize("form", [5, 6, 7])
+@pytest.mark.parametrize("form", [5, 6, 7, 8])
 def test_a_checkpoint_of_a_format_before_is_read(form) -> None:
     """
-    They have all but topics, columns, policies: a node need not read its log after an upgrade.
+    All but users, topics, columns, policies: a node need not read its log after an upgrade.
     """
     state = BrokerState(BrokerSettings())
     state.apply(1, [QueueRecord(1, "q"), HoldRecord("reader", 3, 4), ProducerRecord("p", 3)], 1)
     payload = bytearray(b"".join(encode_state(state)))
-    assert payload[4:8] == (8).to_bytes(4, "little")
+    assert payload[4:8] == (9).to_bytes(4, "little")
     payload[4] = form
     place = payload.index(b"reader") + len("reader")
     assert payload[place : place + 4] == bytes(4), "how many policies there are"
+    assert payload[place + 4 : place + 12] == bytes(8), "how many users and grants there are"
+    del payload[place + 4 : place + 12]
     if form == 5:
         del payload[place : place + 4]
     back = decode_state(bytes(payload), BrokerSettings())
@@ -127,7 +129,7 @@ def test_damage_is_an_error_of_the_store_or_nothing() -> None:
             pass
 
 
-@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 9), (0, 0)])
+@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 10), (0, 0)])
 def test_another_format_is_refused(change) -> None:
     """
     Older, newer, or no checkpoint at all.

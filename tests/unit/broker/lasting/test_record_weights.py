@@ -12,6 +12,7 @@ from holdfast.broker.lasting.record_weights import weight_of, weight_of_all
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.lasting.topic_index import bitmap_of
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import Attributes, Cause, MessageFacts, Place
 from holdfast.model.records import (
     AcknowledgeRecord,
@@ -63,6 +64,9 @@ AS_A_MESSAGE = {
     FormatRecord,
     HoldRecord,
     PolicyRecord,
+    UserRecord,
+    GrantRecord,
+    AuditRecord,
 }
 """Those that touch one thing each."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -35,6 +36,7 @@ from holdfast.spark.columns.events import EVENT_KINDS, event_batch
 from holdfast.spark.columns.schema import default_columns
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.row_filter import RowFilter
+from holdfast.store.access_rows import access_row
 from holdfast.store.record_codec import TYPE_NAMES
 from trials.pipeline.written_log import block_of, knowing, message
 
@@ -113,6 +115,19 @@ def test_every_kind_of_record_says_what_it_is_about() -> None:
     assert {"q", None} == {row["destination"] for row in rows}
     assert list(range(17)) == [row["ordinal"] for row in rows]
     assert list(range(100, 117)) == [row["record_number"] for row in rows]
+
+
+def test_users_and_grants_are_shown_without_what_they_are_compared_with() -> None:
+    """An archive's readers are many: of credentials they see which kinds there are (S14)."""
+    records = [
+        UserRecord("ann", '{"password":"$argon2id$hash","roles":["a"]}', 3),
+        GrantRecord("a", "queue://b", 3),
+        AuditRecord(7, "ann", "::1", "grant", "a", "done"),
+    ]
+    found = [said(row) for row in rows_of(block_of(records))]
+    assert [row["kind"] for row in found] == ["user", "grant", "audit"]
+    assert [json.loads(row["detail"]) for row in found] == [access_row(it)[1] for it in records]
+    assert "hash" not in str(found)
 
 
 def test_the_clusters_own_entries_stand_in_their_place() -> None:

@@ -1,0 +1,175 @@
+"""
+Changes of users and grants, on the leader: records of the log, so that all leaders judge alike.
+
+Who changed what stands in the same entry: what is changed without that cannot be.
+
+Invariants:
+    Nothing is written before every member can read it.
+    What is on its way to the log counts as said: two changes at once lose nothing of either.
+    A user's revision is higher with each change, also of one who was removed and is there again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.broker.lasting.access import AccessKey, GrantKey, KeptRecord, UserKey, is_kept
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.outputs import Replier
+from holdfast.broker.receipts import Receipts
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import AccessError, LevelNotReachedError, LimitReachedError
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
+from holdfast.model.format_level import ACCESS_LEVEL
+from holdfast.model.limits import KiB
+from holdfast.security.grants import Grant, Right, bits_of, named, rights_of
+from holdfast.security.names import require_name
+
+VALUES_BYTES_MAX: Final = 64 * KiB
+"""So much may stand of one user: hundreds of roles and tokens."""
+
+
+class AccessChanges:
+    """Changes of users and grants."""
+
+    __slots__ = ("_receipts", "_settings", "_state")
+
+    def __init__(self, settings: BrokerSettings, state: BrokerState, receipts: Receipts) -> None:
+        self._settings = settings
+        self._state = state
+        self._receipts = receipts
+
+    @property
+    def may_be_made(self) -> bool:
+        """Whether the log may hold users and grants."""
+        return self._state.format_level >= ACCESS_LEVEL
+
+    def user(self, name: str) -> Mapping[str, Any] | None:
+        """Give a user's values as they are once all is applied that is on its way; None: none."""
+        record = self._to_come(UserKey(name))
+        if record is None:
+            return None
+        assert isinstance(record, UserRecord), "its key says so"
+        values: dict[str, Any] = json.loads(record.values)
+        return values
+
+    def put_user(
+        self,
+        name: str,
+        values: Mapping[str, Any],
+        audit: AuditRecord,
+        replier: Replier,
+        receipt: bytes,
+    ) -> None:
+        """
+        Say all that is so of a user, new or not.
+
+        Raises:
+            AccessError: There cannot be such a one.
+            LevelNotReachedError: Not every member could read it.
+            LimitReachedError: There are too many.
+        """
+        self._require_level()
+        require_name(name, "user")
+        text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        if len(text.encode()) > VALUES_BYTES_MAX:
+            raise AccessError(
+                f"user {name!r} would have {len(text.encode()):,} bytes of roles and credentials;"
+                f" at most {VALUES_BYTES_MAX:,}"
+            )
+        if self._to_come(UserKey(name)) is None:
+            self._require_room(UserKey, self._settings.user_count_max, "users")
+        self._write(UserRecord(name, text, self._next_revision(name, audit)), audit)
+        self._receipts.reply_with_batch(replier, receipt)
+
+    def remove_user(self, name: str, audit: AuditRecord, replier: Replier, receipt: bytes) -> None:
+        """
+        Let there be no such user any more.
+
+        Raises:
+            AccessError: There is none.
+            LevelNotReachedError: There can be none.
+        """
+        self._require_level()
+        if self._to_come(UserKey(name)) is None:
+            raise AccessError(f"there is no user {name[:80]!r}; see 'holdfast users list'")
+        self._write(UserRecord(name, "", self._next_revision(name, audit)), audit)
+        self._receipts.reply_with_batch(replier, receipt)
+
+    def grant(
+        self, grant: Grant, audit: AuditRecord, replier: Replier, receipt: bytes
+    ) -> frozenset[Right]:
+        """
+        Let a role have these rights beside those that it has of the same pattern; gives all.
+
+        Raises:
+            LevelNotReachedError: Not every member could read it.
+            LimitReachedError: There are too many.
+        """
+        self._require_level()
+        key = GrantKey(grant.role, str(grant.pattern))
+        if self._to_come(key) is None:
+            self._require_room(GrantKey, self._settings.grant_count_max, "grants")
+        rights = rights_of(self._bits(key)) | grant.rights
+        self._write(GrantRecord(key.role, key.pattern, bits_of(rights)), audit)
+        self._receipts.reply_with_batch(replier, receipt)
+        return rights
+
+    def revoke(
+        self, grant: Grant, audit: AuditRecord, replier: Replier, receipt: bytes
+    ) -> frozenset[Right]:
+        """
+        Take these rights from a role that it has of this pattern, as written; gives what is left.
+
+        Raises:
+            AccessError: It has one of them not of this pattern: another one may give it.
+            LevelNotReachedError: Nothing can have been granted.
+        """
+        self._require_level()
+        key = GrantKey(grant.role, str(grant.pattern))
+        has = rights_of(self._bits(key))
+        if not grant.rights <= has:
+            raise AccessError(
+                f"role {key.role!r} was not granted {named(grant.rights - has)} of {key.pattern};"
+                f" what another pattern grants is taken back by that pattern"
+            )
+        left = has - grant.rights
+        self._write(GrantRecord(key.role, key.pattern, bits_of(left)), audit)
+        self._receipts.reply_with_batch(replier, receipt)
+        return left
+
+    def _write(self, record: KeptRecord, audit: AuditRecord) -> None:
+        self._receipts.add_records([record, audit])
+
+    def _next_revision(self, name: str, audit: AuditRecord) -> int:
+        key = UserKey(name)
+        known = self._receipts.access_under_way().get(key) or self._state.access.get(key)
+        before = known.revision if isinstance(known, UserRecord) else 0
+        return max(audit.at_ms, before + 1)
+
+    def _bits(self, key: GrantKey) -> int:
+        record = self._to_come(key)
+        return record.rights if isinstance(record, GrantRecord) else 0
+
+    def _to_come(self, key: AccessKey) -> KeptRecord | None:
+        """Give what a key has once all is applied that is on its way."""
+        record = self._receipts.access_under_way().get(key)
+        if record is None:
+            return self._state.access.get(key)
+        return record if is_kept(record) else None
+
+    def _require_level(self) -> None:
+        if not self.may_be_made:
+            raise LevelNotReachedError.of(
+                "users and grants", ACCESS_LEVEL, self._state.format_level
+            )
+
+    def _require_room(self, kind: type[AccessKey], count_max: int, what: str) -> None:
+        under_way = self._receipts.access_under_way()
+        known = {key for key in self._state.access.homes if type(key) is kind}
+        known |= {key for key, it in under_way.items() if type(key) is kind and is_kept(it)}
+        known -= {key for key, it in under_way.items() if not is_kept(it)}
+        if len(known) >= count_max:
+            raise LimitReachedError(f"there are {len(known):,} {what}: no more may be")

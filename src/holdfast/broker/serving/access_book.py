@@ -1,0 +1,64 @@
+"""
+What users and grants mean, worked out of what the log says, as often as that changes.
+
+Invariants:
+    Equal states give equal answers, on the leader, on a follower and after a replay.
+    What this version cannot read of a grant or user gives nobody anything.
+
+Nothing here is lasting state.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.lasting.access import LastingAccess
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.errors import PolicyError
+from holdfast.model.access_records import GrantRecord
+from holdfast.model.wildcards import parse_pattern
+from holdfast.security.grants import Access, Grant, Grants, rights_of
+from holdfast.security.principal import Principal
+from holdfast.security.user_values import read_values
+
+
+class AccessBook:
+    """What everybody may."""
+
+    __slots__ = ("_change_count", "_grants", "_of", "_state")
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._of: LastingAccess | None = None
+        self._change_count = -1
+        self._grants = Grants()
+
+    @property
+    def has_users(self) -> bool:
+        """Whether anybody has a name here: as long as nobody has, nobody is asked for one."""
+        return bool(self._state.access.users)
+
+    @property
+    def grants(self) -> Grants:
+        """All that was granted."""
+        access = self._state.access
+        if access is not self._of or access.change_count != self._change_count:
+            self._of, self._change_count = access, access.change_count
+            read = map(_read, access.grants.values())
+            self._grants = Grants(grant for grant in read if grant is not None)
+        return self._grants
+
+    def principal(self, name: str) -> Principal | None:
+        """Give a user with his roles; None: there is none of that name."""
+        record = self._state.access.users.get(name)
+        return None if record is None else Principal(name, read_values(record.values).roles)
+
+    def access(self, principal: Principal) -> Access:
+        """Give what somebody may."""
+        return self.grants.of(principal.roles)
+
+
+def _read(record: GrantRecord) -> Grant | None:
+    try:
+        pattern = parse_pattern(record.pattern)
+    except PolicyError:
+        return None
+    return Grant(record.role, rights_of(record.rights), pattern)

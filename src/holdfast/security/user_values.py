@@ -1,0 +1,67 @@
+"""
+What is so of a user, as a record of the log has it: roles, and what credentials are like.
+
+An object in JSON: `roles`, a list of names; `password`, as `passwords` keeps it; `tokens`, a list
+of objects with `name`, `sha256` and, of one that ends, `expires_ms`. Other keys are for others.
+
+Invariants:
+    What cannot be read here is none: it lets nobody in, and gives nobody a role.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+
+class Token(NamedTuple):
+    """A token of a user, without itself."""
+
+    name: str
+    digest: str
+    expires_ms: int
+    """0: never."""
+
+
+class UserValues(NamedTuple):
+    """A user's roles and credentials."""
+
+    roles: frozenset[str]
+    password: str
+    """Empty: there is none."""
+    tokens: tuple[Token, ...]
+
+    def __repr__(self) -> str:
+        """Without what anything is compared with: this stands in logs and traces."""
+        return f"UserValues(roles={sorted(self.roles)})"
+
+
+def read_values(text: str) -> UserValues:
+    """Read what a record has; there is nothing where that makes no sense."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        return UserValues(frozenset(), "", ())
+    roles, password = values.get("roles"), values.get("password")
+    return UserValues(
+        frozenset(it for it in roles if isinstance(it, str))
+        if isinstance(roles, list)
+        else frozenset(),
+        password if isinstance(password, str) else "",
+        _tokens(values.get("tokens")),
+    )
+
+
+def _tokens(found: Any) -> tuple[Token, ...]:
+    if not isinstance(found, list):
+        return ()
+    tokens = []
+    for each in found:
+        if isinstance(each, dict):
+            token = Token(each.get("name", ""), each.get("sha256", ""), each.get("expires_ms", 0))
+            kinds = (str, str, int)
+            if all(isinstance(it, kind) for it, kind in zip(token, kinds, strict=True)):
+                tokens.append(token)
+    return tuple(tokens)

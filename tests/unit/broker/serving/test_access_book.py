@@ -1,0 +1,60 @@
+"""What users and grants mean, worked out of what the log says."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.access_book import AccessBook
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.access_records import GrantRecord, UserRecord
+from holdfast.model.destination import Kind
+from holdfast.security.grants import Right
+from holdfast.security.principal import Principal
+
+
+@pytest.fixture
+def state() -> BrokerState:
+    return BrokerState(BrokerSettings())
+
+
+def may_read(book: AccessBook, name: str) -> bool:
+    principal = book.principal("ann")
+    assert principal is not None
+    return book.access(principal).deciding(Right.READ, Kind.QUEUE, name) is not None
+
+
+def test_a_user_may_what_his_roles_were_granted(state: BrokerState) -> None:
+    """A change of either is obeyed by who asks next."""
+    book = AccessBook(state)
+    assert not book.has_users
+    assert book.principal("ann") is None
+    user, grant = UserRecord("ann", '{"roles":["sales"]}', 1), GrantRecord("sales", "queue://a", 1)
+    state.apply(1, [user, grant], 1)
+    assert book.has_users
+    assert book.principal("ann") == Principal("ann", frozenset({"sales"}))
+    assert may_read(book, "a")
+    state.apply(3, [GrantRecord("sales", "queue://a", 2)], 2)
+    assert not may_read(book, "a")
+    state.apply(4, [GrantRecord("sales", "queue://b", 1), UserRecord("ann", "{}", 2)], 3)
+    assert not may_read(book, "b")
+
+
+def test_what_cannot_be_read_gives_nobody_anything(state: BrokerState) -> None:
+    """A later version may say more; this one must not take it for a grant, nor break."""
+    state.apply(1, [GrantRecord("sales", "queue://a>", 7), GrantRecord("sales", "queue://b", 1)], 1)
+    state.apply(3, [UserRecord("ann", '{"roles":["sales",7,null]}', 1)], 1)
+    book = AccessBook(state)
+    assert not may_read(book, "a")
+    assert may_read(book, "b")
+
+
+def test_a_state_that_began_anew_is_noticed(state: BrokerState) -> None:
+    """Its changes are counted from the beginning: the count alone would not tell."""
+    book = AccessBook(state)
+    state.apply(1, [UserRecord("ann", '{"roles":["s"]}', 1), GrantRecord("s", "queue://a", 1)], 1)
+    assert may_read(book, "a")
+    state.begin_anew()
+    state.apply(1, [UserRecord("ann", '{"roles":["s"]}', 1), GrantRecord("s", "queue://b", 1)], 1)
+    assert not may_read(book, "a")
+    assert may_read(book, "b")

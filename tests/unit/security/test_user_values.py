@@ -1,0 +1,44 @@
+"""What is so of a user, as the log has it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.security.user_values import Token, read_values
+
+
+def test_roles_password_and_tokens_are_read() -> None:
+    """And what this version does not know is passed over."""
+    text = json.dumps(
+        {
+            "roles": ["a", "b"],
+            "password": "$argon2id$x",
+            "tokens": [{"name": "ci", "sha256": "00", "expires_ms": 7}, {"sha256": "01"}],
+            "scram": {"later": True},
+        }
+    )
+    found = read_values(text)
+    assert found.roles == {"a", "b"}
+    assert found.password == "$argon2id$x"
+    assert found.tokens == (Token("ci", "00", 7), Token("", "01", 0))
+    assert "argon2id" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "7",
+        "{",
+        "[" * 100_000,
+        "{}",
+        '{"roles":"a","password":7,"tokens":{}}',
+        '{"roles":[1,null,["a"]],"password":null,"tokens":["x",{"sha256":7},{"expires_ms":"7"}]}',
+    ],
+)
+def test_what_cannot_be_read_gives_nobody_anything(text: str) -> None:
+    """It is written by a later version, or by hand."""
+    assert read_values(text) == (frozenset(), "", ())

@@ -1,0 +1,58 @@
+"""
+Ablations of what keeps users and grants from being lost or revived.
+
+Cleaning carries on those whose home goes, but none that is being changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.broker import cleaning
+from holdfast.broker.broker import Broker
+from holdfast.model.records import Record
+from trials.safeguards.ablation import Ablation, Patch
+from trials.simulation.access_books import CHANGED
+from trials.simulation.faults import Plan
+
+
+def _forget_when_cleaning() -> list[Patch]:
+    return [(cleaning, "_homeless_access", lambda *_arguments: iter(()))]
+
+
+def _revive_what_changes() -> list[Patch]:
+    def homeless(broker: Broker, through_record: int) -> Iterator[Record | None]:
+        access = broker.state.access
+        for key, home in list(access.homes.items()):
+            yield access.get(key) if home <= through_record else None
+
+    return [(cleaning, "_homeless_access", homeless)]
+
+
+def _let_the_log_turn_over(plan: Plan) -> None:
+    plan.segment_bytes = 8 * 1024
+    plan.chaos_seconds = max(plan.chaos_seconds, 6.0)
+    plan.kinds[CHANGED] = 6
+
+
+def _let_words_be_long_on_their_way(plan: Plan) -> None:
+    """Cleaning must meet one: disks are slow, and nothing but this is going on."""
+    _let_the_log_turn_over(plan)
+    plan.pause_seconds = (0.05, 0.3)
+    plan.sync_seconds = (0.05, 0.15)
+
+
+ABLATIONS = [
+    Ablation(
+        "forget users and grants when cleaning",
+        _forget_when_cleaning,
+        (CHANGED, "crash", "power cut", "transfer", "wiped disk"),
+        _let_the_log_turn_over,
+    ),
+    Ablation(
+        "carry on a user or grant that is being changed",
+        _revive_what_changes,
+        (CHANGED,),
+        _let_words_be_long_on_their_way,
+    ),
+]

@@ -1,0 +1,193 @@
+"""
+Who was made a user and what was granted in a simulated world, and what must hold of that.
+
+Every word on a user is its own number, so that what a node has tells which word it is of. Of a user
+and of a grant the last confirmed word must hold, or one that was said after it and may have been
+lost: never an older one. All nodes come to the same verdicts, whether they followed, led, or read
+the log again (S9).
+
+Invariants:
+    What was confirmed before a copy was forced to go on may be gone: no promise covers it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdfast.broker.lasting.access import AccessKey, GrantKey, LastingAccess, UserKey
+from holdfast.broker.serving.access_book import AccessBook
+from holdfast.errors import AccessError, LevelNotReachedError
+from holdfast.model.access_records import AuditRecord
+from holdfast.model.destination import Destination, Kind
+from holdfast.security.grants import Right, bits_of, read_grant
+from holdfast.security.user_values import read_values
+from holdfast.security.verdicts import judge
+from trials.simulation.history import ViolationError
+
+if TYPE_CHECKING:
+    from trials.simulation.simulated_node import SimulatedNode
+    from trials.simulation.simulator import Simulation
+
+CHANGED = "user or grant changed"
+REMOVED = "user removed"
+
+_USERS = ("ann", "ben")
+_ROLES = ("clerk", "guest")
+_PATTERNS = ("queue://orders", "queue://orders.*", "topic://prices.>")
+_WRITTEN = (
+    Destination(Kind.QUEUE, "orders"),
+    Destination(Kind.QUEUE, "orders.new"),
+    Destination(Kind.QUEUE, "orders.*"),
+    Destination(Kind.TOPIC, "prices.>"),
+)
+_ABSENT = "nothing"
+
+
+@dataclass(slots=True)
+class _Words:
+    """What was said of one user or grant, in the order in which it was."""
+
+    said: list[str] = field(default_factory=lambda: [_ABSENT])
+    confirmed: int = 0
+    """The last of them that was confirmed."""
+
+    @property
+    def possible(self) -> list[str]:
+        """What may hold."""
+        return self.said[self.confirmed :]
+
+
+class _Listener:
+    """An operator who waits for the answer to one change."""
+
+    def __init__(self, books: AccessBooks, key: AccessKey, place: int) -> None:
+        self._books = books
+        self._key = key
+        self._place = place
+        self._said_at = books.world.timeline.now
+
+    def reply(self, _receipt: bytes) -> None:
+        """It is confirmed."""
+        self._books.confirm(self._key, self._place, self._said_at)
+
+
+class AccessBooks:
+    """Makes operators change users and grants, and knows what must come of it."""
+
+    def __init__(self, world: Simulation) -> None:
+        self.world = world
+        self._chance = random.Random(f"{world.seed}:access")  # noqa: S311 - to be repeated
+        keys: list[AccessKey] = [UserKey(name) for name in _USERS]
+        keys += [GrantKey(role, pattern) for role in _ROLES for pattern in _PATTERNS]
+        self._words = {key: _Words() for key in keys}
+        self._count = 0
+        self._began_at = 0.0
+
+    def change(self) -> None:
+        """Let an operator change a few things at once, if there is a leader to be told."""
+        leader = self.world.leader()
+        if leader is None or leader.conductor.is_within_entry:
+            return
+        self._forget_the_lost()
+        for _ in range(self._chance.randint(1, 4)):
+            self._change(leader)
+        leader.conductor.schedule()
+
+    def _change(self, leader: SimulatedNode) -> None:
+        kind = UserKey if self._chance.random() < 0.5 else GrantKey
+        key = self._chance.choice([each for each in self._words if type(each) is kind])
+        words = self._words[key]
+        listener = _Listener(self, key, len(words.said))
+        self._count += 1
+        change = self._change_user if isinstance(key, UserKey) else self._change_grant
+        try:
+            words.said.append(change(leader, key, listener))  # type: ignore[arg-type]
+        except (LevelNotReachedError, AccessError):
+            return
+
+    def _audit(self, what: str) -> AuditRecord:
+        now_ms = int(self.world.timeline.now * 1000)
+        return AuditRecord(now_ms, "operator", "here", what, str(self._count), "done")
+
+    def _change_user(self, leader: SimulatedNode, key: UserKey, listener: _Listener) -> str:
+        changes = leader.broker.access_changes
+        if changes.user(key.name) is not None and self._chance.random() < 0.5:
+            changes.remove_user(key.name, self._audit("remove"), listener, b"")
+            self.world.count(REMOVED)
+            return _ABSENT
+        role = f"role-{self._count}"
+        changes.put_user(key.name, {"roles": [role]}, self._audit("put"), listener, b"")
+        return role
+
+    def _change_grant(self, leader: SimulatedNode, key: GrantKey, listener: _Listener) -> str:
+        changes = leader.broker.access_changes
+        grant = read_grant(key.role, self._chance.choice([*Right]).value, key.pattern)
+        said: Callable[..., frozenset[Right]] = (
+            changes.revoke if self._chance.random() < 0.4 else changes.grant
+        )
+        rights = said(grant, self._audit("grant"), listener, b"")
+        return str(bits_of(rights)) if rights else _ABSENT
+
+    def confirm(self, key: AccessKey, place: int, said_at: float) -> None:
+        """Note that what was said is stored."""
+        self._forget_the_lost()
+        if said_at > self._began_at:
+            words = self._words[key]
+            words.confirmed = max(words.confirmed, place)
+            self.world.count(CHANGED)
+
+    def _forget_the_lost(self) -> None:
+        began_at = self.world.checkers.generations.began_at
+        if began_at > self._began_at:
+            self._began_at = began_at
+            for words in self._words.values():
+                words.confirmed = 0
+
+    def check_end(self) -> None:
+        """All nodes have what must hold, and judge alike."""
+        self._forget_the_lost()
+        checkers = self.world.checkers
+        seen: dict[str, list[bool]] = {}
+        for node in self.world.nodes:
+            if (
+                not node.is_alive
+                or not node.is_built
+                or node.driver.is_witness
+                or node.name in checkers.distrusted
+                or checkers.generations.is_past(node)
+                or node.conductor.is_within_entry
+                or node.driver.taken_index < checkers.commit_index
+            ):
+                continue
+            access = node.broker.state.access
+            for key, words in self._words.items():
+                if (found := _told(access, key)) not in words.possible:
+                    raise ViolationError(
+                        "S9", f"{node.name} has {found} for {key}, of {words.possible}"
+                    )
+            seen[node.name] = _verdicts(node)
+        for name, verdicts in seen.items():
+            first = next(iter(seen))
+            if verdicts != seen[first]:
+                raise ViolationError("S9", f"{name} does not judge as {first} does")
+
+
+def _told(access: LastingAccess, key: AccessKey) -> str:
+    if isinstance(key, GrantKey):
+        grant = access.grants.get(key)
+        return _ABSENT if grant is None else str(grant.rights)
+    user = access.users.get(key.name)
+    return _ABSENT if user is None else "".join(read_values(user.values).roles)
+
+
+def _verdicts(node: SimulatedNode) -> list[bool]:
+    grants = AccessBook(node.broker.state).grants
+    return [
+        judge(grants.of(frozenset(roles)), right, written).is_allowed
+        for roles in (_ROLES[:1], _ROLES[1:], _ROLES)
+        for right in Right
+        for written in _WRITTEN
+    ]
