@@ -1,0 +1,196 @@
+"""
+Who somebody is, by what he shows: at once where that takes no time, else as work for others.
+
+A certificate's name and a token are found out at once, and so is a password that was right a moment
+ago. A password that was not looked at yet is given out as work (`Waiting`); whoever does it says
+what came of it. Equal credentials that come meanwhile wait for the same work: ten thousand clients
+of one user that come back after a failover cost one.
+
+Invariants:
+    What is refused is refused with the same words and after the same work, whoever there is.
+    Whoever showed something that is wrong is not let in by anything else.
+    A password that was found right counts only while its user's record is the one it was found
+    right by.
+    No secret is kept, but in work that is under way.
+
+Pure: time is an argument, chance is handed in.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from holdfast.model.access_records import UserRecord
+from holdfast.security.passwords import NOBODYS, PASSWORD_BYTES_MAX
+from holdfast.security.principal import Principal
+from holdfast.security.throttle import Throttle
+from holdfast.security.tokens import digest_of, is_token, owner_of
+from holdfast.security.user_values import read_values
+
+WRONG: Final = "login or passcode is wrong"
+SHUT_OUT: Final = "too many failed logins from this address lately: try again in a minute"
+BUSY: Final = "more logins are being checked than there is time for: try again in a moment"
+UNNAMED: Final = "a login is needed here: say login and passcode"
+
+VERIFIED_COUNT_MAX: Final = 10_000
+VERIFIED_SECONDS: Final = 600.0
+WAITING_COUNT_MAX: Final = 1_000
+
+
+class Shown(NamedTuple):
+    """What somebody shows of himself."""
+
+    name: str = ""
+    secret: str = ""
+    certified: str = ""
+    """The name that his verified certificate has; empty: he showed none."""
+    address: str = ""
+    """From where he comes, without a port."""
+
+    def __repr__(self) -> str:
+        """Without the secret: this stands in logs and traces."""
+        return f"Shown(name={self.name!r}, certified={self.certified!r}, address={self.address!r})"
+
+
+class Refusal(NamedTuple):
+    """Why somebody is not let in, and from when on he may be told."""
+
+    reason: str
+    due: float
+
+
+class Waiting:
+    """A password to be looked at: what is kept, and who waits for what comes of it."""
+
+    __slots__ = ("kept", "mark", "name", "record", "secret", "waiters")
+
+    def __init__(
+        self, mark: bytes, name: str, secret: str, kept: str, record: UserRecord | None
+    ) -> None:
+        self.mark = mark
+        self.name = name
+        self.secret = secret
+        self.kept = kept
+        self.record = record
+        """Whose it would be; None: there is no such user."""
+        self.waiters: list[Any] = []
+        """Whoever asked adds himself."""
+
+
+Answer: TypeAlias = Principal | Refusal | Waiting
+
+
+class _Verified(NamedTuple):
+    record: UserRecord
+    principal: Principal
+    until: float
+
+
+class Checking:
+    """Looks at what everybody shows."""
+
+    __slots__ = ("_key", "_record_of", "_under_way", "_verified", "throttle")
+
+    def __init__(self, record_of: Callable[[str], UserRecord | None], key: bytes) -> None:
+        """
+        Look users up by their names as the log has them.
+
+        Args:
+            record_of: Gives the record of a user.
+            key: 32 bytes of chance, new with each process.
+        """
+        self._record_of = record_of
+        self._key = key
+        self._verified: dict[bytes, _Verified] = {}
+        """By their marks, which tell nothing of them without the key."""
+        self._under_way: dict[bytes, Waiting] = {}
+        self.throttle = Throttle()
+
+    def check(
+        self, shown: Shown, now: float, now_ms: int, *, anonymous: Principal | None = None
+    ) -> Answer:
+        """
+        Say who somebody is, why he is not let in, or what has to be looked at for that.
+
+        Args:
+            shown: What he shows.
+            now: By the monotonic clock.
+            now_ms: Milliseconds since the epoch, by which tokens end.
+            anonymous: Who is let in who shows nothing; None: nobody.
+        """
+        if self.throttle.is_shut_out(shown.address, now):
+            return Refusal(SHUT_OUT, now)
+        if shown.name or shown.secret:
+            if is_token(shown.secret):
+                return self._token(shown, now, now_ms)
+            return self._password(shown, now)
+        if shown.certified:
+            record = self._record_of(shown.certified)
+            return self.refused(shown.address, now) if record is None else _principal(record)
+        return Refusal(UNNAMED, now) if anonymous is None else anonymous
+
+    def looked_at(self, waiting: Waiting, *, is_right: bool, now: float) -> Principal | None:
+        """Take what came of some work; gives who all of its waiters are, None: they are wrong."""
+        if self._under_way.get(waiting.mark) is waiting:
+            del self._under_way[waiting.mark]
+        record = waiting.record
+        if not is_right or record is None or self._record_of(waiting.name) is not record:
+            return None
+        principal = _principal(record)
+        self._verified.pop(waiting.mark, None)
+        if len(self._verified) >= VERIFIED_COUNT_MAX:
+            del self._verified[next(iter(self._verified))]
+        self._verified[waiting.mark] = _Verified(record, principal, now + VERIFIED_SECONDS)
+        return principal
+
+    def refused(self, address: str, now: float) -> Refusal:
+        """Give the refusal of who has shown something wrong, and note that."""
+        return Refusal(WRONG, now + self.throttle.failed(address, now))
+
+    def _token(self, shown: Shown, now: float, now_ms: int) -> Answer:
+        name = owner_of(shown.secret)
+        record = None if name is None else self._record_of(name)
+        if record is None or shown.name not in ("", name):
+            return self.refused(shown.address, now)
+        digest = digest_of(shown.secret)
+        for token in read_values(record.values).tokens:
+            if hmac.compare_digest(token.digest.encode(), digest.encode()):
+                if not token.expires_ms:
+                    return _principal(record)
+                if token.expires_ms > now_ms:
+                    ends_at = now + (token.expires_ms - now_ms) / 1000
+                    return _principal(record)._replace(expires_at=ends_at)
+        return self.refused(shown.address, now)
+
+    def _password(self, shown: Shown, now: float) -> Answer:
+        mark = self._mark(shown)
+        record = self._record_of(shown.name)
+        verified = self._verified.get(mark)
+        if verified is not None:
+            if verified.record is record and now < verified.until:
+                return verified.principal
+            del self._verified[mark]
+        waiting = self._under_way.get(mark)
+        if waiting is not None and waiting.record is record:
+            return waiting
+        if len(self._under_way) >= WAITING_COUNT_MAX:
+            return Refusal(BUSY, now)
+        if len(shown.secret.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX:
+            return self.refused(shown.address, now)
+        kept = "" if record is None else read_values(record.values).password
+        waiting = Waiting(mark, shown.name, shown.secret, kept or NOBODYS, record)
+        self._under_way[mark] = waiting
+        return waiting
+
+    def _mark(self, shown: Shown) -> bytes:
+        name, secret = (it.encode(errors="surrogatepass") for it in (shown.name, shown.secret))
+        mark = blake2b(key=self._key, digest_size=32)
+        mark.update(len(name).to_bytes(8, "little") + name + secret)
+        return mark.digest()
+
+
+def _principal(record: UserRecord) -> Principal:
+    return Principal(record.name, read_values(record.values).roles)

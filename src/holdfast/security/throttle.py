@@ -1,0 +1,74 @@
+"""
+Who guesses is slowed down, by the address it comes from and never by the name it says.
+
+By name it would be a weapon: anybody could shut out anybody else. What counts is the network that
+one site is given: an address of IPv4, the first 64 bits of one of IPv6.
+
+Invariants:
+    Whoever comes from elsewhere is asked nothing more, whatever goes on here.
+    It keeps as many addresses as it may, and forgets who failed longest ago first.
+
+Pure: time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Final
+
+_FIRST_SECONDS: Final = 0.1
+DELAY_SECONDS_MAX: Final = 5.0
+FAILURES_MAX: Final = 20
+"""Who has failed more often lately is not let in at all for a while."""
+LATELY_SECONDS: Final = 600.0
+SHUT_OUT_SECONDS: Final = 60.0
+ADDRESS_COUNT_MAX: Final = 10_000
+
+
+class Throttle:
+    """Who failed to log in lately, from where, and how often."""
+
+    __slots__ = ("_failures",)
+
+    def __init__(self) -> None:
+        self._failures: dict[str, deque[float]] = {}
+        """By network, when; who failed last stands last."""
+
+    def failed(self, address: str, now: float) -> float:
+        """Note a failure; gives for how many seconds it is not to be told."""
+        network = network_of(address)
+        failures = self._failures.pop(network, None) or deque(maxlen=FAILURES_MAX + 1)
+        _forget_old(failures, now)
+        delay = min(_FIRST_SECONDS * 2.0 ** len(failures), DELAY_SECONDS_MAX)
+        failures.append(now)
+        if len(self._failures) >= ADDRESS_COUNT_MAX:
+            del self._failures[next(iter(self._failures))]
+        self._failures[network] = failures
+        return delay
+
+    def is_shut_out(self, address: str, now: float) -> bool:
+        """Whether who comes from there has failed so often that nothing of him is looked at."""
+        failures = self._failures.get(network_of(address))
+        if failures is None:
+            return False
+        _forget_old(failures, now)
+        return len(failures) > FAILURES_MAX and now - failures[-1] < SHUT_OUT_SECONDS
+
+
+def _forget_old(failures: deque[float], now: float) -> None:
+    while failures and now - failures[0] > LATELY_SECONDS:
+        failures.popleft()
+
+
+def network_of(address: str) -> str:
+    """Give what stands for the site that has an address; what is none stands for itself."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(IPv6Network((int(found) >> 64 << 64, 64)))
+    return str(found)

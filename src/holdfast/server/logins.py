@@ -1,0 +1,112 @@
+"""
+Logins of clients: who may come in, found out without holding anybody up.
+
+A session asks (`check`), and is told at once or, by `Clients.authenticated`, later: when a password
+was looked at, or when a refusal is due. It waits meanwhile, and nobody else does.
+
+Invariants:
+    As long as there are no users everybody is let in, whatever he shows.
+    Whoever asked is told once, unless he is gone.
+
+Owned by the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.broker.serving.access_book import AccessBook
+from holdfast.environment.clock import Clock
+from holdfast.errors import AuthenticationError
+from holdfast.security.checking import Checking, Refusal, Shown, Waiting
+from holdfast.security.principal import ANONYMOUS, Principal
+from holdfast.sessions.credentials import Answer, Credential
+from holdfast.sessions.session import Connection, Session
+
+Tell = Callable[[Connection, Answer], None]
+
+
+class Looking(Protocol):
+    """Whoever looks at passwords."""
+
+    def look(self, waiting: Waiting, done: Callable[[Waiting, bool], None]) -> None:
+        """Find out whether a password is right, and tell on the loop."""
+
+
+class Logins:
+    """Everybody who logs in on one node."""
+
+    __slots__ = ("_book", "_call_later", "_checking", "_clock", "_looking", "_tell")
+
+    def __init__(
+        self,
+        book: AccessBook,
+        checking: Checking,
+        looking: Looking,
+        clock: Clock,
+        *,
+        tell: Tell,
+        call_later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        """
+        Let users in as `book` has them.
+
+        Args:
+            book: Whether there are users.
+            checking: Looks at what they show.
+            looking: Looks at passwords for it.
+            clock: By which refusals are due and tokens end.
+            tell: Tells a connection's session who its client is.
+            call_later: Does something in so many seconds.
+        """
+        self._book = book
+        self._checking = checking
+        self._looking = looking
+        self._clock = clock
+        self._tell = tell
+        self._call_later = call_later
+
+    def check(self, session: Session, credential: Credential) -> Answer | None:
+        """Say who a client is; None: he is told later."""
+        if not self._book.has_users:
+            return ANONYMOUS
+        connection = session.connection
+        assert connection is not None, "who shows something is connected"
+        shown = Shown(*credential, address=address_of(connection))
+        now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
+        answer = self._checking.check(shown, now, now_ms)
+        if isinstance(answer, Principal):
+            return answer
+        if isinstance(answer, Refusal):
+            return self._refuse(connection, answer)
+        answer.waiters.append(connection)
+        if len(answer.waiters) == 1:
+            self._looking.look(answer, self._looked_at)
+        return None
+
+    def _looked_at(self, waiting: Waiting, is_right: bool) -> None:
+        now = self._clock.monotonic()
+        principal = self._checking.looked_at(waiting, is_right=is_right, now=now)
+        for connection in waiting.waiters:
+            if principal is not None:
+                self._tell(connection, principal)
+                continue
+            refusal = self._checking.refused(address_of(connection), now)
+            answer = self._refuse(connection, refusal)
+            if answer is not None:
+                self._tell(connection, answer)
+
+    def _refuse(self, connection: Connection, refusal: Refusal) -> AuthenticationError | None:
+        """Give a refusal that is due; another one is told when it is."""
+        error = AuthenticationError(refusal.reason)
+        delay = refusal.due - self._clock.monotonic()
+        if delay <= 0:
+            return error
+        self._call_later(delay, lambda: self._tell(connection, error))
+        return None
+
+
+def address_of(connection: Connection) -> str:
+    """Give from where a client comes, without the port."""
+    return connection.peer.rpartition(":")[0]

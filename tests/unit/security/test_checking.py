@@ -1,0 +1,154 @@
+"""Who somebody is, by what he shows; what is refused looks alike whoever there is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.model.access_records import UserRecord
+from holdfast.security import checking as module
+from holdfast.security.checking import Checking, Refusal, Shown, Waiting
+from holdfast.security.passwords import NOBODYS
+from holdfast.security.principal import ANONYMOUS, Principal
+from holdfast.security.tokens import digest_of, make_token
+
+TOKEN = make_token("bot", b"t" * 32)
+HERE = "10.0.0.1"
+
+
+def user(name: str, **values: object) -> UserRecord:
+    return UserRecord(name, json.dumps({"roles": ["r"], **values}), 1)
+
+
+@pytest.fixture
+def users() -> dict[str, UserRecord]:
+    tokens = [{"name": "ci", "sha256": digest_of(TOKEN)}]
+    found = [user("ann", password="kept"), user("bot", tokens=tokens), user("ben")]
+    return {it.name: it for it in found}
+
+
+@pytest.fixture
+def checking(users) -> Checking:
+    return Checking(users.get, b"k" * 32)
+
+
+def show(checking: Checking, *shown: str, now: float = 1.0, now_ms: int = 0, **more: object):
+    return checking.check(Shown(*shown, address=HERE, **more), now, now_ms)
+
+
+def test_a_password_is_looked_at_once_for_all_who_show_it(checking, users) -> None:
+    """Who comes while it is looked at waits for that; who comes afterwards need not wait (S3)."""
+    waiting = show(checking, "ann", "pw")
+    assert isinstance(waiting, Waiting)
+    assert (waiting.kept, waiting.secret) == ("kept", "pw")
+    assert all(show(checking, "ann", "pw") is waiting for _ in range(1_000))
+    assert show(checking, "ann", "other") is not waiting
+    principal = checking.looked_at(waiting, is_right=True, now=2.0)
+    assert principal == Principal("ann", frozenset({"r"}))
+    assert show(checking, "ann", "pw") == principal
+    assert isinstance(show(checking, "ann", "pw", now=602.5), Waiting)
+
+
+def test_what_was_right_is_so_only_by_the_same_record(checking, users) -> None:
+    """Another password, other roles, or a user who was removed and is there again."""
+    waiting = show(checking, "ann", "pw")
+    checking.looked_at(waiting, is_right=True, now=2.0)
+    users["ann"] = user("ann", password="kept")
+    assert isinstance(show(checking, "ann", "pw"), Waiting)
+    waiting = show(checking, "ann", "pw")
+    users["ann"] = user("ann", password="changed meanwhile")
+    assert checking.looked_at(waiting, is_right=True, now=3.0) is None
+    fresh = show(checking, "ann", "pw")
+    assert fresh is not waiting
+    assert fresh.kept == "changed meanwhile"
+    del users["ann"]
+    assert checking.looked_at(fresh, is_right=True, now=3.0) is None
+
+
+def test_who_does_not_exist_costs_the_same_work_and_gets_the_same_words(checking) -> None:
+    """And who exists and has no password (S2)."""
+    for name in ("nobody", "ben"):
+        waiting = show(checking, name, "pw")
+        assert isinstance(waiting, Waiting)
+        assert waiting.kept == NOBODYS
+        assert show(checking, name, "pw") is waiting
+    assert checking.looked_at(show(checking, "nobody", "pw"), is_right=True, now=1.0) is None
+    wrong = {
+        checking.refused("10.0.1.1", 1.0),
+        checking.check(Shown("bot", "hf_", address="10.0.1.2"), 1.0, 0),
+        checking.check(Shown("nobody", TOKEN, address="10.0.1.3"), 1.0, 0),
+        checking.check(Shown(certified="nobody", address="10.0.1.4"), 1.0, 0),
+    }
+    assert wrong == {Refusal(module.WRONG, 1.1)}
+
+
+def test_a_token_is_known_at_once_with_its_users_name_or_without_one(checking) -> None:
+    """With another user's it is wrong, and so is one that was changed by a letter."""
+    bot = Principal("bot", frozenset({"r"}))
+    assert show(checking, "bot", TOKEN) == bot
+    assert show(checking, "", TOKEN) == bot
+    other = "A" if TOKEN[-1] != "A" else "B"
+    for shown in (("ann", TOKEN), ("bot", TOKEN[:-1] + other), ("", TOKEN + "A")):
+        assert isinstance(show(checking, *shown), Refusal)
+
+
+def test_a_token_that_ends_says_when(checking, users) -> None:
+    """So that whoever is connected by it can be told goodbye; afterwards it is wrong."""
+    tokens = [{"sha256": digest_of(TOKEN), "expires_ms": 5_000}]
+    users["bot"] = user("bot", tokens=tokens)
+    found = show(checking, "", TOKEN, now=100.0, now_ms=2_000)
+    assert isinstance(found, Principal)
+    assert found.expires_at == 103.0
+    assert isinstance(show(checking, "", TOKEN, now=103.0, now_ms=5_000), Refusal)
+
+
+def test_a_certificate_counts_where_nothing_else_is_shown(checking) -> None:
+    """Whoever shows a wrong password beside it is not let in by the certificate."""
+    assert show(checking, certified="ann") == Principal("ann", frozenset({"r"}))
+    assert isinstance(show(checking, "ann", "wrong", certified="ann"), Waiting)
+    assert isinstance(show(checking, "", "hf_wrong", certified="ann"), Refusal)
+
+
+def test_who_shows_nothing_is_let_in_only_where_that_is_said(checking) -> None:
+    """And never who showed something: an empty password is one."""
+    shown = Shown(address=HERE)
+    assert checking.check(shown, 1.0, 0, anonymous=ANONYMOUS) is ANONYMOUS
+    assert checking.check(shown, 1.0, 0) == Refusal(module.UNNAMED, 1.0)
+    found = checking.check(Shown("ann", address=HERE), 1.0, 0, anonymous=ANONYMOUS)
+    assert isinstance(found, Waiting)
+
+
+def test_who_guesses_is_not_looked_at_any_more(checking) -> None:
+    """Also with what is right; from elsewhere it is (S13)."""
+    for _ in range(21):
+        checking.refused(HERE, 1.0)
+    assert show(checking, "", TOKEN) == Refusal(module.SHUT_OUT, 1.0)
+    assert isinstance(checking.check(Shown("", TOKEN, address="10.0.0.2"), 1.0, 0), Principal)
+
+
+def test_there_is_a_limit_to_what_is_looked_at_and_to_what_is_known(checking, monkeypatch) -> None:
+    """Who is too many is told to come again, which counts as no failure."""
+    monkeypatch.setattr(module, "WAITING_COUNT_MAX", 1)
+    monkeypatch.setattr(module, "VERIFIED_COUNT_MAX", 1)
+    waiting = show(checking, "ann", "pw")
+    assert show(checking, "ann", "other") == Refusal(module.BUSY, 1.0)
+    assert show(checking, "ann", "pw") is waiting
+    checking.looked_at(waiting, is_right=True, now=1.0)
+    other = show(checking, "ann", "other")
+    checking.looked_at(other, is_right=True, now=1.0)
+    assert isinstance(show(checking, "ann", "pw"), Waiting)
+    assert show(checking, "ann", "other", now=1.0) == Principal("ann", frozenset({"r"}))
+    assert checking.throttle.failed(HERE, 1.0) == 0.1
+
+
+def test_what_nobody_types_is_not_looked_at(checking) -> None:
+    """A megabyte would be a megabyte of work."""
+    assert isinstance(show(checking, "ann", "x" * 1_025), Refusal)
+
+
+def test_secrets_are_not_shown(checking) -> None:
+    """Neither by what is shown nor by the work (S14)."""
+    shown = Shown("ann", "hunter2", address=HERE)
+    assert "hunter2" not in repr(shown)
+    assert "hunter2" not in repr(checking.check(shown, 1.0, 0))

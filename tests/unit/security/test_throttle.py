@@ -1,0 +1,57 @@
+"""Who guesses is slowed down by address."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.security import throttle as module
+from holdfast.security.throttle import FAILURES_MAX, Throttle, network_of
+
+
+def test_each_failure_is_told_later_up_to_a_bound() -> None:
+    """Twice as late as the one before; ten minutes later all is forgotten."""
+    throttle = Throttle()
+    delays = [throttle.failed("10.0.0.1", 100.0) for _ in range(8)]
+    assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert throttle.failed("10.0.0.2", 100.0) == 0.1
+    assert throttle.failed("10.0.0.1", 701.0) == 0.1
+
+
+def test_who_goes_on_guessing_is_shut_out_for_a_minute_and_nobody_else(monkeypatch) -> None:
+    """By the last failure; who comes from elsewhere logs in meanwhile (S13)."""
+    throttle = Throttle()
+    for _ in range(FAILURES_MAX):
+        throttle.failed("10.0.0.1", 100.0)
+    assert not throttle.is_shut_out("10.0.0.1", 100.0)
+    throttle.failed("10.0.0.1", 110.0)
+    assert throttle.is_shut_out("10.0.0.1", 169.0)
+    assert not throttle.is_shut_out("10.0.0.2", 111.0)
+    assert not throttle.is_shut_out("10.0.0.1", 170.0)
+    assert throttle.failed("10.0.0.1", 171.0) == 5.0
+    assert throttle.is_shut_out("10.0.0.1", 172.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_one_site"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+        ("local socket", "", False),
+    ],
+)
+def test_a_site_is_one_address_or_64_bits(one: str, other: str, is_one_site: bool) -> None:
+    """A home has 2^64 addresses of IPv6: to take another one is no way out."""
+    assert (network_of(one) == network_of(other)) is is_one_site
+
+
+def test_there_is_a_limit_to_what_is_kept(monkeypatch) -> None:
+    """Who failed longest ago is forgotten first."""
+    monkeypatch.setattr(module, "ADDRESS_COUNT_MAX", 2)
+    throttle = Throttle()
+    for address in ("10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.3"):
+        throttle.failed(address, 1.0)
+    assert throttle.failed("10.0.0.1", 2.0) == 0.4
+    assert throttle.failed("10.0.0.2", 2.0) == 0.1

@@ -1,0 +1,37 @@
+"""Tokens: whose they are, and what is kept of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.security.tokens import digest_of, is_token, make_token, owner_of
+
+
+@pytest.mark.parametrize("name", ["ann", "zoë", "a", "a.b/c", "x" * 128])
+def test_a_token_says_whose_it_is(name: str) -> None:
+    """In letters that need no quotes in a URL, a header or a shell."""
+    token = make_token(name, bytes(range(32)))
+    assert owner_of(token) == name
+    assert is_token(token)
+    assert token.isascii()
+    assert not set(token) - set("hf_.-") - set(map(chr, range(48, 123)))
+
+
+def test_only_all_of_a_token_has_its_digest() -> None:
+    """One letter less, or another one, is another token."""
+    token = make_token("ann", bytes(32))
+    assert len(digest_of(token)) == 64
+    assert len({digest_of(it) for it in (token, token[:-1], make_token("ann", b"\1" * 32))}) == 3
+    assert "ann" not in digest_of(token)
+
+
+@pytest.mark.parametrize("token", ["hf_", "hf_x", "hf_!.y", "hf_/w.y", "hf_\udcff.y", "hf_abcde.y"])
+def test_what_is_no_token_is_nobodys(token: str) -> None:
+    """It breaks nothing, whatever is shown."""
+    assert owner_of(token) in (None, "")
+    digest_of(token)
+
+
+def test_a_password_is_not_taken_for_a_token() -> None:
+    """By how it begins."""
+    assert not is_token("hunter2")

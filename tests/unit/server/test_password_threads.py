@@ -1,0 +1,80 @@
+"""Threads that look at passwords beside the loop."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+import pytest
+
+from holdfast.security.checking import Waiting
+from holdfast.security.passwords import NOBODYS, hash_password
+from holdfast.server import password_threads
+from holdfast.server.password_threads import PasswordThreads
+
+PEPPER = b"p" * 32
+
+
+@pytest.fixture
+def posted() -> queue.Queue:
+    return queue.Queue()
+
+
+@pytest.fixture
+def threads(posted):
+    threads = PasswordThreads(PEPPER, posted.put)
+    yield threads
+    threads.close()
+
+
+def waiting(secret: str, kept: str) -> Waiting:
+    return Waiting(b"", "ann", secret, kept, None)
+
+
+def test_what_was_found_is_told_by_whoever_runs_what_is_posted(threads, posted) -> None:
+    """On the loop, that is: nothing is told on these threads."""
+    kept = hash_password("right", pepper=PEPPER, salt=b"s" * 16)
+    told: list[tuple[str, bool]] = []
+    for secret, against in (("right", kept), ("wrong", kept), ("right", NOBODYS)):
+        it = waiting(secret, against)
+        threads.look(it, lambda it, is_right: told.append((it.secret, is_right)))
+        assert told == []
+        posted.get(timeout=20)()
+        assert told == [(secret, secret == "right" and against == kept)]
+        told.clear()
+
+
+def test_a_mistake_of_ours_lets_nobody_in(threads, posted, monkeypatch) -> None:
+    """And somebody is told: else a client would wait for ever."""
+
+    def broken(*_arguments, **_more):
+        raise RuntimeError
+
+    monkeypatch.setattr(password_threads, "is_password", broken)
+    told: list[bool] = []
+    threads.look(waiting("x", "y"), lambda _, is_right: told.append(is_right))
+    posted.get(timeout=20)()
+    assert told == [False]
+
+
+def test_two_are_looked_at_at_once_and_closing_waits_for_none(threads, posted, monkeypatch) -> None:
+    """What was not begun is not told of: nobody is there any more."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(*_arguments, **_more):
+        begun.release()
+        go_on.wait(20)
+        return True
+
+    monkeypatch.setattr(password_threads, "is_password", slow)
+    for _ in range(4):
+        threads.look(waiting("x", "y"), lambda *_: None)
+    assert begun.acquire(timeout=20)
+    assert begun.acquire(timeout=20)
+    assert not begun.acquire(blocking=False)
+    threads.close()
+    go_on.set()
+    for _ in range(2):
+        posted.get(timeout=20)
+    threads._executor.shutdown(wait=True)
+    assert posted.empty()
