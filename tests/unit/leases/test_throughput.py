@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.leases.throughput import GATHERED_BYTES, LARGE_BYTES, Throughput
 from holdfast.model.limits import MiB
 
@@ -62,6 +64,7 @@ def test_a_slow_while_is_forgotten() -> None:
     thirds of a lease where the medium is as slow as it was, so that trying does not cost it.
     """
     throughput = Throughput()
+    throughput.late(30 * MiB, 3.0, -1.0)
     throughput.late(30 * MiB, 3.0, 0.0)
     assert throughput.bytes_max(6.0, 119.0) == 14 * MiB
     assert throughput.bytes_max(6.0, 121.0) == 28 * MiB
@@ -69,6 +72,45 @@ def test_a_slow_while_is_forgotten() -> None:
     assert throughput.bytes_max(6.0, 1e9) > 64 * MiB
     throughput.stored(20 * MiB, 5.0, 700.0)
     assert throughput.bytes_max(6.0, 700.0) < 14 * MiB
+
+
+def test_one_outage_while_nothing_is_known_counts_for_a_moment() -> None:
+    """J8: a failover during the first large message; the next one that is late counts in full."""
+    throughput = Throughput()
+    throughput.late(3 * MiB, 3.0, 0.0)
+    assert throughput.bytes_max(6.0, 30.0) == int(1.4 * MiB)
+    assert throughput.bytes_max(6.0, 31.0) == 0
+
+    throughput.late(3 * MiB, 3.0, 40.0)
+    assert throughput.bytes_max(6.0, 100.0) == int(1.4 * MiB)
+
+
+@pytest.mark.parametrize(("seconds", "bytes_max"), [(0.5, 0), (2.0, 3 * MiB)])
+def test_the_same_again_tells_whether_it_was_slow(seconds: float, bytes_max: int) -> None:
+    """What is stored at once the second time was no matter of how much it is."""
+    throughput = Throughput()
+    throughput.late(3 * MiB, 3.0, 0.0)
+    throughput.stored(3 * MiB, seconds, 3.5)
+
+    assert throughput.bytes_max(6.0, 4.0) == bytes_max
+
+
+def test_what_is_known_is_not_doubted() -> None:
+    """The same again says nothing where it was seen before how fast the medium is."""
+    throughput = Throughput()
+    throughput.stored(3 * MiB, 3.0, 0.0)
+    throughput.late(3 * MiB, 3.0, 10.0)
+    throughput.stored(3 * MiB, 0.1, 13.0)
+
+    assert throughput.bytes_max(6.0, 100.0) == int(1.7 * MiB)
+
+
+def test_what_goes_in_a_time_is_known_once_something_was_stored() -> None:
+    """Of what is of some size; nothing is assumed before."""
+    throughput = Throughput()
+    assert throughput.bytes_in(2.0, 0.0) == 0
+    throughput.stored(300_000, 0.3, 0.0)
+    assert throughput.bytes_in(2.0, 0.0) == 2_000_000
 
 
 def test_what_is_gathered_goes_by_what_was_stored_of_some_size() -> None:
