@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from holdfast.environment.randomness import Randomness
 from holdfast.journal.entry import Entry
-from holdfast.leases import catching_up, ordering, tenure
+from holdfast.leases import catching_up, ordering, outages, tenure
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
 from holdfast.leases.driver import LeasedDriver
 from holdfast.leases.orders import Report, Store
@@ -124,14 +125,14 @@ def _count_through_beats() -> list[Patch]:
 
 
 def _forget_what_is_not_known() -> list[Patch]:
-    put_off = LeasedDriver._put_off
+    put_off = outages.put_off
 
-    def forget(self: Any, report: Report, error: Any) -> None:
-        put_off(self, report, error)
+    def forget(state: LeasedState, report: Report, error: Any, randomness: Randomness) -> None:
+        put_off(state, report, error, randomness)
         if isinstance(report.order, Store):
-            tenure._forget_unstored(self._state)
+            tenure._forget_unstored(state)
 
-    return [(LeasedDriver, "_put_off", forget)]
+    return [(outages, "put_off", forget)]
 
 
 def _keep_any_cache() -> list[Patch]:

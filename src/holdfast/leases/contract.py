@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from holdfast.errors import UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.model.limits import MiB
 
@@ -45,6 +46,10 @@ class Outcome(Enum):
     DEPOSED = "deposed"
     """Another epoch has begun: nothing of this one will be stored any more, but that whoever took
     it may have found this very append where a log is kept in several databases."""
+
+
+class TakeGoesOnError(UnreachableError):
+    """The lease is being taken, and that takes longer: the same again, at once, goes on with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +213,8 @@ class LeasedLog(Protocol):
             The lease as it is held now; None if it is not ours.
 
         Raises:
+            TakeGoesOnError: It is begun, and more time is needed: the next take of the same
+                claimant goes on with it, whatever it has seen.
             UnreachableError: It is not known whether it is taken: `observe` tells, and until it
                 does nothing may be assumed.
             StoreError: It cannot be taken: the sentence says why, and what to do.
@@ -232,8 +239,8 @@ class LeasedLog(Protocol):
         Store these entries, which follow on the last one stored, all or none.
 
         Raises:
-            AppendRefusedError: The medium refuses them and keeps nothing of them: it is full, or
-                they are too large. The lease is ours still; the same may be sent again later.
+            AppendRefusedError: The medium refuses them and keeps nothing of them that counts: it is
+                full, or they are too large. The lease is ours still; the same may be sent again.
             UnreachableError: The outcome is not known. Send the very same again.
             StoreError: Neither is the epoch another one nor the end ours: nothing may go on.
         """

@@ -36,7 +36,7 @@ from holdfast.errors import (
 from holdfast.journal.entry import KIND_RECORDS, Entry, bytes_of
 from holdfast.journal.entry_body import EntryBody, seal_body
 from holdfast.journal.journal import Journal
-from holdfast.leases import catching_up, company, ordering, tenure
+from holdfast.leases import catching_up, company, ordering, outages, tenure
 from holdfast.leases.contract import Claimant, LeasedLog, Outcome
 from holdfast.leases.elections import Elections
 from holdfast.leases.elector import Reading
@@ -63,10 +63,6 @@ from holdfast.leases.view import LeasedView
 
 logger = logging.getLogger("holdfast.leases")
 
-LOOK_SECONDS_MAX = 160.0
-"""The longest look of a broker that waits: an entry of 64 MiB at 0.4 MiB a second."""
-_LATE_FRACTION = 0.5
-"""Of its time: less was no want of time."""
 LATER_SECONDS = 30.0
 """What the medium refuses and the log does not need is tried again so much later."""
 
@@ -308,10 +304,10 @@ class LeasedDriver(LeasedView):
             self._projected(report)
             return
         if isinstance(report.error, UnreachableError):
-            self._put_off(report, report.error)
+            outages.put_off(state, report, report.error, self._randomness)
             return
         if isinstance(report.error, AppendRefusedError):
-            self._is_reached()
+            outages.is_over(state)
             has_room = self._log.is_fence or not self._log.low_room
             tenure.refused(state, report.error, report.order, may_take_again=has_room)
             return
@@ -323,7 +319,7 @@ class LeasedDriver(LeasedView):
             return
         if report.error is not None:
             raise report.error
-        self._is_reached()
+        outages.is_over(state)
         state.left_undone.pop(type(report.order), None)
         match report.order:
             case Join():
@@ -354,44 +350,12 @@ class LeasedDriver(LeasedView):
         tenure.step_down(self._state, str(error))
         return error
 
-    def _put_off(self, report: Report, error: UnreachableError) -> None:
-        """The outcome is not known, or nothing was reached: the same again, a little later."""
-        state, order = self._state, report.order
-        if isinstance(order, Store):
-            if report.seconds >= _LATE_FRACTION * order.seconds_max and not state.is_known_late:
-                # Once: what is tried again says nothing new, and less while there is less time.
-                state.is_known_late = True
-                state.throughput.late(bytes_of(order.entries), report.seconds, state.now)
-        elif isinstance(order, Look) and report.seconds >= _LATE_FRACTION * order.seconds_max:
-            # Who waits may take its time: what is read is one entry at least, however long.
-            state.look_seconds_max = min(2 * order.seconds_max, LOOK_SECONDS_MAX)
-        if state.is_holder:
-            tenure.forget_projection(state)  # A medium that crashed may have lost what it showed.
-        if not state.trouble:
-            logger.warning("the store does not answer: %s", error)
-        state.trouble = str(error)
-        settings = state.settings
-        state.retry_seconds = min(
-            max(2 * state.retry_seconds, settings.retry_seconds_min), settings.retry_seconds_max
-        )
-        state.retry_at = state.now + state.retry_seconds * self._randomness.uniform(0.5, 1.0)
-        if isinstance(report.order, Look | Take):
-            state.look_at = state.retry_at
-
     def _leave_for_later(self, order: Drop | Tell, error: StoreError) -> None:
         """What only frees room, or is only told to the others, is no reason to end."""
         state, kind = self._state, type(order)
         if kind not in state.left_undone:
             logger.error("what the log does not need is left for later: %s", error)
         state.left_undone[kind] = Undone(str(error), state.now + LATER_SECONDS)
-
-    def _is_reached(self) -> None:
-        state = self._state
-        if state.trouble:
-            logger.warning("the store answers again")
-        state.trouble = ""
-        state.retry_seconds = 0.0
-        state.retry_at = state.now
 
     def _join(self, report: Report) -> None:
         assert report.holding is not None
@@ -474,7 +438,7 @@ class LeasedDriver(LeasedView):
         """What is only shown ends nothing; a medium that is not reached is left alone a while."""
         state, error = self._state, report.error
         if error is None:
-            self._is_reached()
+            outages.is_over(state)
             if report.outcome is Outcome.DEPOSED:
                 tenure.renewed(state, report)
             state.projection_trouble = ""
@@ -485,7 +449,7 @@ class LeasedDriver(LeasedView):
                 state.projecting.popleft()
             return
         if isinstance(error, UnreachableError):
-            self._put_off(report, error)
+            outages.put_off(state, report, error, self._randomness)
         else:
             tenure.forget_projection(state)
             if state.projection_trouble != str(error):

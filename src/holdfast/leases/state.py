@@ -109,6 +109,15 @@ class LeasedState:
     trouble: str = ""
     """Why it is not reached; empty while it is."""
 
+    take_trouble: str = ""
+    """Why the lease could not be taken the last time; empty once somebody holds it."""
+
+    failed_takes: int = 0
+    """How often that was so, one after the other."""
+
+    take_at: float = NEVER
+    """It is not tried again before."""
+
     commit_index: int = 0
     taken_index: int = 0
     stores_in_row: int = 0

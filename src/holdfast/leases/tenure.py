@@ -48,7 +48,8 @@ def claim(state: LeasedState) -> Take | None:
     state.is_fresh = False
     if state.phase is not Phase.WAITING or holding is None or not is_fresh:
         return None
-    if state.now < max(state.rests_until, state.retry_at) or holding.epoch != state.epoch:
+    pause_until = max(state.rests_until, state.retry_at, state.take_at)
+    if state.now < pause_until or holding.epoch != state.epoch:
         return None
     if not _may_take(state, holding):
         return None
@@ -106,7 +107,8 @@ def heard(state: LeasedState, reading: Reading) -> None:
 def stand(state: LeasedState) -> None:
     """Whether we are to be elected: not while the store is away from us, or after a release."""
     if state.elections is not None:
-        is_able = state.phase is Phase.WAITING and not state.trouble
+        is_reached = not state.trouble and state.now >= state.take_at
+        is_able = state.phase is Phase.WAITING and is_reached
         is_willing = state.is_holder or (is_able and state.now >= state.rests_until)
         state.elections.want(is_willing=is_willing, now=state.now)
 
@@ -129,6 +131,7 @@ def taken(state: LeasedState, report: Report) -> None:
     state.first_there = 0
     state.is_giving_up = False
     state.silence.forget_gone()
+    _forget_failed_takes(state)
     state.held_since = report.began
     _sign_of_life(state, report)
     _forget_unstored(state)
@@ -228,10 +231,17 @@ def _tell_news(state: LeasedState, holding: Holding) -> None:
         holding.epoch,
         holding.is_released,
     )
+    if is_news:
+        _forget_failed_takes(state)
     if is_news and holding.claimant is not None:
         what = "was given back by" if holding.is_released else "is held by"
         logger.info("the lease %s %s, epoch %d", what, _name(holding), holding.epoch)
         _compare_lengths(state, holding.claimant)
+
+
+def _forget_failed_takes(state: LeasedState) -> None:
+    """Somebody holds it, or gave it back: what failed before says nothing of the next time."""
+    state.take_trouble, state.failed_takes, state.take_at = "", 0, NEVER
 
 
 def _compare_lengths(state: LeasedState, claimant: Claimant) -> None:

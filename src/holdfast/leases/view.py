@@ -108,7 +108,7 @@ class LeasedView:
     @property
     def trouble(self) -> str:
         """Why the medium is not reached; empty while it is."""
-        return self._state.trouble
+        return self._state.trouble or self._state.take_trouble
 
     @property
     def elections(self) -> Elections | None:

@@ -1,0 +1,120 @@
+"""What comes of a medium that does not answer, and of a lease that cannot be taken."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases import outages, tenure
+from holdfast.leases.contract import Claimant, Holding, Place, TakeGoesOnError
+from holdfast.leases.orders import Look, Order, Report, Take
+from holdfast.leases.settings import LeaseSettings
+from holdfast.leases.state import LeasedState, Phase
+from trials.leased.passage import EvenChance
+
+CLAIMANT = Claimant(holder="a" * 32, name="a", admin="", stomp="")
+PLACE = Place(0, bytes(16))
+HOLDING = Holding(
+    epoch=3,
+    beat=7,
+    claimant=CLAIMANT,
+    is_released=True,
+    first_index=1,
+    end=PLACE,
+    sure=PLACE,
+)
+TAKE = Take(HOLDING, CLAIMANT, 1.0)
+LOOK = Look(0, bytes(16), 1.0)
+
+
+def waiting() -> LeasedState:
+    return LeasedState(
+        claimant=CLAIMANT,
+        settings=LeaseSettings(),
+        lease_seconds=5.0,
+        is_fence=True,
+        now=100.0,
+        phase=Phase.WAITING,
+        epoch=3,
+        holding=HOLDING,
+    )
+
+
+def fail(state: LeasedState, order: Order, error: StoreError) -> None:
+    assert isinstance(error, UnreachableError)
+    report = Report(order=order, began=state.now, seconds=0.1, error=error)
+    outages.put_off(state, report, error, EvenChance())  # type: ignore[arg-type]
+
+
+def seen(state: LeasedState, holding: Holding) -> None:
+    report = Report(order=LOOK, began=state.now, seconds=0.1, holding=holding)
+    outages.is_over(state)
+    tenure.seen(state, report)
+
+
+def test_what_is_not_answered_is_asked_later_and_ever_later() -> None:
+    """Up to a second; once it answers all is as it was."""
+    state = waiting()
+    pauses = []
+    for _ in range(8):
+        fail(state, LOOK, UnreachableError("away"))
+        pauses.append(state.retry_at - state.now)
+    assert pauses[0] < 0.05
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 0.75
+    assert state.trouble == "away"
+
+    outages.is_over(state)
+    assert (state.trouble, state.retry_at) == ("", state.now)
+
+
+def test_a_take_that_fails_is_tried_ever_later_and_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """E2: that the lease can be read in between says nothing of why it cannot be taken."""
+    state, pauses = waiting(), []
+    with caplog.at_level(logging.INFO):
+        for _ in range(10):
+            fail(state, TAKE, UnreachableError("no room"))
+            pauses.append(state.take_at - state.now)
+            seen(state, HOLDING)
+            assert tenure.claim(state) is None
+            state.now = state.take_at
+            seen(state, HOLDING)
+            assert tenure.claim(state) is not None
+    assert pauses[0] < 0.05
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 0.75 * state.lease_seconds
+    assert [it.message for it in caplog.records if "no room" in it.message] == [
+        "the lease cannot be taken: no room"
+    ]
+    assert "answers again" not in caplog.text
+    assert state.take_trouble == "no room"
+
+    fail(state, TAKE, UnreachableError("another reason"))
+    assert state.take_trouble == "another reason"
+
+
+def test_once_somebody_has_taken_it_the_next_take_is_not_put_off() -> None:
+    """What failed before was another lease."""
+    state = waiting()
+    for _ in range(5):
+        fail(state, TAKE, UnreachableError("no room"))
+    other = Holding(
+        epoch=4, beat=1, claimant=CLAIMANT, is_released=True, first_index=1, end=PLACE, sure=PLACE
+    )
+    seen(state, other)
+
+    assert (state.take_trouble, state.failed_takes) == ("", 0)
+    assert tenure.claim(state) is not None
+
+
+def test_a_take_that_goes_on_is_ordered_again_at_once() -> None:
+    """By the very reading that it was begun with; nothing is wrong with the store."""
+    state = waiting()
+    fail(state, TAKE, TakeGoesOnError("made alike"))
+
+    assert tenure.claim(state) == Take(HOLDING, CLAIMANT, state.call_seconds())
+    assert (state.trouble, state.take_trouble) == ("", "")
