@@ -214,6 +214,13 @@ class Holding:
         self.is_standing = False
         self._written: set[str] = set()
 
+    def may_go_on_without(self, members: Iterable[str]) -> bool:
+        """Whether enough would be left without these, that nobody could start without the rest."""
+        current = self.current
+        left = current.active - frozenset(members)
+        groups = [current.active] if self.is_standing else [current.active, *current.before]
+        return bool(left) and all(2 * len(left & group) >= len(group) for group in groups)
+
     def change(self, changes: Mapping[str, MirrorState | None]) -> MirrorSet:
         """
         Make the next set, which is to be written before anything more is confirmed.

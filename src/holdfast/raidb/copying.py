@@ -7,18 +7,12 @@ an index, they are the same up to there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 from holdfast.errors import CorruptEntryError, MissingEntriesError, UnreachableError
 from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Outcome, Place
-from holdfast.model.limits import MiB
 from holdfast.raidb.databases import ActOf, Databases
 from holdfast.raidb.member import NOTHING, Member, Row, Token
 from holdfast.raidb.rates import Rates
-
-BYTES_AT_ONCE: Final = 4 * MiB
 
 
 class Copier:
@@ -93,33 +87,6 @@ class Copier:
             chain = None  # What is filled is to be made good: from before this on.
         there = self.chain_at(source, index)
         return None if chain is None or chain != there else Place(index, chain)
-
-    def copy(
-        self,
-        source: str,
-        target: str,
-        token: Token,
-        after: int,
-        through: int,
-        left: Callable[[], float],
-    ) -> Outcome:
-        """
-        Copy entries until the target ends there.
-
-        Args:
-            left: How long the next call may take; it raises where no time is left.
-
-        Raises:
-            UnreachableError: It is not known how far it came.
-        """
-        while after < through:
-            self.seconds = left()
-            entries = self.read(source, after, through, BYTES_AT_ONCE)
-            outcome = self.append(target, token, entries)
-            if outcome is not Outcome.STORED:
-                return outcome
-            after = entries[-1].index
-        return Outcome.STORED
 
     def append(self, target: str, token: Token, entries: list[Entry]) -> Outcome:
         """Store entries, of whichever epoch, in one member."""

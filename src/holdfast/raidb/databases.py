@@ -119,10 +119,20 @@ class Databases:
             {it: self.bind(it, act) for it, act in acts.items()}, seconds_max, patience
         )
 
-    def bind(self, member: str, act: ActOf) -> BoundAct:
-        """Make an act of one member something that may be asked for again while it is under way."""
+    def bind(self, member: str, act: ActOf, *, beside: bool = False) -> BoundAct:
+        """
+        Make an act of one member something that may be asked for again while it is under way.
+
+        Args:
+            beside: Hold up nothing else there; see `ask_beside`.
+        """
         found = self._by_id.get(member)
-        return None if found is None else (self._key(found), _bound(act, found))
+        if found is None:
+            return None
+        twin = self._twins.get(found) if beside else None
+        if twin is not None:
+            return f"{self._key(found)}-beside", _bound(act, twin)
+        return self._key(found), _bound(act, found)
 
     def run_bound(
         self,
@@ -130,12 +140,14 @@ class Databases:
         seconds_max: float,
         patience: float | None = None,
         is_enough: IsEnough | None = None,
+        leave_after: float | None = None,
     ) -> dict[str, Any]:
         """
         Do what was bound before; what came of each, or its error.
 
         Args:
             is_enough: As `Lanes.run` has it, by member.
+            leave_after: As `Lanes.run` has it.
         """
         found: dict[str, Any] = {}
         bound: dict[str, Act] = {}
@@ -152,7 +164,11 @@ class Databases:
             return is_enough(found | {members[key]: each for key, each in outcomes.items()})
 
         outcomes = self._lanes.run(
-            bound, max(seconds_max, 0.05), patience, None if is_enough is None else has_enough
+            bound,
+            max(seconds_max, 0.05),
+            patience,
+            None if is_enough is None else has_enough,
+            leave_after,
         )
         return found | {members[key]: each for key, each in outcomes.items()}
 
@@ -175,12 +191,7 @@ class Databases:
         Raises:
             StoreError: What it raised.
         """
-        found = self._by_id.get(member)
-        twin = None if found is None else self._twins.get(found)
-        if found is None or twin is None:
-            return self.ask(member, act, seconds_max)
-        key = f"{self._key(found)}-beside"
-        outcome = self._lanes.run({key: _bound(act, twin)}, max(seconds_max, 0.05))[key]
+        outcome = self.run_bound({member: self.bind(member, act, beside=True)}, seconds_max)[member]
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
@@ -205,20 +216,27 @@ class Databases:
             MissingEntriesError: It has not the first one.
             CorruptEntryError: That one is damaged there.
         """
+        ask = self.ask_beside if beside else self.ask
+        found: list[Entry] = ask(
+            member, self.reading(member, after, through, bytes_max), seconds_max
+        )
+        return found
+
+    def reading(self, member: str, after: int, through: int, bytes_max: int) -> ActOf:
+        """Give what reads entries of one member, as `entries` has it."""
 
         def read(it: Member, seconds: float) -> list[Entry]:
             try:
-                return it.entries(after, through, bytes_max, seconds)
+                found = it.entries(after, through, bytes_max, seconds)
             except CorruptEntryError as error:
                 if error.index <= after + 1:
                     raise
-                return it.entries(after, error.index - 1, bytes_max, seconds)
+                found = it.entries(after, error.index - 1, bytes_max, seconds)
+            if not found:
+                raise MissingEntriesError(after + 1, through, self.name(member))
+            return found
 
-        ask = self.ask_beside if beside else self.ask
-        found: list[Entry] = ask(member, read, seconds_max)
-        if not found:
-            raise MissingEntriesError(after + 1, through, self.name(member))
-        return found
+        return read
 
     def close(self, seconds_max: float) -> None:
         """Let all go."""

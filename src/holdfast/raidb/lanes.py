@@ -39,6 +39,7 @@ class Lanes(Protocol):
         seconds_max: float,
         patience: float | None = None,
         is_enough: IsEnough | None = None,
+        leave_after: float | None = None,
     ) -> dict[str, Any]:
         """
         Do each of these, and give what came of each: a result, or the StoreError that was raised.
@@ -48,6 +49,7 @@ class Lanes(Protocol):
             is_enough: Asked after each answer. Those that are not waited for are missing in what
                 is given, and go on; what came of them is given to who asks the same by the same
                 act again, which does nothing a second time while it is under way.
+            leave_after: After so long nobody is waited for either, and likewise.
         """
         ...
 
@@ -146,6 +148,7 @@ class ThreadLanes:
         seconds_max: float,
         patience: float | None = None,
         is_enough: IsEnough | None = None,
+        leave_after: float | None = None,
     ) -> dict[str, Any]:
         """Do each of these at the same time."""
         outbox: _Outbox = SimpleQueue()
@@ -158,7 +161,9 @@ class ThreadLanes:
                 found[key] = UnreachableError("it has not answered what was asked before")
             else:
                 jobs[key] = job
-        until = deadline + GRACE_SECONDS
+        until = given_up_at = deadline + GRACE_SECONDS
+        if leave_after is not None:
+            until = min(until, time.monotonic() + leave_after)
         try:
             while len(found) < len(acts):
                 key, outcome = outbox.get(timeout=max(until - time.monotonic(), 0))
@@ -166,10 +171,12 @@ class ThreadLanes:
                 if patience is not None and not isinstance(outcome, StoreError):
                     until = min(until, time.monotonic() + patience)
                 if is_enough is not None and is_enough(found):
-                    for left in jobs.keys() - found.keys():
-                        self._lane(left).left = jobs[left]
+                    self._leave(jobs, found)
                     break
         except Empty:
+            if leave_after is not None and time.monotonic() < given_up_at:
+                self._leave(jobs, found)
+                return found
             for key in acts.keys() - found.keys():
                 self._lane(key).given_up = jobs[key]
                 found[key] = UnreachableError(f"it did not answer within {seconds_max:.1f} s")
@@ -183,12 +190,21 @@ class ThreadLanes:
         for lane in lanes:
             lane.inbox.put(None)
 
+    def _leave(self, jobs: Mapping[str, _Job], found: Mapping[str, Any]) -> None:
+        """Nobody waits for the others now; who asks for the same again hears of them."""
+        for key in jobs.keys() - found.keys():
+            self._lane(key).left = jobs[key]
+
     def _lane(self, key: str) -> _Lane:
         with self._lock:
             lane = self._lanes.get(key)
             if lane is None:
                 lane = self._lanes[key] = _Lane(key)
         return lane
+
+
+_WHOLE_SHARE: Final = 0.9
+"""What took so much of its time had too little of it."""
 
 
 class InTurn:
@@ -198,15 +214,20 @@ class InTurn:
         self,
         shuffle: Callable[[list[str]], None] = lambda _keys: None,
         is_left: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """
         `shuffle` puts the keys into an order.
 
         `is_left` says of one that need not be waited for whether it takes longer than the others:
         it is sent on its way then, and sent again, and waited for, with the same act.
+
+        By `clock` it is told who had no time to answer where nobody is waited for so long; without
+        one all are.
         """
         self._shuffle = shuffle
         self._is_left = is_left
+        self._clock = clock
         self._left: dict[str, Act] = {}
 
     def run(
@@ -215,11 +236,16 @@ class InTurn:
         seconds_max: float,
         patience: float | None = None,
         is_enough: IsEnough | None = None,
+        leave_after: float | None = None,
     ) -> dict[str, Any]:
         """Do each of these in turn, each with its share of the time."""
         keys = sorted(acts)
         self._shuffle(keys)
         found: dict[str, Any] = {}
+        clock = self._clock
+        is_cut_short = clock is not None and leave_after is not None and leave_after < seconds_max
+        if is_cut_short and leave_after is not None:
+            seconds_max = leave_after
         share = seconds_max / max(len(keys), 1)
         for key in keys:
             was_left = self._left.get(key) is acts[key]
@@ -229,7 +255,13 @@ class InTurn:
                 continue
             if was_left:
                 del self._left[key]
-            found[key] = attempt(acts[key], share)
+            began = 0.0 if clock is None else clock()
+            outcome = attempt(acts[key], share)
+            is_late = clock is not None and clock() - began >= _WHOLE_SHARE * share
+            if is_cut_short and is_late and isinstance(outcome, UnreachableError):
+                self._left[key] = acts[key]
+                continue
+            found[key] = outcome
             if patience is not None and not isinstance(found[key], StoreError):
                 share = min(share, patience)
         return found

@@ -90,6 +90,21 @@ def test_holder_keeps_at_least_half() -> None:
     assert lost.value.lost == {"b", "c"}
 
 
+def test_whom_a_holder_may_go_on_without_is_told_beforehand() -> None:
+    """As many as `change` lets go: of two one, of three one, and never all."""
+    assert held("ab").may_go_on_without("a")
+    assert held("abc").may_go_on_without("a")
+    assert not held("abc").may_go_on_without("ab")
+    assert held("abcd").may_go_on_without("ab")
+    assert not held("a").may_go_on_without("a")
+    assert held("abc").may_go_on_without("")
+
+    begun = Holding(Start(copies_of(found_set("s", "abc"), "ab")).begin())
+    assert not begun.may_go_on_without("b"), "those that it came from count until it stands"
+    begun.written("ab")
+    assert begun.may_go_on_without("b")
+
+
 def test_half_is_of_the_last_set_that_stands() -> None:
     """Losing one after another while nothing is confirmed is losing them at once."""
     holding = held("abc")

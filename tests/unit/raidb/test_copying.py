@@ -72,15 +72,16 @@ def test_two_that_parted_at_once_share_the_beginning(several: Several) -> None:
     assert copier(several).common_end(second, first) is None
 
 
-def test_entries_are_copied_through_the_one_that_is_asked_for(several: Several) -> None:
-    """Under a token that counts; under another one nothing is."""
+def test_entries_are_copied_under_a_token(several: Several) -> None:
+    """Under one that counts; under another one nothing is."""
     holder = several.databases[1].claimant
     assert holder is not None
     shorten(several, 4)
-    wrong = copier(several).copy("a-member", "b-member", Token(9, holder.holder), 4, 8, lambda: 3.0)
+    entries = copier(several).read("a-member", 4, 8, 1000)
+    wrong = copier(several).append("b-member", Token(9, holder.holder), entries)
     assert wrong is Outcome.DEPOSED
 
-    done = copier(several).copy("a-member", "b-member", Token(1, holder.holder), 4, 8, lambda: 3.0)
+    done = copier(several).append("b-member", Token(1, holder.holder), entries)
     assert done is Outcome.STORED
     assert several.databases[1].end == Place(8, several.databases[0].history[8])
 

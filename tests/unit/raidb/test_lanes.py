@@ -131,3 +131,43 @@ def test_in_turn_one_that_is_left_is_sent_on_its_way() -> None:
     assert asked == ["a 3", "b 3", "c 0"]
     assert len(lanes.run(acts, 9.0, is_enough=lambda it: len(it) > 1)) == 3
     assert len(InTurn().run(acts, 9.0, is_enough=lambda it: len(it) > 1)) == 3
+
+
+def test_after_a_while_nobody_is_waited_for_and_all_go_on() -> None:
+    """What came of it is given to who asks the very same again; it is not done twice."""
+    go_on, done = threading.Event(), []
+    lanes = ThreadLanes()
+
+    def slow(_: float) -> int:
+        go_on.wait(30)
+        done.append(1)
+        return 3
+
+    acts: dict[str, Act] = {"a": lambda _: 1, "b": slow}
+    assert lanes.run(acts, 20.0, leave_after=0.05) == {"a": 1}
+    assert lanes.run({"b": slow}, 20.0, leave_after=0.05) == {}
+    go_on.set()
+    assert lanes.run({"b": slow}, 20.0, leave_after=10.0) == {"b": 3}
+    assert done == [1]
+    lanes.close()
+
+
+def test_in_turn_one_that_had_no_time_is_asked_again() -> None:
+    """One that fails at once has failed; without a clock all have their whole time."""
+    now = 0.0
+
+    def slow(seconds: float) -> int:
+        nonlocal now
+        now += min(seconds, 5.0)
+        if seconds < 5.0:
+            raise UnreachableError("no time")
+        return 3
+
+    def away(_: float) -> int:
+        raise UnreachableError("away")
+
+    lanes = InTurn(clock=lambda: now)
+    found = lanes.run({"a": slow, "b": away}, 20.0, leave_after=2.0)
+    assert list(found) == ["b"]
+    assert lanes.run({"a": slow}, 20.0, leave_after=6.0) == {"a": 3}
+    assert InTurn().run({"a": slow}, 20.0, leave_after=2.0) == {"a": 3}
