@@ -55,6 +55,21 @@ def test_each_kind_of_trouble_is_lived_through(kinds: tuple[str, ...], databases
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("databases", [2, 3])
+def test_a_large_entry_that_nobody_was_told_of_ends_no_service(databases: int) -> None:
+    """Its holder dies where most databases are slow, or have no room for it; others go on."""
+    results = []
+    for seed in range(1, 3):
+        made = plan_of_several(seed)
+        made.databases, made.chaos_seconds = databases, 3.0
+        plans.with_large(made)
+        results.append(simulate(seed, made))
+    happened = all_kept(results)
+
+    assert happened[plans.LARGE_LEFT] == len(results)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("databases", [3, 4, 5])
 def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
     """Others lack what is confirmed at many a moment, and nothing is lost by that."""
@@ -97,6 +112,7 @@ def test_short_walks_keep_what_was_stored(confirm: Confirm) -> None:
         "more than half of the databases are needed to start",
         "what was in flight is copied to all before anybody serves",
         "by majority, what is stored is in most databases",
+        "what more than half may have is never cut",
     ],
 )
 def test_a_walk_notices_a_safeguard_that_is_left_out(name: str) -> None:

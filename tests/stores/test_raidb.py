@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StoreError, UnreachableError
-from holdfast.journal.entry import Entry
-from holdfast.leases.contract import LeasedLog, Outcome, Waiter
+from holdfast.journal.entry import Entry, bytes_of
+from holdfast.leases.contract import LeasedLog, Outcome, TakeGoesOnError, Waiter
 from holdfast.model.limits import MiB
+from holdfast.raidb.member import Token
 from holdfast.raidb.opening import open_raidb_log
 from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.settings import RaidbSettings
@@ -249,3 +250,98 @@ def views_of(path: Path) -> list[str]:
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall()
     connection.close()
     return [name for (name,) in rows]
+
+
+CALL_SECONDS = 0.6
+
+
+def slow_down(log: RaidbLog, name: str, bytes_per_second: float) -> None:
+    """Let what is stored in one take its time, and be given up where that is too long."""
+    (member,) = (it for it in log.databases.members if it.place.endswith(name))
+    store = member.store
+
+    def slowly(token: Token, entries: list[Entry], seconds: float) -> Outcome:
+        wanted = bytes_of(entries) / bytes_per_second
+        time.sleep(min(wanted, seconds))
+        if wanted > seconds:
+            raise UnreachableError("the way there is slow")
+        return store(token, entries, seconds)
+
+    member.store = slowly  # type: ignore[method-assign]
+
+
+def cut_off(log: RaidbLog, name: str) -> None:
+    """Let nothing more be stored in one."""
+    (member,) = (it for it in log.databases.members if it.place.endswith(name))
+
+    def fail(*_: object) -> Outcome:
+        raise UnreachableError("the way there is cut")
+
+    member.store = fail  # type: ignore[method-assign]
+
+
+def take_in_calls(log: RaidbLog) -> tuple[Writer, list[str]]:
+    """Take it in as many calls as that needs; what was told of the second database meanwhile."""
+    writer, told = Writer(log, "b"), []
+    seen = log.observe(CALL_SECONDS)
+    while True:
+        try:
+            writer.take(seen, CALL_SECONDS)
+        except TakeGoesOnError:
+            told += [state for _, place, state in log.facts().members if place.endswith("b.db")]
+        else:
+            return writer, told
+
+
+def test_a_large_entry_in_one_of_three_does_not_end_the_service(tmp_path: Path) -> None:
+    """J6: its holder was killed; behind the ways to the others it takes longer than a take."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "abc"]
+    first = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    first.open()
+    writer = Writer(first)
+    writer.take()
+    writer.append(b"one")
+    for name in ("b.db", "c.db"):
+        cut_off(first, name)
+    with pytest.raises(UnreachableError):
+        first.append(writer.sealed(bytes(2 * MiB)), 0.3)
+    first.close()
+
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    log.open()
+    for name in ("b.db", "c.db"):
+        slow_down(log, name, 1.0 * MiB)
+    after, _ = take_in_calls(log)
+    assert after.end.index == 1
+    after.append(b"two")
+    assert log.renew(SECONDS) is Outcome.STORED
+    log.close()
+    for path in sorted(tmp_path.glob("?.db")):
+        with sqlite3.connect(path) as connection:
+            found = connection.execute("SELECT MAX(idx), COUNT(*) FROM holdfast_entries").fetchone()
+        assert found == (2, 2)
+
+
+def test_a_take_goes_on_for_as_long_as_it_gets_on(tmp_path: Path) -> None:
+    """J5: the one that lags is needed; by most, another one that had it all is away."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "abc"]
+    settings = RaidbSettings(confirm="majority", member_timeout_seconds=60.0)
+    first = open_raidb_log(urls, settings, own_directory=tmp_path)
+    first.open()
+    writer = Writer(first)
+    writer.take()
+    cut_off(first, "b.db")
+    for _ in range(20):
+        writer.append(bytes(100_000))
+    first.close()
+
+    log = open_raidb_log([urls[0], urls[1]], settings, own_directory=tmp_path)
+    log.open()
+    slow_down(log, "b.db", 1.0 * MiB)
+    after, told = take_in_calls(log)
+    assert after.end.index == 20
+    assert len(told) > 1
+    assert "before anybody serves" in told[0]
+    after.append(b"more")
+    assert log.observe(SECONDS).sure.index == 21
+    log.close()

@@ -13,8 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import CorruptEntryError, StoreError, UnreachableError
-from holdfast.journal.entry import Entry
+from holdfast.errors import (
+    AppendRefusedError,
+    CorruptEntryError,
+    StoreError,
+    UnreachableError,
+)
+from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes
 from holdfast.mirrors.mirror_set import MirrorSet, newest_of
@@ -34,6 +39,14 @@ class ModelDatabase(ModelMedium):
         self.member = f"{name}-member"
         self.written: KnownSet | None = None
         self.is_away = self.is_full = False
+        self.room_bytes = 0
+        """What is stored at once has no more; 0: any."""
+        self.bytes_per_second = 0
+        """How much goes the way to it in a second; 0: any."""
+
+    def seconds_for(self, count: int) -> float:
+        """How long so many bytes are on their way."""
+        return count / self.bytes_per_second if self.bytes_per_second else 0.0
 
     def row(self) -> Row:
         """Everything in the lease row."""
@@ -70,8 +83,8 @@ class ModelDatabase(ModelMedium):
         if self.is_held_by(token.epoch, token.holder) and self.beat == row.lease.beat:
             for index in [it for it in self.rows if it > end.index or it < first]:
                 del self.rows[index]
-            for index in [it for it in self.history if it > end.index]:
-                del self.history[index]
+            for index in [it for it in self.history if it > end.index or first > end.index]:
+                del self.history[index]  # One that is emptied had another past.
             self.end, self.first_index = end, first
             self.beat += 1
 
@@ -204,8 +217,8 @@ class ModelMember:
         """What it is."""
         return MediumFacts(kind="model", place=self.place)
 
-    def _ask(self, kind: str, seconds: float, statement: Callable[[], Any]) -> Any:
-        return ask(self._way, kind, seconds, statement)
+    def _ask(self, kind: str, seconds: float, statement: Callable[[], Any], count: int = 0) -> Any:
+        return ask(self._way, kind, seconds, statement, self.database.seconds_for(count))
 
     def read(self, seconds: float) -> Row:
         """Read the row."""
@@ -250,8 +263,13 @@ class ModelMember:
     def store(self, token: Token, entries: list[Entry], seconds: float) -> Outcome:
         """Store entries."""
         given = list(entries)
+        if 0 < self.database.room_bytes < bytes_of(given):
+            raise AppendRefusedError("this model has no room for so much")
         outcome: Outcome = self._ask(
-            "append", seconds, lambda: self.database.append(token.epoch, token.holder, given)
+            "append",
+            seconds,
+            lambda: self.database.append(token.epoch, token.holder, given),
+            bytes_of(given),
         )
         return outcome
 
@@ -281,7 +299,10 @@ class ModelMember:
     def entries(self, after: int, through: int, bytes_max: int, seconds: float) -> list[Entry]:
         """Read entries."""
         found: list[Entry] = self._ask(
-            "entries", seconds, lambda: self.database.entries(after, through, bytes_max)
+            "entries",
+            seconds,
+            lambda: self.database.entries(after, through, bytes_max),
+            len(self.database.rows.get(after + 1, b"")),
         )
         return found
 

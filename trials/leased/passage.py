@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
@@ -82,15 +82,23 @@ class Passage(Protocol):
         ...
 
 
-def ask(passage: Passage, kind: str, seconds_max: float, statement: Callable[[], Any]) -> Any:
+def ask(
+    passage: Passage,
+    kind: str,
+    seconds_max: float,
+    statement: Callable[[], Any],
+    seconds: float = 0.0,
+) -> Any:
     """
-    Send one statement and give what came of it.
+    Send one statement, whose bytes take so many seconds, and give what came of it.
 
     Raises:
         AppendRefusedError: The medium keeps nothing of it.
         UnreachableError: Nothing was heard in time.
     """
     fate = passage.fate(kind)
+    if seconds:
+        fate = replace(fate, before=fate.before + seconds)
     if fate.refusal:
         passage.wait(min(fate.before, seconds_max))
         raise AppendRefusedError(fate.refusal)

@@ -50,9 +50,14 @@ DATABASE_AWAY = "one database away"
 DATABASE_CUT = "one cut off from a database"
 DATABASE_FULL = "one database full"
 DATABASE_DISABLED = "one database disabled"
+DATABASE_SLOW = "the way to one database slow"
+DATABASES_LOW = "all databases but one without room for what is large"
+LARGE_LEFT = "a large entry under way when its holder ended"
 DATABASE_ROT = "a row of one database rots"
 """Not drawn: where the others are away as well nobody has that row, and brokers may end."""
 OF_SEVERAL = (DATABASE_AWAY, DATABASE_CUT, DATABASE_FULL, DATABASE_DISABLED)
+OF_LARGE = (DATABASE_SLOW, DATABASES_LOW)
+"""What happens beside these where some entries are large."""
 """What happens only where a log is kept in several databases."""
 
 HEALED = "healed"
@@ -96,6 +101,9 @@ class Plan:
     """That a look at a directory shows what was there a while ago."""
 
     propose_seconds: float = 0.08
+    large: float = 0.0
+    """That an entry is larger than a piece that is copied."""
+
     clean: float = 0.04
     """That a proposal asks for the log to be cleaned."""
 
@@ -189,4 +197,13 @@ def plan_of_several(seed: int) -> Plan:
     made.kinds |= {kind: chance.randint(1, 5) for kind in chosen}
     chance = random.Random(f"majority {seed}")  # noqa: S311 - to be repeated
     made.is_by_majority = made.databases >= 3 and chance.random() < 0.5
+    chance = random.Random(f"large {seed}")  # noqa: S311 - to be repeated
+    if chance.random() < 0.3:
+        with_large(made)
     return made
+
+
+def with_large(made: Plan) -> None:
+    """Let some entries be large, and ways slow, and most databases full at once."""
+    made.large = 0.02
+    made.kinds |= dict.fromkeys(OF_LARGE, 3)

@@ -26,6 +26,8 @@ from trials.leased.plan import (
     FULL,
     HEALED,
     KINDS,
+    LARGE_LEFT,
+    OF_LARGE,
     OF_SEVERAL,
     Plan,
     plan,
@@ -76,6 +78,8 @@ SEVERAL = Kind(
     (
         *(it for it in KINDS if it != FULL),
         *OF_SEVERAL,
+        *OF_LARGE,
+        LARGE_LEFT,
         "lost request",
         "lost reply",
         "late",

@@ -52,6 +52,7 @@ _YEARS_SECONDS = 3e8
 _TICK_SECONDS = 0.5
 _CLEAN = b"clean "
 _WRITES = ("append", "write", "sync", "look")
+_LARGE_BYTES = 100_000
 _WAITING_BYTES_MAX = 6_000
 """Nothing more is proposed while so much waits."""
 
@@ -267,7 +268,7 @@ class SimulatedBroker:
                 member_timeout_seconds=0.3 * plan.lease_seconds,
                 copy_bytes=64 * 1024,
             ),
-            lanes=InTurn(self.chance.shuffle, lambda: self.chance.random() < 0.6),
+            lanes=InTurn(self.chance.shuffle, lambda: self.chance.random() < 0.6, self.lease_clock),
             clock=self.lease_clock,
         )
         self.raidb.open_seconds = plan.lease_seconds
@@ -606,11 +607,20 @@ class SimulatedBroker:
         )
         self.driver.project(Changes(queues=(told,)))
 
-    def _propose_one(self) -> None:
+    def propose_large(self) -> None:
+        """Propose an entry that is larger than what is copied at once."""
+        self._propose_one(is_large=True)
+        self._turn()
+
+    def _propose_one(self, *, is_large: bool = False) -> None:
         driver, chance = self.driver, self.chance
         self._count += 1
         mark = b"%d:%d:%d" % (self.number, self.life, self._count)
         body = mark + b"." * chance.choice((10, 100, 1500))
+        if self.world.plan.large and not self.world.is_calm:
+            is_large = chance.random() < self.world.plan.large
+        if is_large and not 0 < driver.message_bytes_max < _LARGE_BYTES:
+            body = mark.ljust(_LARGE_BYTES, b".")
         if chance.random() < self.world.plan.clean:
             body = _CLEAN + b"%d " % max(driver.commit_index - chance.randrange(30), 1) + mark
         try:

@@ -32,6 +32,14 @@ from trials.simulation.simulated_clock import Timeline
 
 _LEASES_TO_HEAL = 5
 _REST_SECONDS = 6.0
+_RARE_SECONDS = 0.4
+"""Between two proposals, once only what is large matters."""
+_SLOW_BYTES = 40_000
+"""A second; what is large takes as long as a short lease."""
+_SLOW_SECONDS = 20.0
+"""For what is large where two databases are left, and the slow one is the longer one."""
+_ROOM_BYTES = 50_000
+"""Less than what is large, and more than all that is small is stored with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +235,23 @@ class LeasedWorld:
                 name = "is_away" if kind == plans.DATABASE_AWAY else "is_full"
                 setattr(database, name, True)
                 after(length * chance.choice((0.3, 1, 4)), setattr, database, name, False)
+            case plans.DATABASE_SLOW:
+                slow: ModelDatabase = chance.choice(self.medium.databases)
+                slow.bytes_per_second = chance.choice((20_000, 60_000, 200_000))
+                after(2 * length, setattr, slow, "bytes_per_second", 0)
+            case plans.DATABASES_LOW:
+                for low in self._all_but_one():
+                    low.room_bytes = _ROOM_BYTES
+                    after(2 * length, setattr, low, "room_bytes", 0)
             case plans.DATABASE_ROT:
                 return self._rot_a_row()
             case plans.DATABASE_DISABLED:
                 return victim.want_disabled(chance.choice(self.medium.databases).member, length)
         return True
+
+    def _all_but_one(self) -> list[ModelDatabase]:
+        databases: list[ModelDatabase] = self.medium.databases
+        return self.chance.sample(databases, len(databases) - 1)
 
     def _kill(self, kind: str, victim: SimulatedBroker, length: float) -> None:
         holder = victim.holder
@@ -309,6 +329,7 @@ class LeasedWorld:
         self.slowness = 1.0
         for database in self.medium.databases if self.plan.databases else ():
             database.is_away = database.is_full = False
+            database.bytes_per_second = database.room_bytes = 0
         for broker in self.brokers:
             broker.is_cut_off = broker.is_cut_off_from_elector = False
             for way in broker.ways:
@@ -326,6 +347,8 @@ class LeasedWorld:
         # What is under way still, and who is being stopped and started again.
         self.timeline.run(max(made.late_seconds, 12 * made.lease_seconds))
         self._mend_all()
+        if made.large:
+            self._leave_a_large_one()
         confirmed = judge.counts["confirmed"]
         self.timeline.run(_LEASES_TO_HEAL * made.lease_seconds)
         # One of a short lease may lose it to slow answers at this very moment, and take it again.
@@ -346,12 +369,41 @@ class LeasedWorld:
             self.timeline.run(2.0)
         judge.at_the_end()
 
-    def _wait_for_one_that_serves(self) -> float:
+    def _leave_a_large_one(self) -> None:
+        """
+        Let a holder die with a large entry under way, where most databases take no such one.
+
+        That is no reason why nobody serves: what is in one of them only was never confirmed.
+        """
+        self._wait_for_one_that_serves()
+        self.plan.propose_seconds = max(self.plan.propose_seconds, _RARE_SECONDS)
+        hindered = self._all_but_one()
+        is_slow = self.chance.random() < 0.5
+        for it in hindered:
+            it.bytes_per_second = _SLOW_BYTES if is_slow else 0
+            it.room_bytes = 0 if is_slow else _ROOM_BYTES
+        holder = next(it for it in self.brokers if it.is_serving)
+        holder.propose_large()
+        self.timeline.run(self.plan.lease_seconds * self.chance.uniform(0.0, 0.5))
+        if self.chance.random() < 0.8 and holder.is_alive:
+            self._kill(plans.KILL, holder, 2 * self.plan.lease_seconds)
+        self.count(plans.LARGE_LEFT)
+        confirmed = self.judge.counts["confirmed"]
+        self.timeline.run(_LEASES_TO_HEAL * self.plan.lease_seconds + is_slow * _SLOW_SECONDS)
+        self._wait_for_one_that_serves(mends=False)
+        is_any = self.judge.counts["confirmed"] > confirmed
+        self.judge.require(is_any, "T7", "nothing is confirmed beside what is too large")
+        self._mend_all()
+        self.timeline.run(_LEASES_TO_HEAL * self.plan.lease_seconds)
+        self._wait_for_one_that_serves()
+
+    def _wait_for_one_that_serves(self, *, mends: bool = True) -> float:
         """Let time pass until one does; gives how many leases that took."""
         lease, began = self.plan.lease_seconds, self.timeline.now
         while not any(it.is_serving for it in self.brokers):
             self.timeline.run(0.05 * lease)
-            self._mend_all()  # Who was ending just then is started again.
+            if mends:
+                self._mend_all()  # Who was ending just then is started again.
             leases = (self.timeline.now - began) / lease
             is_all_gone = self.judge.is_medium_harmed and not any(
                 it.is_alive for it in self.brokers

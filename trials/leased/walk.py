@@ -109,7 +109,7 @@ class Walk:
             member_timeout_seconds=TIMEOUT,
             copy_bytes=64 * 1024,
         )
-        lanes = InTurn(self.chance.shuffle, lambda: self.chance.random() < 0.5)
+        lanes = InTurn(self.chance.shuffle, lambda: self.chance.random() < 0.5, lambda: self.now)
         self.log = RaidbLog(members, settings, lanes=lanes, clock=lambda: self.now)
         self.log.open_seconds = SECONDS
         self._is_holding = False

@@ -15,8 +15,10 @@ from typing import Any
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Outcome, Place
+from holdfast.mirrors.mirror_set import Holding
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import ActOf
+from holdfast.raidb.levelling import Levelling, Steps, _cut
 from holdfast.raidb.majority import MajorityTenure
 from holdfast.raidb.member import KnownSet, Row, Token
 from holdfast.raidb.returning import Returning
@@ -34,8 +36,14 @@ from trials.safeguards.ablation import Ablation, Patch
 
 def _first_confirms() -> list[Patch]:
     def everywhere(
-        self: Tenure, acts: Mapping[str, ActOf], seconds_max: float, *, may_leave_out: bool = True
+        self: Tenure,
+        acts: Mapping[str, ActOf],
+        seconds_max: float,
+        *,
+        may_leave_out: bool = True,
+        count: int = 0,
     ) -> Outcome:
+        del may_leave_out, count
         self.begun_count += 1
         found = self._databases.run(acts, seconds_max)
         done = [it for it in found.values() if not isinstance(it, StoreError)]
@@ -66,9 +74,10 @@ def _leave_out_without_a_word() -> list[Patch]:
 
 
 def _nothing_is_made_alike() -> list[Patch]:
-    def make_alike(self: Taking, tenure: Tenure) -> None:
+    def make_alike(self: Taking, tenure: Tenure) -> Steps:
         row = self.rows[min(self.start.holds)]
         tenure.end = row.lease.end
+        yield from ()
 
     return [(Taking, "_make_alike", make_alike)]
 
@@ -152,6 +161,45 @@ def _read_nothing_over() -> list[Patch]:
     return [(Scrubber, "step", lambda *_arguments: 0)]
 
 
+def _never_cut() -> list[Patch]:
+    def cut(self: Levelling, failed: Mapping[str, StoreError]) -> Steps:
+        del self, failed
+        yield from ()
+        return False
+
+    return [(Levelling, "_cut_what_was_in_flight", cut)]
+
+
+def _cut_to_the_shortest() -> list[Patch]:
+    def cut(self: Levelling, failed: Mapping[str, StoreError]) -> Steps:
+        del failed
+        for member in sorted(self._rows):
+            yield from self._take_anew(member)
+        target = min(self._ends.values(), key=lambda it: it.index)
+        for member in sorted(self._rows):
+            act = _cut(self._tenure.tokens[member], target)
+            yield from self._ask(member, act, self._left())
+        self._tenure.end = target
+        return True
+
+    return [(Levelling, "_cut_what_was_in_flight", cut)]
+
+
+def _cut_under_the_same_token() -> list[Patch]:
+    def look(self: Levelling, member: str) -> Steps:
+        yield from self._look_again(member)
+
+    return [(Levelling, "_take_anew", look)]
+
+
+def _wait_for_who_refuses() -> list[Patch]:
+    def may_go_on_without(self: Holding, members: Iterable[str]) -> bool:
+        del self, members
+        return True
+
+    return [(Holding, "may_go_on_without", may_go_on_without)]
+
+
 def _several(made: Plan) -> None:
     made.databases = max(made.databases, 3)
     made.lost_request = made.lost_reply = made.late = 0.03
@@ -183,6 +231,26 @@ def _rotting(made: Plan) -> None:
 def _majority(made: Plan) -> None:
     _several(made)
     made.is_by_majority = True
+
+
+def _large(made: Plan) -> None:
+    _several(made)
+    made.lost_request = made.lost_reply = made.late = 0.0
+    made.kinds = {plans.DATABASE_AWAY: 1, plans.KILL: 1}
+    plans.with_large(made)
+
+
+def _late(made: Plan) -> None:
+    _several(made)
+    made.lost_request = made.lost_reply = 0.0
+    made.late, made.late_seconds = 0.2, 6 * made.lease_seconds
+    made.kinds = {plans.KILL: 6, plans.DATABASE_CUT: 1}
+
+
+def _large_by_majority(made: Plan) -> None:
+    _large(made)
+    made.is_by_majority = True
+    made.kinds = {plans.DATABASE_AWAY: 6, plans.KILL: 4, plans.DATABASE_FULL: 4}
 
 
 def _ablation(
@@ -242,6 +310,20 @@ ABLATIONS = [
             " came back between two rows of one look, and the others not to have what it has"
         ),
     ),
+    _ablation("what nobody can have confirmed is cut where it has no room", _never_cut, _large),
+    _ablation(
+        "what more than half may have is never cut", _cut_to_the_shortest, _large_by_majority
+    ),
+    _ablation(
+        "what is cut off does not come late",
+        _cut_under_the_same_token,
+        _late,
+        covered_by=(
+            "a copy that was given up has to arrive after the cut and before the next entry is"
+            " stored there, which is milliseconds later here; a unit test lets it"
+        ),
+    ),
+    _ablation("what so many refuse is refused to its sender", _wait_for_who_refuses, _large),
     _ablation("what rots in one is mended from another", _read_nothing_over, _rotting),
     _ablation("by majority, what is stored is in most databases", _one_is_most, _majority),
     _ablation(

@@ -24,15 +24,20 @@ from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Outcome, Place
 from holdfast.leases.throughput import LARGE_BYTES
 from holdfast.mirrors.mirror_set import MirrorState
+from holdfast.model.limits import MiB
 from holdfast.raidb.backlog import Backlog
 from holdfast.raidb.databases import BoundAct
 from holdfast.raidb.lanes import GRACE_SECONDS
-from holdfast.raidb.tenure import SLOWEST_BYTES_PER_SECOND, Tenure, may_pass, renew_act
+from holdfast.raidb.tenure import SLOWEST_BYTES_PER_SECOND, Tenure, may_pass, refusal_of, renew_act
 
 _LEVEL_SHARE = 0.5
 """Of the time there is, when the lease is given back."""
 _JUST_SECONDS = 1.0
 """What was sent a moment ago is not told as missing."""
+_USUAL_LEASE_SECONDS = 5.0
+_BEHIND_SHARE = 0.5
+"""Of a lease: when another one is lost, whoever lags is needed, and all wait until it has all."""
+_BEHIND_BYTES_MIN = MiB
 _ASKING_SHARE = 0.75
 """Of the time there is; the rest is for leaving somebody out."""
 
@@ -53,6 +58,10 @@ class _Call:
 
 class MajorityTenure(Tenure):
     """One epoch of one holder, confirmed by most."""
+
+    @property
+    def _lease_seconds(self) -> float:
+        return self.claimant.lease_seconds or _USUAL_LEASE_SECONDS
 
     _known: Mapping[str, Backlog] = MappingProxyType({})
 
@@ -89,7 +98,8 @@ class MajorityTenure(Tenure):
         Store these entries in most of the active members.
 
         Raises:
-            AppendRefusedError: All refuse them.
+            AppendRefusedError: All refuse them, or so many that the rest cannot go on alone: what
+                that has of them counts for nobody.
             UnreachableError: Not enough are known to have them: the very same again.
         """
         deadline = self._clock() + seconds_max
@@ -165,7 +175,10 @@ class MajorityTenure(Tenure):
             if self._ask(call, until, partial(self._is_enough, call, entries)) is Outcome.DEPOSED:
                 return Outcome.DEPOSED
         overdue = self._overdue(call)
-        if overdue:
+        may_go_on = self.holding.may_go_on_without
+        if not may_go_on(overdue):
+            overdue = {it: each for it, each in overdue.items() if it not in call.refused}
+        if overdue and may_go_on(overdue):
             call.failed |= overdue
             kept = set(self.active) - overdue.keys()
             if kept and self._make_level(call, kept, deadline):
@@ -244,13 +257,20 @@ class MajorityTenure(Tenure):
             return False
         if not entries:
             return True
-        bytes_max = self._settings.behind_bytes_max
         lacking = [
-            it
+            name
             for name, it in backlogs.items()
             if not (it.is_empty or (name in just and it.is_storing and not it.is_behind))
         ]
-        return 2 * len(lacking) < len(backlogs) and all(it.bytes <= bytes_max for it in lacking)
+        return 2 * len(lacking) < len(backlogs) and not any(map(self._is_far_behind, lacking))
+
+    def _is_far_behind(self, member: str) -> bool:
+        """Whether one lacks more than it may, or than it makes up for in half a lease."""
+        in_time = self.rates.stored_in(member, _BEHIND_SHARE * self._lease_seconds)
+        bytes_max = self._settings.behind_bytes_max
+        if in_time:
+            bytes_max = min(bytes_max, max(in_time, _BEHIND_BYTES_MIN))
+        return self.backlogs[member].bytes > bytes_max
 
     def _overdue(self, call: _Call) -> dict[str, StoreError]:
         """Those that have failed, been silent or lacked too much for long enough to be left out."""
@@ -283,16 +303,17 @@ class MajorityTenure(Tenure):
         """What is to be told where too few are far enough."""
         backlogs = self.backlogs
         wrong = call.failed | call.refused
+        if entries and not self.holding.may_go_on_without(call.refused):
+            is_alike = all(it.first_index == entries[0].index for it in backlogs.values())
+            if is_alike and len(call.refused) == len(backlogs):
+                for backlog in backlogs.values():
+                    backlog.withdraw(entries)
+                self.is_in_flight = False
+            return refusal_of(call.refused.values())
         if len(wrong) < len(backlogs):
             if wrong:
                 return self._unreachable(wrong)
             return UnreachableError("too few of the databases have answered in time")
-        is_alike = entries and all(it.first_index == entries[0].index for it in backlogs.values())
-        if is_alike and len(call.refused) == len(backlogs):
-            for backlog in backlogs.values():
-                backlog.withdraw(entries)
-            self.is_in_flight = False
-            return AppendRefusedError("; ".join(map(str, wrong.values())))
         if not any(map(may_pass, wrong.values())):
             return StoreError("; ".join(map(str, wrong.values())))
         return self._unreachable(wrong)

@@ -26,7 +26,14 @@ from holdfast.errors import (
     UnreachableError,
 )
 from holdfast.journal.entry import Entry
-from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Waiter
+from holdfast.leases.contract import (
+    Claimant,
+    Holding,
+    MediumFacts,
+    Outcome,
+    TakeGoesOnError,
+    Waiter,
+)
 from holdfast.raidb import founding
 from holdfast.raidb.caretaker import Caretaker
 from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases
@@ -45,7 +52,8 @@ OPEN_SECONDS_MAX: Final = 60.0
 OPEN_PATIENCE_SECONDS: Final = 5.0
 """Once one database is open, others are waited for so long."""
 REFUSING_SECONDS: Final = 10.0
-"""A member that can be read and not be taken counts as one that is not there for so long."""
+"""A member that can be read and not be taken counts as one that is not there for so long; of one
+whose entries are not read in time none are read for so long, where others have them."""
 _CLOSE_SECONDS: Final = 2.0
 
 
@@ -79,6 +87,8 @@ class RaidbLog:
         self._tenure: Tenure | None = None
         self._given_back: Tenure | None = None
         """What was held and is to be given back, where that is not known to be done."""
+        self._taking: Taking | None = None
+        """What is being taken, over several calls."""
         self._sight: Sight | None = None
         self._epoch = 0
         """The highest that was ever seen from here."""
@@ -86,6 +96,8 @@ class RaidbLog:
         self._rates = Rates(clock)
         self._refusing: dict[str, float] = {}
         """Members that could be read and not be taken, and until when they are passed over."""
+        self._late_to_read: dict[str, float] = {}
+        """Members of which entries were not read in time, and until when others come first."""
 
     @property
     def member_timeout_seconds(self) -> float:
@@ -146,6 +158,9 @@ class RaidbLog:
         trouble = self.databases.troubles.get(self.databases.name(member))
         if state != "active" and trouble is not None:
             return f"{state}: {trouble}"
+        taking = self._taking
+        if taking is not None and (told := taking.told(member)):
+            return f"{state}: {told}"
         lacking = 0 if self._tenure is None else self._tenure.lacking_bytes(member)
         if state == "active" and lacking:
             return f"{state}: {lacking:,} bytes behind the others"
@@ -225,26 +240,24 @@ class RaidbLog:
         return holding
 
     def take(self, seen: Holding, claimant: Claimant, seconds_max: float) -> Holding | None:
-        """Begin an epoch after the one `seen`, in all members that are needed for it."""
+        """
+        Begin an epoch after the one `seen`, in all members that are needed for it.
+
+        Raises:
+            TakeGoesOnError: It is begun, and there was no time for all of it: the next take of the
+                same claimant goes on with it, whatever it has seen.
+        """
         deadline = self._clock() + seconds_max
-        rows, sight = self._look(seconds_max)
-        now = self._holding(sight)
-        if (now.epoch, now.beat) != (seen.epoch, seen.beat):
+        taking, self._taking = self._taking, None
+        if taking is None or taking.claimant != claimant:
+            taking = self._new_taking(seen, claimant, seconds_max)
+        if taking is None:
             return None
-        self._let_go()
-        taking = Taking(
-            databases=self.databases,
-            settings=self._settings,
-            clock=self._clock,
-            start=sight.start,
-            rows=rows,
-            claimant=claimant,
-            epoch=max(sight.start.number, self._epoch + 1),
-            deadline=deadline,
-            rates=self._rates,
-        )
         try:
-            tenure = taking.run()
+            tenure = taking.go_on(deadline)
+        except TakeGoesOnError:
+            self._taking = taking
+            raise
         except UnreachableError:
             if taking.refused_by:
                 self._refusing[taking.refused_by] = self._clock() + REFUSING_SECONDS
@@ -256,14 +269,32 @@ class RaidbLog:
         self._given_back = None
         self.caretaker.begin(tenure)
         return replace(
-            now,
+            seen,
             epoch=tenure.epoch,
-            beat=now.beat + 1,
+            beat=seen.beat + 1,
             claimant=claimant,
             is_released=False,
             is_begun=True,
             end=tenure.end,
             sure=tenure.end,
+        )
+
+    def _new_taking(self, seen: Holding, claimant: Claimant, seconds_max: float) -> Taking | None:
+        """What is to be taken, as it is now; None if that is not what was seen."""
+        rows, sight = self._look(seconds_max)
+        now = self._holding(sight)
+        if (now.epoch, now.beat) != (seen.epoch, seen.beat):
+            return None
+        self._let_go()
+        return Taking(
+            databases=self.databases,
+            settings=self._settings,
+            clock=self._clock,
+            start=sight.start,
+            rows=rows,
+            claimant=claimant,
+            epoch=max(sight.start.number, self._epoch + 1),
+            rates=self._rates,
         )
 
     def _let_go(self) -> None:
@@ -327,6 +358,7 @@ class RaidbLog:
                 wrong = wrong or error
             except UnreachableError as error:
                 is_one_away, away = True, error
+                self._late_to_read[member] = self._clock() + REFUSING_SECONDS
             else:
                 return found
         # One that is away, or was left out, may have what others lack.
@@ -341,6 +373,11 @@ class RaidbLog:
         return known is not None and any(state != "active" for _, state in known.states)
 
     def _readable(self) -> list[str]:
+        """Those that may be read, and those last that did not answer lately."""
+        now, late = self._clock(), self._late_to_read
+        return sorted(self._with_entries(), key=lambda it: late.get(it, now) > now)
+
+    def _with_entries(self) -> list[str]:
         if self._tenure is not None:
             whole = self._tenure.whole
             return [*whole, *(it for it in self._tenure.active if it not in whole)]
@@ -348,7 +385,7 @@ class RaidbLog:
 
     def _at_rest(self) -> list[str]:
         """Those that are not still storing what others have."""
-        return self._readable() if self._tenure is None else self._tenure.whole
+        return self._with_entries() if self._tenure is None else self._tenure.whole
 
     def drop_before(self, index: int, seconds_max: float) -> bool:
         """Forget entries before this one; a database that fails keeps them until the next time."""

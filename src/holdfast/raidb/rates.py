@@ -1,5 +1,5 @@
 """
-How fast each of several databases stores what is large.
+How fast each of several databases stores what is of some size.
 
 A message that one of them cannot store in the time of a lease would leave that one out each time it
 is sent, and the others would be alone until it is filled again. So it is measured where something
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from holdfast.errors import UnreachableError
 from holdfast.leases.contract import Outcome
-from holdfast.leases.throughput import LARGE_BYTES, Throughput
+from holdfast.leases.throughput import GATHERED_BYTES, Throughput
 from holdfast.raidb.databases import ActOf
 from holdfast.raidb.member import Member
 
@@ -34,7 +34,7 @@ class Rates:
 
     def measured(self, member: str, act: ActOf, count: int) -> ActOf:
         """Give an act that stores so many bytes, and is measured if that is much."""
-        if count < LARGE_BYTES:
+        if count < GATHERED_BYTES:
             return act
         rate, clock = self._known.setdefault(member, Throughput()), self._clock
 
@@ -52,6 +52,11 @@ class Rates:
             return outcome
 
         return measured
+
+    def stored_in(self, member: str, seconds: float) -> int:
+        """Give what one stores in this time, as it was seen lately; 0 if nothing is known."""
+        known = self._known.get(member)
+        return 0 if known is None else known.bytes_in(seconds, self._clock())
 
     def bytes_max(self, members: Iterable[str], sure_seconds: float) -> int:
         """Give what each of these stores in its part of a lease; 0 if none is known to be slow."""

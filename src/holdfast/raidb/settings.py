@@ -25,7 +25,8 @@ class RaidbSettings:
     them (`majority`, with three or more)."""
 
     behind_bytes_max: Annotated[int, Allowed(MiB)] = 32 * MiB
-    """With `confirm = "majority"` a database that lacks more than that is waited for."""
+    """With `confirm = "majority"` a database that lacks more than that is waited for, or more than
+    it stores in half a lease."""
 
     member_timeout_seconds: Annotated[float, Allowed(0.1, 60)] = 2.0
     """A database that has failed for so long, while others answer, is left out."""

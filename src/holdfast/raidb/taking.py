@@ -16,20 +16,17 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
 from holdfast.errors import (
-    CorruptEntryError,
     MirrorHistoriesError,
     StoreError,
     UnreachableError,
 )
-from holdfast.leases.contract import Claimant, Outcome
+from holdfast.leases.contract import Claimant, Outcome, TakeGoesOnError
 from holdfast.mirrors.mirror_set import Holding, Number, Start
-from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import ActOf, Databases
+from holdfast.raidb.levelling import Levelling, Steps
 from holdfast.raidb.majority import MajorityTenure
 from holdfast.raidb.member import Member, Row, Token
 from holdfast.raidb.rates import Rates
@@ -37,14 +34,13 @@ from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure
 
 GIVE_BACK_SECONDS = 0.5
-COPYING_SHARE = 0.5
-"""Of the time there is, for what one member lacks: one that lacks more is filled while the others
-serve, and where too few would be left the next take goes on from there."""
+_COPYING_SHARE = 0.4
+"""Of a call: where so much of it is over the set is written in the next one."""
 
 
 @dataclass(slots=True)
 class Taking:
-    """One attempt; `run` makes it."""
+    """One attempt; `go_on` makes it, in one call or in several."""
 
     databases: Databases
     settings: RaidbSettings
@@ -55,20 +51,46 @@ class Taking:
     epoch: int
     """Above all that were promised or seen."""
 
-    deadline: float
     rates: Rates
+    deadline: float = 0.0
+    """Of the present call."""
+
+    _began_at: float = 0.0
     refused_by: str = ""
     """The member that could be read, and could not be taken."""
 
-    def run(self) -> Tenure | None:
+    _steps: Steps | None = None
+    _levelling: Levelling | None = None
+
+    def go_on(self, deadline: float) -> Tenure | None:
         """
-        Take the lease; None if somebody else was first.
+        Take the lease, or go on with what was begun; None if somebody else was first.
 
         Raises:
+            TakeGoesOnError: The members are ours, and more time is needed to make them alike.
             UnreachableError: It is not known whether it was taken everywhere; it is given back
                 where it can be.
             MirrorHistoriesError: Two active members have different logs.
         """
+        self.deadline, self._began_at = deadline, self.clock()
+        if self._levelling is not None:
+            self._levelling.begin_call(deadline)
+        if self._steps is None:
+            self._steps = self._run()
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            tenure: Tenure | None = end.value
+            return tenure
+        raise TakeGoesOnError("the databases that were taken are being made alike")
+
+    def told(self, member: str) -> str:
+        """What is to be told of a member while it is made alike; asked by any thread."""
+        levelling = self._levelling
+        return "" if levelling is None else levelling.told(member)
+
+    def _run(self) -> Steps:
+        """All of it; where it yields the time of one call is over."""
         tenure = self._tenure()
         taken: list[str] = []
         try:
@@ -78,7 +100,7 @@ class Taking:
                     taken.pop()
                     tenure.release(taken, GIVE_BACK_SECONDS)
                     return None
-            self._make_alike(tenure)
+            yield from self._make_alike(tenure)
             if tenure.stand(self.deadline) is Outcome.DEPOSED:
                 tenure.release(taken, GIVE_BACK_SECONDS)
                 return None
@@ -90,6 +112,22 @@ class Taking:
             raise UnreachableError(f"the lease was not taken everywhere: {error}") from error
         tenure.timeout_seconds = self.settings.member_timeout_seconds
         return tenure
+
+    def _make_alike(self, tenure: Tenure) -> Steps:
+        """Let all active members have what any of them has, or leave them out."""
+        self._levelling = Levelling(
+            self.databases,
+            self.clock,
+            self.rates,
+            tenure=tenure,
+            rows={it: self.rows[it] for it in self.start.holds},
+            newest=self.start.newest,
+        )
+        self._levelling.begin_call(self.deadline)
+        yield from self._levelling.steps()
+        seconds = self.deadline - self._began_at
+        if self.clock() - self._began_at > _COPYING_SHARE * seconds:
+            yield  # The lease is held from the beginning of the call in which the set is written.
 
     def _seize(self, member: str, token: Token) -> bool:
         try:
@@ -114,53 +152,6 @@ class Taking:
             rates=self.rates,
         )
 
-    def _make_alike(self, tenure: Tenure) -> None:
-        """Copy the longest log to the others; those that fail are left out."""
-        rows = {it: self.rows[it] for it in sorted(self.start.holds)}
-        longest = max(rows.values(), key=lambda it: it.lease.end.index)
-        tenure.end = longest.lease.end
-        failed: dict[str, StoreError] = {}
-        for member, row in rows.items():
-            try:
-                self._lengthen(row, longest, tenure.tokens[member])
-            except CorruptEntryError as error:
-                if not self._is_lengthened_by_others(row, rows, tenure):
-                    failed[member] = error
-            except MirrorHistoriesError:
-                raise
-            except StoreError as error:
-                failed[member] = error
-        if failed:
-            tenure.leave_out(failed, self.clock())
-
-    def _lengthen(self, row: Row, longest: Row, token: Token) -> None:
-        end, chain = row.lease.end.index, row.lease.end.chain
-        copier = Copier(self.databases, self._left())
-        there = copier.chain_at(longest, end)
-        if there is None:
-            raise UnreachableError(f"entry {end:,} was cleaned away elsewhere")
-        if there != chain:
-            name = self.databases.name
-            raise MirrorHistoriesError(
-                name(longest.member), name(row.member), f"entry {end:,} is another one"
-            )
-        until = self.clock() + self._left() * COPYING_SHARE
-        through = longest.lease.end.index
-        left = partial(self._left_until, until)
-        copier.require(copier.copy(longest.member, row.member, token, end, through, left))
-
-    def _is_lengthened_by_others(self, row: Row, rows: Mapping[str, Row], tenure: Tenure) -> bool:
-        """Where a row of the longest is rotten: whether one as long has it whole."""
-        token = tenure.tokens[row.member]
-        for other in rows.values():
-            if other.lease.end != tenure.end:
-                continue
-            now: Row = self.databases.ask(row.member, lambda it, left: it.read(left), self._left())
-            with suppress(CorruptEntryError):
-                self._lengthen(now, other, token)
-                return True
-        return False
-
     def _left(self) -> float:
         """
         How long the next call may take.
@@ -168,10 +159,7 @@ class Taking:
         Raises:
             UnreachableError: No time is left.
         """
-        return self._left_until(self.deadline)
-
-    def _left_until(self, deadline: float) -> float:
-        left = deadline - self.clock()
+        left = self.deadline - self.clock()
         if left <= 0:
             raise UnreachableError("there was no time for all of it")
         return left

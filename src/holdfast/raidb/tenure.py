@@ -20,6 +20,7 @@ from typing import Final
 
 from holdfast.errors import (
     AppendRefusedError,
+    EntryRefusedError,
     MirrorsLostError,
     StoreError,
     UnreachableError,
@@ -106,19 +107,16 @@ class Tenure:
         Store these entries in all active members.
 
         Raises:
-            AppendRefusedError: All refuse them.
+            AppendRefusedError: All refuse them, or so many that the rest cannot go on alone: what
+                that has of them counts for nobody.
             UnreachableError: Not all are known to have them: the very same again.
         """
         self.is_in_flight = True
-        try:
-            outcome = self._everywhere(
-                {it: self.append_act(it, entries) for it in self.active},
-                seconds_max,
-                count=bytes_of(entries),
-            )
-        except AppendRefusedError:
-            self.is_in_flight = False
-            raise
+        outcome = self._everywhere(
+            {it: self.append_act(it, entries) for it in self.active},
+            seconds_max,
+            count=bytes_of(entries),
+        )
         self.is_in_flight = False
         if outcome is Outcome.STORED:
             self.end = Place(entries[-1].index, entries[-1].chain)
@@ -185,7 +183,11 @@ class Tenure:
         """Raise what is to be told where nobody did it."""
         errors = list(failed.values())
         if not is_any_done and all(isinstance(it, AppendRefusedError) for it in errors):
-            raise AppendRefusedError("; ".join(map(str, errors)))
+            self.is_in_flight = False
+            raise refusal_of(errors)
+        refused = {it: each for it, each in failed.items() if isinstance(each, AppendRefusedError)}
+        if refused and not self.holding.may_go_on_without(refused):
+            raise refusal_of(refused.values())
         if not is_any_done and not any(map(may_pass, errors)):
             raise StoreError("; ".join(map(str, errors)))
         if not is_any_done:
@@ -333,6 +335,15 @@ class Tenure:
 def may_pass(error: StoreError) -> bool:
     """Tell whether it may be otherwise in a moment."""
     return isinstance(error, UnreachableError | AppendRefusedError)
+
+
+def refusal_of(errors: Iterable[StoreError]) -> AppendRefusedError:
+    """Give one refusal for those of several members: of what all of them say."""
+    found = list(errors)
+    is_its_own = all(isinstance(it, EntryRefusedError) for it in found)
+    made = (EntryRefusedError if is_its_own else AppendRefusedError)("; ".join(map(str, found)))
+    made.is_of_all = any(isinstance(it, AppendRefusedError) and it.is_of_all for it in found)
+    return made
 
 
 def renew_act(token: Token) -> ActOf:

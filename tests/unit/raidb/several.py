@@ -32,6 +32,8 @@ class Several:
     def __init__(self, count: int = 3) -> None:
         self.medium = ModelSet(count)
         self.now = 1000.0
+        self.under_way: list[tuple[float, Sent]] = []
+        """What takes effect later, whoever waits for it."""
         self.statements_left = -1
         """The process ends at this statement from now on; -1: it does not."""
 
@@ -41,6 +43,14 @@ class Several:
 
     def clock(self) -> float:
         return self.now
+
+    def pass_time(self, seconds: float) -> None:
+        """Let it pass, and let take effect what is due."""
+        self.now += seconds
+        due = [sent for when, sent in self.under_way if when <= self.now]
+        self.under_way = [it for it in self.under_way if it[0] > self.now]
+        for sent in due:
+            sent.take_effect()
 
     def ways(self) -> list[Way]:
         return [Way(self, it) for it in self.databases]
@@ -61,7 +71,7 @@ class Several:
             member_timeout_seconds=TIMEOUT,
             copy_bytes=64 * 1024,
         )
-        lanes = InTurn(is_left=lambda: True)
+        lanes = InTurn(is_left=lambda: True, clock=self.clock)
         log = RaidbLog(members, settings, lanes=lanes, clock=self.clock)
         log.open_seconds = 3.0
         if is_open:
@@ -115,11 +125,13 @@ class Way:
         return Fate()
 
     def send(self, seconds: float, sent: Sent) -> None:
-        assert seconds == 0.0, "nothing is late here"
-        sent.take_effect()
+        if seconds:
+            self.several.under_way.append((self.several.now + seconds, sent))
+        else:
+            sent.take_effect()
 
     def wait(self, seconds: float) -> None:
-        self.several.now += seconds
+        self.several.pass_time(seconds)
 
 
 def fill(writer: Writer, steps: int = 200) -> None:

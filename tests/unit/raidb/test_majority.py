@@ -7,6 +7,7 @@ import pytest
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
 from holdfast.raidb.majority import MajorityTenure
+from holdfast.raidb.member import Member
 from holdfast.raidb.raidb_log import RaidbLog
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
 from tests.unit.raidb.several import TIMEOUT, Several, Way, fill
@@ -227,14 +228,21 @@ def test_all_that_refuse_alike_are_all_kept() -> None:
 
 
 def test_one_that_refuses_gives_signs_of_life_all_the_same() -> None:
-    """Two of three are full: nothing is confirmed, and the lease is not lost for it."""
+    """J3: two of three are full: nothing is confirmed, and the lease is not lost for it."""
     several = Several()
-    writer, _, _ = held(several)
+    writer, _, tenure = held(several)
     several.databases[0].is_full = several.databases[1].is_full = True
-    with pytest.raises(UnreachableError, match="full"):
-        writer.send(writer.sealed(b"one"))
+    entries = writer.sealed(b"one")
+    for _ in range(3):
+        with pytest.raises(AppendRefusedError, match="full"):
+            writer.send(entries)
+        several.now += TIMEOUT
+        assert writer.log.renew(SECONDS) is Outcome.STORED
+    assert tenure.is_in_flight, "the third one has it"
+    assert several.states() == "active active active"
 
-    assert writer.log.renew(SECONDS) is Outcome.STORED
+    several.databases[0].is_full = False
+    assert writer.send(entries) is Outcome.STORED
 
 
 def test_a_higher_epoch_in_any_that_answers_deposes() -> None:
@@ -282,3 +290,24 @@ def test_a_broker_that_waits_for_all_takes_over_from_one_that_does_not() -> None
     other.append(b"two")
     assert several.ends() == [2, 2, 2]
     assert [bytes(it.body) for it in read_all(several.log())] == [b"one", b"two"]
+
+
+def test_one_that_lags_by_more_than_half_a_lease_is_waited_for() -> None:
+    """J5: when another one is lost it is needed, and has what it lacks within the lease."""
+    several = Several()
+    writer, ways, tenure = held(several, behind_bytes_max=32 << 20)
+
+    def store(_: Member, __: float) -> Outcome:
+        several.now += 0.5
+        return Outcome.STORED
+
+    measured = tenure.rates.measured("c-member", store, 500_000)
+    measured(writer.log.databases.members[2], 5.0)  # type: ignore[attr-defined]
+    ways[2].is_cut = True
+    writer.append(bytes(900_000))
+    entries = writer.sealed(bytes(900_000))
+    with pytest.raises(UnreachableError):
+        writer.send(entries)
+
+    ways[2].is_cut = False
+    assert writer.send(entries) is Outcome.STORED

@@ -574,6 +574,17 @@ def test_a_message_that_one_database_is_too_slow_for_is_known_once_it_was_filled
     assert 9 * MiB < writer.log.message_bytes_max(5.0) < 14 * MiB
 
 
+def test_entries_are_read_of_others_where_one_is_too_slow(several: Several) -> None:
+    """Whoever took it needs what was in flight, and a call is as short as before."""
+    writer = several.writer()
+    writer.append(bytes(400_000))
+    several.databases[0].bytes_per_second = 100_000
+    with pytest.raises(UnreachableError):
+        writer.log.entries(0, 1, 1000, 2.0)
+
+    assert len(writer.log.entries(0, 1, 1000, 2.0)) == 1
+
+
 def told_by(name: str, beat: int) -> Waiter:
     return Waiter(claimant=claimant(name), known_level=1, beat=beat, applied_index=0)
 

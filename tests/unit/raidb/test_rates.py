@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
-from holdfast.model.limits import MiB
+from holdfast.model.limits import KiB, MiB
 from holdfast.raidb.member import Member
 from holdfast.raidb.rates import Rates
 
@@ -56,7 +56,18 @@ def test_what_is_small_is_not_measured() -> None:
     clock = Clock()
     rates, act = Rates(clock), clock.stores(1.0)
 
-    assert rates.measured("a", act, MiB - 1) is act
+    assert rates.measured("a", act, 64 * KiB - 1) is act
+
+
+def test_what_one_stores_in_a_time_is_told() -> None:
+    """Also of less than a message that may be refused for it."""
+    clock = Clock()
+    rates = Rates(clock)
+    assert rates.stored_in("a", 2.0) == 0
+    rates.measured("a", clock.stores(0.5), 500_000)(NOBODY, 5.0)
+
+    assert rates.stored_in("a", 2.0) == 2_000_000
+    assert rates.bytes_max(["a"], 6.0) == 0
 
 
 @pytest.mark.parametrize(("seconds", "bytes_max"), [(4.5, 9_786_709), (0.1, 0)])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 
 from holdfast.errors import MirrorHistoriesError, UnreachableError
 from holdfast.journal.entry import Entry
-from holdfast.leases.contract import Outcome
+from holdfast.leases.contract import Holding, Outcome, TakeGoesOnError
 from holdfast.model.limits import MiB
 from holdfast.raidb.member import Token
 from holdfast.raidb.raidb_log import RaidbLog
@@ -123,6 +126,14 @@ def slow(several: Several, writer: Writer, member: int) -> None:
     made.store = slowly  # type: ignore[method-assign]
 
 
+def take_in_calls(writer: Writer) -> Holding:
+    """Take it, in as many calls as that needs."""
+    seen = writer.log.observe(SECONDS)
+    while True:
+        with suppress(TakeGoesOnError):
+            return writer.take(seen)
+
+
 def test_one_that_lacks_much_is_left_out_and_filled_while_the_others_serve(
     several: Several,
 ) -> None:
@@ -135,15 +146,15 @@ def test_one_that_lacks_much_is_left_out_and_filled_while_the_others_serve(
     slow(several, writer, 2)
     began = several.now
 
-    writer.take()
+    take_in_calls(writer)
     assert several.now - began < SECONDS
     assert several.states() == "active active failed"
     fill(writer)
     assert several.states() == "active active active"
 
 
-def test_where_it_is_needed_the_next_take_goes_on_from_there(several: Several) -> None:
-    """With one of three away: each take copies a part, and one of them comes to the end."""
+def test_where_it_is_needed_the_next_call_goes_on_from_there(several: Several) -> None:
+    """With one of three away: each call copies a part, and nobody else has it meanwhile."""
     first = several.writer()
     first.append(*(bytes(3 * MiB) for _ in range(4)))
     first.log.release(SECONDS)
@@ -151,9 +162,31 @@ def test_where_it_is_needed_the_next_take_goes_on_from_there(several: Several) -
     several.databases[2].is_away = True
     writer = Writer(several.log(), "b")
     slow(several, writer, 1)
-    with pytest.raises(UnreachableError, match="too few databases are left"):
-        writer.take()
-    assert several.ends() == [6, 4, 6]
+    seen = writer.log.observe(SECONDS)
+    with pytest.raises(TakeGoesOnError, match="made alike"):
+        writer.take(seen)
+    assert 2 < several.ends()[1] < 6
+    assert not any(it.is_released for it in several.databases[:2])
 
-    assert writer.take().end.index == 6
+    other = Writer(several.log(), "c")
+    assert other.log.observe(SECONDS).claimant == writer.claimant
+    assert take_in_calls(writer).end.index == 6
     assert several.states() == "active active failed"
+
+
+def test_a_take_that_goes_on_is_its_claimants(several: Several) -> None:
+    """Another claimant of the same process begins anew: what was taken before is as it is."""
+    first = several.writer()
+    first.append(*(bytes(3 * MiB) for _ in range(4)))
+    first.log.release(SECONDS)
+    lacking(several.databases[1], 4)
+    several.databases[2].is_away = True
+    writer = Writer(several.log(), "b")
+    slow(several, writer, 1)
+    with pytest.raises(TakeGoesOnError):
+        writer.take()
+
+    writer.claimant = replace(writer.claimant, holder="d" * 32)
+    holding = take_in_calls(writer)
+    assert holding.end.index == 6
+    assert holding.claimant == writer.claimant

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import (
+    AppendRefusedError,
+    EntryRefusedError,
+    StoreError,
+    UnreachableError,
+)
 from holdfast.leases.contract import Outcome
 from holdfast.model.limits import MiB
 from holdfast.raidb.raidb_log import RaidbLog
-from holdfast.raidb.tenure import Tenure
+from holdfast.raidb.tenure import Tenure, refusal_of
 from tests.stores.leased_log_suite import SECONDS, Writer
 from tests.unit.raidb.several import TIMEOUT, Several, Way, until_left_out
 
@@ -126,3 +131,44 @@ def test_what_is_large_takes_its_time() -> None:
     assert tenure._bound(deadline, 48 * MiB) == pytest.approx(2.7)
     assert tenure._bound(deadline, MiB) == pytest.approx(TIMEOUT + 0.25)
     assert tenure._bound(several.clock() + 1.0, 48 * MiB) == pytest.approx(1.0)
+
+
+def test_what_most_refuse_is_refused_and_the_lease_is_kept() -> None:
+    """J3: the third one has stored it; nobody is left out, and the next holder judges of it."""
+    several = Several()
+    writer, tenure = held(several)
+    several.databases[1].is_full = several.databases[2].is_full = True
+    entries = writer.sealed(b"one")
+    for _ in range(3):
+        with pytest.raises(AppendRefusedError, match=r"is full; .*is full"):
+            writer.send(entries)
+        several.now += TIMEOUT
+        assert writer.log.renew(SECONDS) is Outcome.STORED
+    assert several.ends() == [1, 0, 0]
+    assert tenure.is_in_flight
+    assert tenure_states(several) == ["active", "active", "active"]
+
+    after, _ = held(several)
+    assert after.end.index == 0
+    assert several.ends() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_of_all", "is_its_own"),
+    [
+        ((EntryRefusedError, EntryRefusedError), False, True),
+        ((EntryRefusedError, AppendRefusedError), False, False),
+        ((AppendRefusedError, AppendRefusedError), True, False),
+    ],
+)
+def test_a_refusal_of_several_says_what_all_say(
+    kinds: tuple[type[AppendRefusedError], ...], is_of_all: bool, is_its_own: bool
+) -> None:
+    """An entry is its own trouble where each says so; a setting refuses whatever comes."""
+    errors = [kind(f"{number}") for number, kind in enumerate(kinds)]
+    errors[0].is_of_all = is_of_all
+
+    found = refusal_of(errors)
+    assert str(found) == "0; 1"
+    assert isinstance(found, EntryRefusedError) is is_its_own
+    assert found.is_of_all is is_of_all
