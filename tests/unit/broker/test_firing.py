@@ -69,7 +69,8 @@ def test_with_the_last_copy_it_leaves_the_schedule(one) -> None:
     once = Schedule()
     moves = one.fire(once, queues=("a", "b"))
     assert [it.is_copy for it in moves] == [True, False]
-    one.desk.broker.receipts.batch.take_back([0] * 9)
+    batch = one.desk.broker.receipts.batch
+    batch.take_back([0] * len(batch.mark()))
     one.desk.broker.firing.follow()
     (gone,) = one.fire(once, persistent=False)
     assert (gone.target_number, gone.is_copy, gone.cause) == (0, False, Cause.FIRED)
