@@ -195,6 +195,7 @@ class Levelling:
     def _lengthen(self, member: str, until: float | None) -> Steps:
         """Copy what it lacks until then; or without an end as long as it gets on."""
         patience = self._call_seconds
+        came_to = self._ends[member]
         while self._ends[member].index < self._tenure.end.index:
             seconds = patience if until is None else until - self._clock()
             if seconds <= 0:
@@ -213,6 +214,8 @@ class Levelling:
                 patience = min(2 * patience, PATIENCE_SECONDS_MAX)
                 self._sizes[member] = _PIECE_BYTES_MIN
                 yield from self._look_again(member)
+            if self._ends[member] != came_to:
+                came_to, patience = self._ends[member], self._call_seconds
 
     def _next_piece(self, member: str, seconds: float) -> Steps:
         """Read what is to be stored next."""
