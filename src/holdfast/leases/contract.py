@@ -75,6 +75,9 @@ class Claimant:
     lease_seconds: float = 0.0
     """So long after a sign of life it counts as the holder, as it itself does; 0 is not known."""
 
+    known_index: int = 0
+    """The last entry that it knows to be final: no take of its may undo what comes before."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:

@@ -7,6 +7,7 @@ Source: design section 6, and "Stores and fenced leases", section 4.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AppendRefusedError, EntryRefusedError
@@ -53,7 +54,8 @@ def claim(state: LeasedState) -> Take | None:
         return None
     if not _may_take(state, holding):
         return None
-    return Take(holding, state.claimant, state.call_seconds())
+    claimant = replace(state.claimant, known_index=state.commit_index)
+    return Take(holding, claimant, state.call_seconds())
 
 
 def _may_take(state: LeasedState, holding: Holding) -> bool:

@@ -103,7 +103,7 @@ class Throughput:
             self._is_late_again = False
         if count >= GATHERED_BYTES:
             self._gathered.note(rate, now)
-        self.refusals.stored()
+        self.refusals.stored(count)
 
     def late(self, count: int, seconds: float, now: float) -> None:
         """

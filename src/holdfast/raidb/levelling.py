@@ -8,8 +8,8 @@ so few that it cannot have been confirmed, is copied where that is soon done; el
 
 Invariants:
     Nothing is cut off that more than half of the active members may have.
-    What is cut off is of one append of the last epoch at most: a database that was put back to an
-    older state takes nothing with it.
+    What is cut off is one append of the last epoch at most, large, and behind all that this broker
+    knows to be final: a database that was put back to an older state takes nothing with it.
     Before anything is cut off all are taken anew: nothing late is stored after it.
     A member that another broker has taken ends it.
 """
@@ -43,6 +43,8 @@ COPYING_SHARE: Final = 0.5
 and filled while the others serve, where it can be spared."""
 PATIENCE_SECONDS_MAX: Final = 160.0
 """For one entry, where nobody can be spared: 64 MiB at 0.4 MiB a second."""
+CUT_BYTES_MIN: Final = 64 * KiB
+"""What is smaller is never cut off."""
 IN_FLIGHT_BYTES_MAX: Final = MiB
 """One append has so much at most, or is one entry."""
 _PIECE_BYTES_MIN: Final = 64 * KiB
@@ -306,7 +308,8 @@ class Levelling:
         target = min(self._ends.values(), key=lambda it: it.index)
         if target == self._tenure.end:
             return True  # What was late has come.
-        if target.index < sure or not (yield from self._is_one_append(sure)):
+        is_known = target.index < max(sure, self._tenure.claimant.known_index)
+        if is_known or not (yield from self._is_large_append(target.index)):
             return False
         last = self._tenure.end.index
         for member in sorted(it for it, end in self._ends.items() if end.index > target.index):
@@ -325,8 +328,13 @@ class Levelling:
         )
         return True
 
-    def _is_one_append(self, after: int) -> Steps:
-        """Whether what comes behind this is of one append of the last epoch."""
+    def _is_large_append(self, after: int) -> Steps:
+        """
+        Whether what comes behind this is of one append of the last epoch, and of some size.
+
+        What is small is copied, however slow the way, and waits for room: one that was put back to
+        an older state by a little must not take it with it.
+        """
         through = self._tenure.end.index
         piece = self._piece
         if not piece or piece[0].index > after + 1 or piece[-1].index < through:
@@ -335,9 +343,15 @@ class Levelling:
             except StoreError:
                 return False
         rest = [it for it in piece if it.index > after]
-        is_small = len(rest) == 1 or bytes_of(rest) <= IN_FLIGHT_BYTES_MAX
+        size = bytes_of(rest)
+        is_one = len(rest) == 1 or size <= IN_FLIGHT_BYTES_MAX
         epoch = self._newest.number.start
-        return is_small and rest[-1].index == through and all(it.term == epoch for it in rest)
+        return (
+            is_one
+            and size > CUT_BYTES_MIN
+            and rest[-1].index == through
+            and all(it.term == epoch for it in rest)
+        )
 
     def _left(self) -> float:
         return max(self.deadline - self._clock(), _LEAST_SECONDS)

@@ -121,9 +121,9 @@ class SqlMember(SqlLog):
         """
         return len(self._url.hosts) > 1
 
-    def _wrote(self, session: Session, tenure: Held, at: int) -> None:
+    def _note_written(self, tenure: Held, at: int) -> None:
         if self._is_reached_by_several:
-            super()._wrote(session, tenure, at)
+            super()._note_written(tenure, at)
 
     def found(self, row: Row, written: KnownSet, seconds_max: float) -> None:
         """Write the first set, unless anything was done since the row was read."""

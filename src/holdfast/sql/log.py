@@ -342,8 +342,7 @@ class SqlLog:
             if unmade := self._tables or self._messages.make(session, changes):
                 raise StoreError(f"{self._url}: {unmade}")
             is_written, refusal = projection.write_unless_refused(session, fence, changes)
-            if is_written:
-                self._wrote(session, tenure, at)
+            # It is not noted that the row was written: what is shown may be undone by a crash.
             if is_written or refusal:
                 return Outcome.STORED if is_written else refusal
             if is_held_by(self._read(session), tenure):
@@ -370,8 +369,11 @@ class SqlLog:
 
     def _wrote(self, session: Session, tenure: Held, at: int) -> None:
         """Note that the lease row was written under this, and is known to be."""
-        self._safety.wrote(tenure.epoch, at)
+        self._note_written(tenure, at)
         self.low_room = session.low_room()
+
+    def _note_written(self, tenure: Held, at: int) -> None:
+        self._safety.wrote(tenure.epoch, at)
 
     def _draw(self) -> str:
         """32 hexadecimal digits that nobody else has."""

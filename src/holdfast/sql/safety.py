@@ -29,7 +29,7 @@ from holdfast.sql.session import Session
 
 logger = logging.getLogger("holdfast.sql")
 
-OLDER_SECONDS: Final = 30.0
+OLDER_SECONDS: Final = 15.0
 """So long a newer state of a database is waited for."""
 LOOK_SECONDS: Final = 5.0
 """Settings of the database by which commits may be lost are looked at again so often."""
@@ -57,8 +57,8 @@ class Safety:
         self._is_written_down = False
         self._newest = (0, 0)
         """The newest epoch and beat of the lease that were read."""
-        self._older: dict[str, float] = {}
-        """Hosts that have an older lease than was known, and since when."""
+        self._older_since: float | None = None
+        """Since when each host that was reached had an older lease than was known."""
         self._written = (0, 0)
         """The epoch under which this process wrote the lease row last, and the time it gave it."""
 
@@ -91,9 +91,9 @@ class Safety:
         """
         See that the lease there is no older than it was.
 
-        Where it is so on each host for a while, a backup was brought back, or a standby that lacked
-        some beats has taken over: then who looks at the log may say whether anything is lost. Not
-        in a cluster: there another node may be in use by others, and not by this one.
+        Where it is so on each host that is reached for a while, a backup was brought back, or a
+        standby that lacked some beats has taken over: then who looks at the log may say whether
+        anything is lost. Not in a cluster: there others may use a node that this one does not.
 
         Raises:
             UnsafeHostError: It is older.
@@ -109,25 +109,21 @@ class Safety:
         if epoch == self._written[0] and at < self._written[1]:
             is_older, known = True, f"{self._written[1] - at:,} ms later it was written"
         if not is_older:
-            self._older.clear()
+            self._older_since = None
             return
-        self._older.setdefault(self._link.place, self._clock())
+        if self._older_since is None:
+            self._older_since = self._clock()
         told = (
             f"{self._link.place} went back in time: its lease is of epoch {epoch:,}, beat {beat:,},"
             f" and {known}"
         )
         if session.cluster:
             raise UnsafeHostError(f"{told}; if there is no newer one any more, restart all brokers")
-        if not self._is_all_there_is():
+        if self._clock() < self._older_since + OLDER_SECONDS:
             raise UnsafeHostError(f"{told}; a newer one is waited for")
         logger.warning("%s; there is no newer one: what is in the log decides", told)
-        self._older.clear()
+        self._older_since = None
         self._newest = self._written = (0, 0)
-
-    def _is_all_there_is(self) -> bool:
-        """Whether each host was older, for so long that a newer one would have been met."""
-        is_each = len(self._older) >= max(len(self._link.url.hosts), 1)
-        return is_each and self._clock() >= max(self._older.values()) + OLDER_SECONDS
 
     def _look(self, session: Session) -> str:
         """Why nothing may be stored with the settings as they are now; or nothing."""

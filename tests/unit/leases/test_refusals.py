@@ -13,10 +13,30 @@ def test_what_is_as_large_is_not_tried_for_a_while() -> None:
     refusals = Refusals(LEAST)
     assert (refusals.message_max(0.0), refusals.gathered_max(0.0)) == (0, 0)
     refusals.gave_up(8 * MiB, 1000.0, 600.0)
-    assert refusals.message_max(1000.0) == 7 * MiB - 1
-    refusals.stored()
-    assert refusals.message_max(1600.0) == 7 * MiB - 1
+    assert refusals.message_max(1000.0) == 4 * MiB - 1
+    refusals.stored(3 * MiB)
+    assert refusals.message_max(1600.0) == 4 * MiB - 1
     assert refusals.message_max(1600.1) == 0
+
+
+def test_as_much_as_was_ever_stored_is_taken() -> None:
+    """It is half of what was refused otherwise: who sends ever smaller ones finds it in few."""
+    refusals = Refusals(LEAST)
+    refusals.stored(6 * MiB)
+    refusals.gave_up(8 * MiB, 0.0, 600.0)
+    assert refusals.message_max(1.0) == 6 * MiB - 1
+    refusals = Refusals(LEAST)
+    limit, losses = 4 * MiB, 0
+    for size in range(60 * MiB, MiB, -MiB):
+        known = refusals.message_max(1.0)
+        if known and size > known:
+            continue
+        if size > limit:
+            assert refusals.may_give_up(size)
+            refusals.gave_up(size, 1.0, 600.0)
+            losses += 1
+        refusals.stored(10)
+    assert losses <= 4
 
 
 def test_what_is_gathered_and_one_more_on_top_is_less_than_what_was_refused() -> None:
@@ -34,7 +54,7 @@ def test_the_smallest_of_what_was_refused_counts() -> None:
     refusals.gave_up(8 * MiB, 0.0, 600.0)
     refusals.gave_up(4 * MiB, 1.0, 600.0)
     refusals.gave_up(6 * MiB, 2.0, 600.0)
-    assert refusals.message_max(3.0) == 4 * MiB * 7 // 8 - 1
+    assert refusals.message_max(3.0) == 2 * MiB - 1
     refusals.gave_up(100, 4.0, 60.0)
     assert refusals.message_max(3.0) == LEAST
 
@@ -62,9 +82,9 @@ def test_who_takes_nothing_is_given_nothing_up_for() -> None:
     assert not refusals.may_give_up(LEAST), "what is small is never given up"
     refusals.gave_up(MiB, 0.0, 120.0)
     assert not refusals.may_give_up(MiB)
-    assert not refusals.may_give_up(600 * KiB)
-    assert refusals.may_give_up(400 * KiB)
-    refusals.gave_up(400 * KiB, 4.0, 120.0)
     assert not refusals.may_give_up(400 * KiB)
-    refusals.stored()
+    assert refusals.may_give_up(200 * KiB)
+    refusals.gave_up(200 * KiB, 4.0, 120.0)
+    assert not refusals.may_give_up(80 * KiB), "it was so once already"
+    refusals.stored(10)
     assert refusals.may_give_up(600 * KiB)

@@ -47,14 +47,14 @@ def test_what_the_medium_refuses_itself_is_not_tried_for_a_while() -> None:
     """However quickly it stores: the less of both limits counts."""
     throughput = Throughput()
     throughput.refusals.gave_up(8 * MiB, 1000.0, 600.0)
-    assert throughput.bytes_max(5.0, 1000.0) == 7 * MiB - 1
-    assert throughput.batch_bytes_max(5.0, 1000.0) == MiB - 1
-    throughput.late(6 * MiB, 5.0, 1000.0)
+    assert throughput.bytes_max(5.0, 1000.0) == 4 * MiB - 1
+    assert throughput.batch_bytes_max(5.0, 1000.0) == (4 * MiB - 1) // 7
+    throughput.late(3 * MiB, 5.0, 1000.0)
     assert throughput.bytes_max(5.0, 1000.0) < 3 * MiB
     throughput.stored(6 * MiB, 0.1, 1001.0)
     throughput.stored(6 * MiB, 0.1, 1001.0)
     throughput.stored(6 * MiB, 0.1, 1001.0)
-    assert throughput.bytes_max(5.0, 1001.0) == 7 * MiB - 1
+    assert throughput.bytes_max(5.0, 1001.0) == 4 * MiB - 1
     assert throughput.bytes_max(5.0, 1601.0) > 7 * MiB
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -47,10 +48,15 @@ def left_behind(bodies: list[bytes], lack: list[int], *, slow: bool = True) -> S
 
 
 def taken(
-    several: Several, ways: list[Way] | None = None, *, calls_max: int = 60
+    several: Several,
+    ways: list[Way] | None = None,
+    *,
+    calls_max: int = 60,
+    known_index: int = 0,
 ) -> tuple[Holding, Writer, list[str]]:
     """Take it, in as many calls as it needs; what was told meanwhile of the second database."""
     writer = Writer(several.log(several.ways() if ways is None else ways), "b")
+    writer.claimant = replace(writer.claimant, known_index=known_index)
     seen = writer.log.observe(CALL_SECONDS)
     told: list[str] = []
     for _ in range(calls_max):
@@ -89,12 +95,27 @@ def test_what_is_in_too_few_is_copied_where_that_is_soon_done() -> None:
 
 def test_what_there_is_no_room_for_is_cut() -> None:
     """J3: two of three are full, and the third has stored what they refused."""
-    several = left_behind([b"two"], [0, 1, 1], slow=False)
+    several = left_behind([bytes(100_000)], [0, 1, 1], slow=False)
     several.databases[1].is_full = several.databases[2].is_full = True
 
     assert taken(several)[0].end.index == 1
     assert several.ends() == [1, 1, 1]
     assert several.states() == "active active active"
+
+
+@pytest.mark.parametrize(("size", "known_index"), [(100_000, 2), (100, 0)])
+def test_what_may_have_been_confirmed_is_waited_for(size: int, known_index: int) -> None:
+    """
+    One that was put back by one entry lacks no more than one that never got it: what this broker
+    knows to be final stays, and whatever is small.
+    """
+    several = left_behind([bytes(size)], [0, 1, 1], slow=False)
+    several.databases[1].is_full = several.databases[2].is_full = True
+    with pytest.raises(UnreachableError, match="too few databases are left"):
+        taken(several, known_index=known_index)
+    assert several.ends() == [2, 1, 1]
+    several.databases[1].is_full = several.databases[2].is_full = False
+    assert taken(several, known_index=known_index)[0].end.index == 2
 
 
 def test_what_more_than_half_may_have_is_copied_however_long_it_takes() -> None:

@@ -138,7 +138,7 @@ def test_what_most_refuse_is_refused_and_the_lease_is_kept() -> None:
     several = Several()
     writer, tenure = held(several)
     several.databases[1].is_full = several.databases[2].is_full = True
-    entries = writer.sealed(b"one")
+    entries = writer.sealed(bytes(100_000))
     for _ in range(3):
         with pytest.raises(AppendRefusedError, match=r"is full; .*is full"):
             writer.send(entries)
