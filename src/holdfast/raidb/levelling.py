@@ -97,6 +97,10 @@ class Levelling:
         self._sizes = dict.fromkeys(rows, _PIECE_BYTES_MIN)
         self._piece: list[Entry] = []
         """What was read last."""
+        self._compared: set[str] = set()
+        """Those of which is known that their log is the beginning of the longest."""
+        self._sent: dict[str, Token] = {}
+        """Under what a member was taken anew, where the answer may have been lost."""
         longest = max(rows.values(), key=lambda it: it.lease.end.index)
         tenure.end = longest.lease.end
         self._sources = [it for it in sorted(rows) if self._ends[it] == tenure.end]
@@ -158,14 +162,18 @@ class Levelling:
         nearest = sorted(failed, key=lambda it: -self._ends[it].index)
         for member in nearest:
             if not isinstance(failed[member], UnreachableError):
-                break
+                continue
             logger.warning(
                 "%s lacks entries and cannot be spared: it gets them before anybody serves",
                 self._databases.name(member),
             )
             try:
                 yield from self._look_again(member)
+                if member not in self._compared:
+                    yield from self._compare(member)
                 yield from self._lengthen(member, None)
+            except MirrorHistoriesError:
+                raise
             except StoreError as error:
                 failed[member] = error
                 continue
@@ -193,6 +201,7 @@ class Levelling:
             raise MirrorHistoriesError(
                 name(self._sources[0]), name(member), f"entry {end.index:,} is another one"
             )
+        self._compared.add(member)
 
     def _lengthen(self, member: str, until: float | None) -> Steps:
         """Copy what it lacks until then; or without an end as long as it gets on."""
@@ -263,6 +272,9 @@ class Levelling:
     def _look_again(self, member: str) -> Steps:
         """How far it has come, where that is not known."""
         row: Row = yield from self._ask(member, _read_row, self._left())
+        sent = self._sent.pop(member, None)
+        if sent is not None and row.is_held_by(sent):
+            self._tenure.tokens[member] = sent  # The answer was lost, and the take was not.
         if row.member != member or not row.is_held_by(self._tenure.tokens[member]):
             raise UnreachableError(f"another broker has taken {self._databases.name(member)}")
         self._ends[member] = row.lease.end
@@ -279,6 +291,7 @@ class Levelling:
             token = self._tenure.tokens[member]
             token = replace(token, epoch=token.epoch + 1)
             act = _seize(row, token, self._tenure.claimant)
+            self._sent[member] = token
             if (yield from self._ask(member, act, self._left())):
                 break
         else:
@@ -295,7 +308,10 @@ class Levelling:
         """
         most = len(self._newest.active) // 2 + 1
         away = len(self._newest.active) - len(self._rows)
-        if most <= away:
+        if most <= away or not self._compared.issuperset(self._rows):
+            return False
+        shortest = min(self._ends.values(), key=lambda it: it.index)
+        if not (yield from self._is_large_append(shortest.index)):
             return False
         try:
             for member in sorted(self._rows):

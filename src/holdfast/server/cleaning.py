@@ -57,6 +57,8 @@ _RECORDS_AT_ONCE = 100
 _BYTES_AT_ONCE = 256 * KiB
 """So much is done at least in each step, of however many entries: else cleaning falls behind."""
 _PIECES_PER_STEP = 4
+_GATHERED_SHARE = 8
+"""Of the largest message that the store takes now, so much may stand in a batch that gathers."""
 _LIMIT_STEPS = 10
 _HOMELESS_PER_STEP = 500
 _SETTLING_MAX = 128 * KiB
@@ -376,6 +378,8 @@ class Cleaner:
             self.rewritten_bytes += in_log
             self.round_written_bytes += in_log
             receipts.add_records(piece)
+            if bytes_max and receipts.batch.size_bytes > bytes_max // _GATHERED_SHARE:
+                receipts.close_batch()  # A client's message on top of it would be too much.
 
     def _finish(self, is_spent: IsSpent) -> None:
         """Carry on what was moved or has its home in the segment, in pieces; then let it go."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy.dialects import sqlite
 
 from holdfast.errors import StoreError
+from holdfast.model.limits import KiB
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import HASTE_SECONDS, Session, Values
@@ -36,6 +37,9 @@ PAGE_BYTES: Final = 16_384
 WAL_PAGES_MAX: Final = 1000
 """So many pages are written ahead before they are moved into the database's file; fewer where less
 room than that is set aside for it."""
+
+RESERVED_FOR_BYTES: Final = 64 * KiB
+"""Of an entry: what is larger must not use up the room for signs of life and acknowledgements."""
 
 _INSERT: Final = (
     "INSERT INTO holdfast_entries (idx, part, term, first_record, record_count, bytes, stored_at,"
@@ -83,6 +87,8 @@ class SqliteSession(Session):
         self._path = path
         self._file = _file_at(path)
         self._room = SqliteRoom(Path(path))
+        self._is_large = False
+        """Whether what is written now is none of what room is set aside for."""
 
     @classmethod
     def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> SqliteSession:
@@ -164,7 +170,8 @@ class SqliteSession(Session):
 
     def _note(self, error: BaseException) -> None:
         """Where there is no room, let the next attempt have what was set aside."""
-        if isinstance(error, sqlite3.Error) and self.fault(error) is Fault.FULL:
+        is_full = isinstance(error, sqlite3.Error) and self.fault(error) is Fault.FULL
+        if is_full and not self._is_large:
             self._room.give_up()
 
     def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
@@ -189,10 +196,14 @@ class SqliteSession(Session):
             yield
 
     def append(self, fence: Values, parts: Sequence[Part]) -> bool:
-        with self.transaction():
-            is_held = self.write(statements.ADVANCE, fence) == 1
-            if is_held:
-                self._connection.executemany(_INSERT, parts)
+        self._is_large = sum(len(it.raw) for it in parts) > RESERVED_FOR_BYTES
+        try:
+            with self.transaction():
+                is_held = self.write(statements.ADVANCE, fence) == 1
+                if is_held:
+                    self._connection.executemany(_INSERT, parts)
+        finally:
+            self._is_large = False
         return is_held
 
     def unsafe_settings(self) -> list[str]:

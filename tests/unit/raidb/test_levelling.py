@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import UnreachableError
+from holdfast.errors import MirrorHistoriesError, UnreachableError
 from holdfast.leases.contract import Holding, Outcome, TakeGoesOnError
 from holdfast.raidb.raidb_log import RaidbLog
 from tests.stores.leased_log_suite import Writer
@@ -258,7 +258,7 @@ def test_a_taker_that_dies_at_any_step_leaves_it_to_the_next(lack: list[int]) ->
     """Also between what it cuts off and the set: what most had is there, and all are alike."""
     ends = set()
     for count in range(1, 200):
-        several = left_behind([bytes(300_000)], lack)
+        several = left_behind([bytes(2_000_000)], lack)
         writer = Writer(several.log(), "b")
         seen = writer.log.observe(CALL_SECONDS)
         several.statements_left = count
@@ -279,3 +279,20 @@ def test_a_taker_that_dies_at_any_step_leaves_it_to_the_next(lack: list[int]) ->
     else:
         raise AssertionError("it never comes to an end")
     assert ends == ({2} if lack.count(0) == 2 else {1, 2})
+
+
+def test_two_histories_are_never_called_alike() -> None:
+    """L8: the entry that tells them apart could not be read; nothing is cut off, or copied."""
+    several = left_behind([b"two", bytes(100_000)], [0, 1, 1], slow=False)
+    longest, *others = several.databases
+    for it in others:
+        it.history[2] = b"f" * 16
+        it.end = type(it.end)(2, it.history[2])
+    whole = longest.rows[2]
+    longest.rows[2] = whole[:-1] + bytes([whole[-1] ^ 1])
+    with pytest.raises(UnreachableError, match="the lease was not taken everywhere"):
+        taken(several)
+    assert several.ends() == [3, 2, 2]
+    longest.rows[2] = whole
+    with pytest.raises(MirrorHistoriesError):
+        taken(several)

@@ -13,12 +13,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.errors import StoreError
+from holdfast.errors import AppendRefusedError, StoreError
 from holdfast.leases.contract import Claimant, Outcome
 from holdfast.sql.faults import Fault
 from holdfast.sql.opening import open_sql_log
+from holdfast.sql.session import Values
 from holdfast.sql.sqlite import PAGE_BYTES, WAL_PAGES_MAX, SqliteSession
 from holdfast.sql.url import SQLITE, StoreUrl
+from tests.stores.leased_log_suite import Writer
 
 
 @contextmanager
@@ -214,3 +216,31 @@ def test_what_is_refused_room_gets_what_was_set_aside(tmp_path: Path) -> None:
             with pytest.raises(sqlite3.OperationalError, match="full"), session.transaction():
                 session._connection.execute("INSERT INTO x VALUES (zeroblob(1000000))")
             assert not (tmp_path / "x.db-reserve").exists()
+
+
+def test_a_large_entry_gets_nothing_of_what_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would use up what signs of life and acknowledgements need; a small one gets it."""
+    path = tmp_path / "x.db"
+    log = open_sql_log(f"sqlite:///{path}", own_directory=tmp_path)
+    log.open()
+    writer = Writer(log)
+    writer.take()
+    writer.append(b"one")
+    reserve = tmp_path / "x.db-reserve"
+    assert reserve.exists()
+
+    def full(self: SqliteSession, statement: str, values: Values | None = None) -> int:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(SqliteSession, "write", full)
+    with pytest.raises(AppendRefusedError):
+        writer.send(writer.sealed(bytes(100_000)))
+    assert reserve.exists()
+    with pytest.raises(AppendRefusedError):
+        writer.send(writer.sealed(bytes(1000)))
+    assert not reserve.exists()
+    log.close()
