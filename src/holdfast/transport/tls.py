@@ -23,6 +23,12 @@ from holdfast.errors import ConfigError
 ClientCertificates = Literal["none", "wanted", "required"]
 Minimum = Literal["1.2", "1.3"]
 
+_GROUP: Final = "prime256v1"
+"""
+What keys are agreed upon by, which everybody has to know (RFC 8446, 9.1). OpenSSL knows others that
+a stranger may choose, the largest of which stops the loop for 0.12 s, by a single greeting.
+"""
+
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _NO_PEM: Final = {"NO_START_LINE", "PEM", "NO_CERTIFICATE_OR_CRL_FOUND"}
 _ASKED: Final = {
@@ -73,6 +79,7 @@ class TlsOptions:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = _VERSIONS[self.minimum]
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+        context.set_ecdh_curve(_GROUP)
         self._load_own(context)
         if self.client_ca is not None:
             self._load("client_ca", self.client_ca, context)

@@ -51,6 +51,7 @@ _REASONS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it showed no certificate, and one is required",
     "UNSUPPORTED_PROTOCOL": "it speaks older versions of TLS only",
     "NO_SHARED_CIPHER": "it knows no cipher that is used here",
+    "NO_SUITABLE_KEY_SHARE": "it does not know P-256, by which keys are agreed upon here",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not know the authority of our certificate",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not trust our certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "it does not trust our certificate",

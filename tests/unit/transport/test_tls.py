@@ -4,6 +4,9 @@ What a port shows and asks for by TLS: read from files, and read again.
 
 from __future__ import annotations
 
+import _ssl
+import contextlib
+import ctypes
 import ssl
 import subprocess
 from pathlib import Path
@@ -23,6 +26,41 @@ def test_what_is_asked_of_clients_and_which_versions_are_spoken(options) -> None
     assert wanted.minimum_version == ssl.TLSVersion.TLSv1_3
     assert wanted.verify_mode == ssl.CERT_OPTIONAL
     assert options(client="required").build_context().verify_mode == ssl.CERT_REQUIRED
+
+
+def agreed(server: ssl.SSLContext, certificates: Path, groups: bytes) -> str:
+    """Shake hands with a client that knows these groups only: what came of it."""
+    library = ctypes.CDLL(_ssl.__file__)
+    library.SSL_ctrl.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_char_p]
+    one, other = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context(cafile=certificates / "ca.pem").wrap_bio(
+        one, other, server_hostname="localhost"
+    )
+    inner = id(client._sslobj) + object.__basicsize__  # type: ignore[attr-defined]
+    pointer = ctypes.c_void_p.from_address(inner + ctypes.sizeof(ctypes.c_void_p)).value
+    assert library.SSL_ctrl(pointer, 92, 0, groups) == 1
+    ours = server.wrap_bio(other, one, server_side=True)
+    try:
+        for _ in range(5):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+            with contextlib.suppress(ssl.SSLWantReadError):
+                ours.do_handshake()
+    except ssl.SSLError as error:
+        return str(error.reason)
+    return str(ours.version())
+
+
+def test_nobody_chooses_a_group_that_stops_the_loop(options, certificates: Path) -> None:
+    """
+    One greeting with the largest of finite fields, from anybody, took 120 ms of the node; it is
+    refused as well where it comes first among others, and whoever knows the usual one comes in.
+    """
+    context = options().build_context()
+    for groups in (b"ffdhe8192", b"ffdhe2048", b"X25519:ffdhe8192"):
+        assert agreed(context, certificates, groups) == "NO_SUITABLE_KEY_SHARE", groups
+    for groups in (b"P-256", b"X25519:P-256", b"ffdhe8192:P-256"):
+        assert agreed(context, certificates, groups) == "TLSv1.3", groups
 
 
 def problem(options) -> str:
