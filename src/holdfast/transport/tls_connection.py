@@ -23,7 +23,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
-from holdfast.model.limits import KiB
+from holdfast.model.limits import KiB, MiB
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_records import RecordCount
@@ -38,7 +38,12 @@ _STRANGERS_READ_BYTES: Final = 4 * KiB
 _RECORD_HEAD_BYTES: Final = 5
 _RECORD_BYTES_MAX: Final = _RECORD_HEAD_BYTES + 16 * KiB + 256
 EMPTY_RECORDS_MAX: Final = 64
-"""So many records without anything for anybody may come in a piece; then the connection ends."""
+"""
+So many records without anything for anybody may come, and one more for each MiB that is read; then
+the connection ends. This bounds what is answered to them, too.
+"""
+
+_RECORDS_AT_ONCE: Final = 64
 
 _PIECE_BYTES: Final = 16 * KiB
 _GREETING: Final = b"\x16\x03"
@@ -99,7 +104,9 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._object: ssl.SSLObject
         self._records = RecordCount()
         self._empty_count = 0
-        """Records that have come, less what was read of them, since that was looked at."""
+        """Records that have come, less those that were read, less one for each MiB of these."""
+        self._read_bytes = 0
+        """What was read since one of them was forgiven."""
         self._is_paused = False
         """The protocol within wants nothing more for now."""
         self._is_fed = False
@@ -138,7 +145,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         elif self._stage is _Stage.SILENT:
             self._greet(bytes(data))
         elif self._stage is _Stage.SHAKING:
-            self._feed(data)
+            self._feed(data, _STRANGERS_READ_BYTES)
             self._transport.pause_reading()
             self._handshakes.go_on(self)
 
@@ -201,7 +208,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._context = self._tls.context
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._feed(memoryview(self._greeting))
+        self._feed(memoryview(self._greeting), _RECORD_BYTES_MAX + _STRANGERS_READ_BYTES)
         self._greeting = b""
 
     def _open(self) -> None:
@@ -252,24 +259,23 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _take(self, data: memoryview) -> None:
         """Decrypt in pieces: what OpenSSL keeps stays as large as it ever was."""
-        for start in range(0, len(data), _PIECE_BYTES):
-            self._feed(data[start : start + _PIECE_BYTES])
+        while data and self._stage is _Stage.OPEN:
+            data = data[self._feed(data[:_PIECE_BYTES]) :]
             self._decrypt()
-            if self._stage is not _Stage.OPEN:
-                return
-            self._judge_records()
 
     def _judge_records(self) -> None:
         """End a connection whose records bring nothing; what is held while it waits may yet."""
-        if self._is_paused:
-            return
-        if self._empty_count > EMPTY_RECORDS_MAX:
+        forgiven, self._read_bytes = divmod(self._read_bytes, MiB)
+        self._empty_count = max(self._empty_count - forgiven, 0)
+        if self._empty_count > EMPTY_RECORDS_MAX and not self._is_paused:
             self.abort()
-        self._empty_count = 0
 
-    def _feed(self, data: memoryview) -> None:
-        self._empty_count += self._records.count(data)
-        self._incoming.write(data)
+    def _feed(self, data: memoryview, count_max: int = _RECORDS_AT_ONCE) -> int:
+        """Give what has come to OpenSSL, up to so many records; how much that was."""
+        count, size = self._records.take(data, count_max)
+        self._empty_count += count
+        self._incoming.write(data[:size])
+        return size
 
     def _decrypt(self) -> None:
         """Hand on what has come, until there is no more or no more is wanted."""
@@ -282,8 +288,10 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
                     break
         except (ssl.SSLError, ValueError):
             self.abort()  # It was tampered with on its way, or is no TLS any more.
-        if self._stage is _Stage.OPEN and self._outgoing.pending:
-            self._send()  # The other end asked for new keys.
+        if self._stage is _Stage.OPEN:
+            if self._outgoing.pending:
+                self._send()  # The other end asked for new keys.
+            self._judge_records()
 
     def _fill_buffer(self) -> bool:
         """Fill the buffer of the protocol within; whether there may be more."""
@@ -291,12 +299,15 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         filled, count = 0, 1
         try:
             while count and filled < len(room):
-                count = cast("int", self._object.read(len(room) - filled, room[filled:]))
+                left = len(room) - filled
+                count = cast("int", self._object.read(left, room[filled:]))
                 filled += count
-                self._empty_count -= 1
+                if count < left or not self._object.pending():
+                    self._empty_count -= 1  # This was the end of one.
         except ssl.SSLWantReadError:
             count = -1
         if filled:
+            self._read_bytes += filled
             self._within.buffer_updated(filled)
         if not count:
             self._other_end_closed()
@@ -309,6 +320,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             return False
         if data:
             self._empty_count -= 1
+            self._read_bytes += len(data)
             self._within.data_received(data)
         else:
             self._other_end_closed()

@@ -26,22 +26,30 @@ class RecordCount:
         self._left = 0
         """How many bytes of the last record are still to come."""
 
-    def count(self, data: memoryview) -> int:
-        """Give how many records begin in these bytes, which follow those before."""
+    def take(self, data: memoryview, count_max: int) -> tuple[int, int]:
+        """
+        Follow these bytes, which come after those before, until so many records have begun.
+
+        Returns:
+            How many have, and how many bytes were followed: all, or up to where the next begins.
+        """
         size, found = len(data), 0
         at = self._left
         if self._head:
             missing = _HEAD_BYTES - len(self._head)
             self._head += bytes(data[:missing])
             if size < missing:
-                return 0
+                return 0, size
             found, at = 1, missing + int.from_bytes(self._head[3:5], "big")
             self._head = b""
         while at + _HEAD_BYTES <= size:
+            if found >= count_max:
+                self._left = 0
+                return found, at
             found += 1
             at += _HEAD_BYTES + (data[at + 3] << 8 | data[at + 4])
         if at <= size:
             self._head, self._left = bytes(data[at:]), 0
         else:
             self._left = at - size
-        return found
+        return found, size

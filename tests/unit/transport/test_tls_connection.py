@@ -17,7 +17,11 @@ import pytest
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.tls import ServerTls
-from holdfast.transport.tls_connection import READ_BYTES_MAX, TlsConnection
+from holdfast.transport.tls_connection import (
+    EMPTY_RECORDS_MAX,
+    READ_BYTES_MAX,
+    TlsConnection,
+)
 
 PLAIN_ANSWER = b"in clear?"
 
@@ -418,15 +422,19 @@ def test_who_is_not_read_is_handed_nothing_and_then_all(options, certificates: P
     run(work)
 
 
-def key_updates(client: ssl.SSLObject, taken: ssl.MemoryBIO, count: int) -> bytes:
+def key_updates(
+    client: ssl.SSLObject, taken: ssl.MemoryBIO, count: int, *, padding: int = 0, asked: int = 0
+) -> bytes:
     """Requests for new keys, which Python's own client has no word for."""
     library = ctypes.CDLL(_ssl.__file__)
+    library.SSL_set_block_padding.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     for name in ("SSL_key_update", "SSL_do_handshake"):
         getattr(library, name).argtypes = [ctypes.c_void_p, ctypes.c_int][: 2 - (name[4] == "d")]
     inner = id(client._sslobj) + object.__basicsize__  # type: ignore[attr-defined]
     pointer = ctypes.c_void_p.from_address(inner + ctypes.sizeof(ctypes.c_void_p)).value
+    assert library.SSL_set_block_padding(pointer, padding) == 1
     for _ in range(count):
-        assert library.SSL_key_update(pointer, 0) == 1
+        assert library.SSL_key_update(pointer, asked) == 1
         assert library.SSL_do_handshake(pointer) == 1
     return taken.read()
 
@@ -441,11 +449,50 @@ def test_new_keys_may_be_asked_for_but_not_for_ever(options, certificates: Path)
         pair = Pair(options())
         pair.dial(certificates / "ca.pem")
         await pair.shake()
-        for _ in range(5):
+        for _ in range(3):
             pair.bring(key_updates(pair.client, pair._outgoing, 20) + pair.says(b"x"))
-        assert pair.within.received == b"xxxxx"
+        assert pair.within.received == b"xxx"
         assert not pair.wire.is_aborted
         pair.bring(key_updates(pair.client, pair._outgoing, 600))
+        assert pair.wire.is_aborted
+
+    run(work)
+
+
+def test_what_is_asked_in_padded_records_counts_over_the_life(options, certificates: Path) -> None:
+    """
+    Sixty of them fill a piece, so that a count for each never saw too many; two clients took all
+    the time there was. Each is answered, too: who does not read that is ended before it is much.
+    """
+
+    async def work() -> None:
+        pair = Pair(options())
+        pair.dial(certificates / "ca.pem")
+        await pair.shake()
+        asked = 0
+        while not pair.wire.is_aborted and asked < 200:
+            pair.bring(key_updates(pair.client, pair._outgoing, 1, padding=256, asked=1))
+            asked += 1
+        assert asked == EMPTY_RECORDS_MAX + 1
+        assert len(pair.wire.sent) < 64 * asked
+
+    run(work)
+
+
+@pytest.mark.parametrize("within", [Within, PlainlyWithin])
+def test_who_has_much_to_say_may_ask_more_often(options, certificates: Path, within) -> None:
+    """Once in a MiB, however long; but what was said before is no leave to ask for a thousand."""
+
+    async def work() -> None:
+        pair = Pair(options(), within)
+        pair.dial(certificates / "ca.pem")
+        await pair.shake()
+        for _ in range(EMPTY_RECORDS_MAX + 6):
+            pair.within.received = b""
+            pair.bring(pair.says(bytes(1024 * 1024)))
+            pair.bring(key_updates(pair.client, pair._outgoing, 1))
+        assert not pair.wire.is_aborted
+        pair.bring(key_updates(pair.client, pair._outgoing, EMPTY_RECORDS_MAX + 2, padding=256))
         assert pair.wire.is_aborted
 
     run(work)
