@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from holdfast.transport.settings import PortSettings
+from holdfast.transport.turn_slice import TurnSlice
 
 TELL_SECONDS: Final = 60.0
 """Failed handshakes are told of at most once in this time, with their number."""
@@ -51,6 +52,8 @@ class Handshakes:
         """`count_max`: how many strangers may be inside, if fewer than the settings say."""
         self.settings = settings
         self.count_max = min(count_max or settings.stranger_count_max, settings.stranger_count_max)
+        self.records = TurnSlice()
+        """Whose records are worked on, of those whose handshake is done."""
         self.failed_count = 0
         self._expected_count = 0
         self.clock: Callable[[], float] = lambda: asyncio.get_running_loop().time()

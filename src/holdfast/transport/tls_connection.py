@@ -8,6 +8,8 @@ within it is the transport, as asyncio has them; it is made once it is known who
 
 Invariants:
     Of what has come and is not taken yet, no more is kept than one read and one record.
+    Of what is to be sent, no more is sealed than the socket is about to take: the rest stays as it
+    was given, which others may be given too.
     The protocol within hears `connection_made` once, after the handshake, and `connection_lost`
     once if it heard that.
 
@@ -27,6 +29,7 @@ from holdfast.model.limits import KiB, MiB
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_records import RecordCount
+from holdfast.transport.tls_sealing import RECORD_BYTES, Sealing
 
 READ_BYTES_MAX: Final = 64 * KiB
 """So much is read and decrypted at once, in less than a tenth of a millisecond."""
@@ -36,7 +39,7 @@ LINGER_SECONDS: Final = 1.0
 
 _STRANGERS_READ_BYTES: Final = 4 * KiB
 _RECORD_HEAD_BYTES: Final = 5
-_RECORD_BYTES_MAX: Final = _RECORD_HEAD_BYTES + 16 * KiB + 256
+_RECORD_BYTES_MAX: Final = _RECORD_HEAD_BYTES + RECORD_BYTES + 256
 EMPTY_RECORDS_MAX: Final = 64
 """
 So many records without anything for anybody may come, and one more for each MiB that is read; then
@@ -45,7 +48,6 @@ the connection ends. This bounds what is answered to them, too.
 
 _RECORDS_AT_ONCE: Final = 64
 
-_PIECE_BYTES: Final = 16 * KiB
 _GREETING: Final = b"\x16\x03"
 """RFC 8446, 5.1: a record of a handshake, of any version."""
 
@@ -111,6 +113,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         """The protocol within wants nothing more for now."""
         self._is_fed = False
         """Something may be decrypted that was not, as it was paused."""
+        self._sealing: Sealing | None = None
         self.source = "?"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -122,6 +125,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._sealing is not None:
+            self._sealing.forget()
         if self._within is None:
             if self._stage is not _Stage.CLOSING:
                 self._handshakes.failed(self, "its other end closed it")
@@ -150,17 +155,20 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self._handshakes.go_on(self)
 
     def eof_received(self) -> bool | None:
-        if self._within is not None and self._stage is _Stage.OPEN:
+        if self._sealing is not None and self._stage is _Stage.OPEN:
             self._within.eof_received()
+            if self._sealing.bytes:
+                self.close()
+                return True  # Or what waits to be sealed would be lost.
         return None
 
     def pause_writing(self) -> None:
-        if self._within is not None:
-            self._within.pause_writing()
+        if self._sealing is not None:
+            self._sealing.socket_is_full()
 
     def resume_writing(self) -> None:
-        if self._within is not None:
-            self._within.resume_writing()
+        if self._sealing is not None:
+            self._sealing.socket_has_room()
 
     def _greet(self, data: bytes) -> None:
         """Wait for the first record to be whole: until then there is nothing to be worked out."""
@@ -218,6 +226,13 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._handshakes.done(self)
         self._send()
         self._within = self._make_protocol()
+        self._sealing = Sealing(
+            (self._object, self._outgoing),
+            self._transport,
+            self._within,
+            self._handshakes.records,
+            self.abort,
+        )
         self._is_within_buffered = isinstance(self._within, asyncio.BufferedProtocol)
         self._within.connection_made(self)
         if self._stage is _Stage.OPEN and not self._is_paused:
@@ -260,7 +275,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def _take(self, data: memoryview) -> None:
         """Decrypt in pieces: what OpenSSL keeps stays as large as it ever was."""
         while data and self._stage is _Stage.OPEN:
-            data = data[self._feed(data[:_PIECE_BYTES]) :]
+            data = data[self._feed(data[:RECORD_BYTES]) :]
             self._decrypt()
 
     def _judge_records(self) -> None:
@@ -337,19 +352,13 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self._transport.write(data)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send this; nothing happens on a connection that is closing."""
-        if self._stage is not _Stage.OPEN or not data:
-            return
-        rest = memoryview(data)
-        sealed = []
-        try:
-            while rest:
-                rest = rest[self._object.write(rest[:_PIECE_BYTES]) :]
-                sealed.append(self._outgoing.read())
-        except ssl.SSLError:
-            self.abort()
-            return
-        self._transport.write(sealed[0] if len(sealed) == 1 else b"".join(sealed))
+        """
+        Send this; nothing happens on a connection that is closing.
+
+        What is large and cannot be changed is not copied before its time comes to be sealed.
+        """
+        if self._sealing is not None and self._stage is _Stage.OPEN and data:
+            self._sealing.write(data)
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         """Send them one behind the other."""
@@ -357,16 +366,24 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def close(self) -> None:
         """Say that this is the end, and close when all is sent."""
-        if self._stage is _Stage.OPEN:
+        if self._sealing is not None and self._stage is _Stage.OPEN:
             self._stage = _Stage.CLOSING
-            with contextlib.suppress(ssl.SSLError, ValueError):
-                self._object.unwrap()
-            self._send()
+            self._transport.pause_reading()
+            self._sealing.end(self._say_end)
+        elif self._sealing is None or not self._sealing.bytes:
+            self._transport.close()
+
+    def _say_end(self) -> None:
+        with contextlib.suppress(ssl.SSLError, ValueError):
+            self._object.unwrap()
+        self._send()
         self._transport.close()
 
     def abort(self) -> None:
         """End it here and now."""
         self._stage = _Stage.CLOSING
+        if self._sealing is not None:
+            self._sealing.forget()
         self._transport.abort()
 
     def is_closing(self) -> bool:
@@ -402,12 +419,15 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         return not self._is_paused and not self.is_closing()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Bound what waits for the socket, as it goes over the wire."""
+        """Bound what waits to be sealed, and what waits for the socket."""
+        if self._sealing is not None:
+            self._sealing.set_high(high)
         self._transport.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """How much waits for the socket, as it goes over the wire."""
-        return self._transport.get_write_buffer_size()
+        """How much waits to be sealed, and for the socket as it goes over the wire."""
+        waiting = 0 if self._sealing is None else self._sealing.bytes
+        return waiting + self._transport.get_write_buffer_size()
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         """Give the protocol within."""

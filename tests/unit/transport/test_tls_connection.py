@@ -566,3 +566,33 @@ def test_a_slow_socket_is_told_of(options, certificates: Path) -> None:
         assert pair.within.heard == ["made", "full", "drained"]
 
     run(work)
+
+
+@pytest.mark.parametrize("by", ["close", "eof"])
+def test_who_is_closed_is_sent_all_that_was_written(options, certificates: Path, by: str) -> None:
+    """Most of it waits to be sealed; the goodbye comes behind it, and nothing is read meanwhile."""
+
+    async def work() -> None:
+        pair = Pair(options())
+        pair.dial(certificates / "ca.pem")
+        await pair.shake()
+        words = bytes(range(256)) * 12_000
+        pair.server.pause_writing()
+        pair.server.write(words)
+        assert pair.server.get_write_buffer_size() == len(words)
+        if by == "close":
+            pair.server.close()
+        else:
+            assert pair.server.eof_received()
+        pair.server.close()
+        assert pair.server.is_closing()
+        assert not pair.wire.is_reading
+        await asyncio.sleep(0)
+        assert (pair.wire.sent, pair.wire.is_closed) == (b"", False)
+        pair.server.resume_writing()
+        while not pair.wire.is_closed:
+            await asyncio.sleep(0)
+        assert pair.hears() == words
+        assert pair.client.read(1) == b""
+
+    run(work)
