@@ -46,7 +46,12 @@ So many records without anything for anybody may come, and one more for each MiB
 the connection ends. This bounds what is answered to them, too.
 """
 
-_RECORDS_AT_ONCE: Final = 64
+RECORDS_AT_ONCE: Final = 64
+"""So many are given to OpenSSL at once, and what has come of them is handed on."""
+
+_BYTES_PER_UNIT: Final = 8 * KiB
+_UNITS_TO_GO_ON: Final = 32
+"""Of a turn's slice, for what is decrypted that was fed before."""
 
 _GREETING: Final = b"\x16\x03"
 """RFC 8446, 5.1: a record of a handshake, of any version."""
@@ -113,6 +118,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         """The protocol within wants nothing more for now."""
         self._is_fed = False
         """Something may be decrypted that was not, as it was paused."""
+        self._held = memoryview(b"")
+        """What was read and waits for its turn; nothing more is read meanwhile."""
         self._sealing: Sealing | None = None
         self.source = "?"
 
@@ -125,8 +132,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        if self._sealing is not None:
-            self._sealing.forget()
+        self._forget()
         if self._within is None:
             if self._stage is not _Stage.CLOSING:
                 self._handshakes.failed(self, "its other end closed it")
@@ -139,9 +145,10 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._within is None:
             return _ROOM[:_STRANGERS_READ_BYTES]
+        room = _ROOM if self._handshakes.records.is_open else _ROOM[:RECORD_BYTES]
         if self._is_within_buffered:
-            return _ROOM[: len(self._within.get_buffer(-1))]
-        return _ROOM
+            return room[: len(self._within.get_buffer(-1))]
+        return room
 
     def buffer_updated(self, nbytes: int) -> None:
         data = _ROOM[:nbytes]
@@ -273,10 +280,39 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self._timer = None
 
     def _take(self, data: memoryview) -> None:
-        """Decrypt in pieces: what OpenSSL keeps stays as large as it ever was."""
-        while data and self._stage is _Stage.OPEN:
-            data = data[self._feed(data[:RECORD_BYTES]) :]
+        """Decrypt what has come, as far as this turn goes; the rest waits for the next."""
+        records = self._handshakes.records
+        while data and self._stage is _Stage.OPEN and not self._is_paused and records.is_open:
+            data = self._take_piece(data)
+        if data and self._stage is _Stage.OPEN:
+            self._held = memoryview(bytes(data))
+            self._transport.pause_reading()
+            if not self._is_paused:
+                records.wait(self)
+
+    def _take_piece(self, data: memoryview) -> memoryview:
+        """Decrypt a piece, so that what OpenSSL keeps stays as large as it ever was."""
+        size = self._feed(data[:RECORD_BYTES])
+        self._decrypt()
+        return data[size:]
+
+    def work(self) -> None:
+        """Decrypt a piece of what waits, in its turn; read again when there is no more."""
+        if self._is_wanted and self._is_fed:
+            self._is_fed = False
+            self._handshakes.records.spend(_UNITS_TO_GO_ON)
             self._decrypt()
+        if self._is_wanted and self._held:
+            self._held = self._take_piece(self._held)
+        if self.is_reading():
+            if self._held:
+                self._handshakes.records.wait(self)
+            else:
+                self._transport.resume_reading()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._stage is _Stage.OPEN and not self._is_paused
 
     def _judge_records(self) -> None:
         """End a connection whose records bring nothing; what is held while it waits may yet."""
@@ -285,10 +321,11 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         if self._empty_count > EMPTY_RECORDS_MAX and not self._is_paused:
             self.abort()
 
-    def _feed(self, data: memoryview, count_max: int = _RECORDS_AT_ONCE) -> int:
+    def _feed(self, data: memoryview, count_max: int = RECORDS_AT_ONCE) -> int:
         """Give what has come to OpenSSL, up to so many records; how much that was."""
         count, size = self._records.take(data, count_max)
         self._empty_count += count
+        self._handshakes.records.spend(count + size // _BYTES_PER_UNIT)
         self._incoming.write(data[:size])
         return size
 
@@ -382,9 +419,15 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def abort(self) -> None:
         """End it here and now."""
         self._stage = _Stage.CLOSING
+        self._forget()
+        self._transport.abort()
+
+    def _forget(self) -> None:
+        """Let go of what waits for its turn."""
+        self._handshakes.records.leave(self)
+        self._held = memoryview(b"")
         if self._sealing is not None:
             self._sealing.forget()
-        self._transport.abort()
 
     def is_closing(self) -> bool:
         """Whether it is, or was, closed."""
@@ -401,17 +444,9 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         if not self._is_paused or self.is_closing():
             return
         self._is_paused = False
-        if self._is_fed:
-            asyncio.get_running_loop().call_soon(self._go_on)
+        if self._is_fed or self._held:
+            self._handshakes.records.wait(self)
         else:
-            self._transport.resume_reading()
-
-    def _go_on(self) -> None:
-        if self._is_paused or self._stage is not _Stage.OPEN:
-            return
-        self._is_fed = False
-        self._decrypt()
-        if self.is_reading():
             self._transport.resume_reading()
 
     def is_reading(self) -> bool:

@@ -20,8 +20,10 @@ from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_connection import (
     EMPTY_RECORDS_MAX,
     READ_BYTES_MAX,
+    RECORDS_AT_ONCE,
     TlsConnection,
 )
+from holdfast.transport.turn_slice import UNITS_PER_TURN
 
 PLAIN_ANSWER = b"in clear?"
 
@@ -161,6 +163,14 @@ class Pair:
             room[: len(piece)] = piece
             self.server.buffer_updated(len(piece))
         self._left = data
+
+    async def brings(self, data: bytes) -> None:
+        """The same over as many turns as it takes."""
+        self.bring(data)
+        while not self.wire.is_closed and (self._left or not self.wire.is_reading):
+            await asyncio.sleep(0)
+            if self.wire.is_reading:
+                self.bring(self._left)
 
     async def shake(self) -> None:
         """Let both ends say all that they have to say."""
@@ -489,10 +499,11 @@ def test_who_has_much_to_say_may_ask_more_often(options, certificates: Path, wit
         await pair.shake()
         for _ in range(EMPTY_RECORDS_MAX + 6):
             pair.within.received = b""
-            pair.bring(pair.says(bytes(1024 * 1024)))
-            pair.bring(key_updates(pair.client, pair._outgoing, 1))
+            await pair.brings(pair.says(bytes(1024 * 1024)))
+            await pair.brings(key_updates(pair.client, pair._outgoing, 1))
         assert not pair.wire.is_aborted
-        pair.bring(key_updates(pair.client, pair._outgoing, EMPTY_RECORDS_MAX + 2, padding=256))
+        count = EMPTY_RECORDS_MAX + 2
+        await pair.brings(key_updates(pair.client, pair._outgoing, count, padding=256))
         assert pair.wire.is_aborted
 
     run(work)
@@ -564,6 +575,47 @@ def test_a_slow_socket_is_told_of(options, certificates: Path) -> None:
         assert pair.wire.limits == (7, None)
         assert pair.server.get_write_buffer_size() > 100
         assert pair.within.heard == ["made", "full", "drained"]
+
+    run(work)
+
+
+@pytest.mark.parametrize("within", [Within, NarrowlyWithin, PlainlyWithin])
+def test_small_records_of_many_are_read_in_a_slice_of_the_turn(
+    options, certificates: Path, within
+) -> None:
+    """
+    A call for each: a hundred that sent theirs at once stopped the loop for a second. Nothing of it
+    is lost, and nobody is read meanwhile who has more than a read waiting.
+    """
+
+    async def work() -> None:
+        pairs = [Pair(options(), within) for _ in range(6)]
+        for pair in pairs:
+            pair.handshakes.records = pairs[0].handshakes.records
+            pair.dial(certificates / "ca.pem")
+            await pair.shake()
+        for pair in pairs:
+            pair.bring(b"".join(pair.says(b"%d" % (it % 10)) for it in range(1000)))
+        assert pairs[0].handshakes.records._left > -RECORDS_AT_ONCE
+        before, most = 0, 0
+        while before < 6000:
+            got = sum(len(pair.within.received) for pair in pairs)
+            most = max(most, got - before)
+            before = got
+            assert all(len(pair.server._held) <= READ_BYTES_MAX for pair in pairs)
+            await asyncio.sleep(0)
+            for pair in pairs:
+                if pair.wire.is_reading:
+                    pair.bring(pair._left)
+        assert most <= UNITS_PER_TURN + RECORDS_AT_ONCE
+        for pair in pairs:
+            assert pair.within.received == b"0123456789" * 100
+        gone = pairs[0]
+        gone.bring(b"".join(gone.says(b"x") for _ in range(1000)))
+        assert not gone.wire.is_reading
+        gone.server.abort()
+        await asyncio.sleep(0)
+        assert len(gone.within.received) < 2000
 
     run(work)
 
