@@ -4,7 +4,8 @@ Whose TLS handshake goes on: ten thousand clients come back at once after a fail
 A handshake takes half a millisecond to two of the loop, and one that a stranger begins and leaves
 lying takes memory. So few are under way at once, each turn of the loop spends a slice of its time
 on them, and whoever has said nothing yet has not even a context. Those that wait are taken from
-each address in turn: who fills the line from one machine does not hold up another.
+each address in turn. And where there is no room left for one more, it is made among those of the
+address that has the most: who fills it from one machine keeps nobody of another out.
 
 Invariants:
     Never more than `handshake_count_max` handshakes are under way, nor more strangers inside than
@@ -17,9 +18,10 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from holdfast.transport.settings import PortSettings
@@ -27,6 +29,12 @@ from holdfast.transport.turn_slice import TurnSlice
 
 TELL_SECONDS: Final = 60.0
 """Failed handshakes are told of at most once in this time, with their number."""
+
+HASTE_SECONDS: Final = 0.3
+"""So long is left to a handshake under way where one of an address with fewer of them waits."""
+
+_SHARES: Final = 10
+_SHARE_MIN: Final = 16
 
 logger = logging.getLogger("holdfast.transport")
 
@@ -55,8 +63,12 @@ class Handshakes:
         self.records = TurnSlice()
         """Whose records are worked on, of those whose handshake is done."""
         self.failed_count = 0
+        self.share = max(self.count_max // _SHARES, _SHARE_MIN)
+        """So many of one address may be inside whoever else comes."""
         self._expected_count = 0
         self.clock: Callable[[], float] = lambda: asyncio.get_running_loop().time()
+        self._inside: dict[str, dict[Stranger, None]] = {}
+        """All of them, by where they are from."""
         self._silent: dict[Stranger, float] = {}
         """When they came of whom no whole greeting has, or who are refused; the oldest first."""
         self._lines: dict[str, deque[Stranger]] = {}
@@ -66,12 +78,13 @@ class Handshakes:
         """When each began."""
         self._ready: deque[Stranger] = deque()
         """Those under way who have brought something."""
+        self._under_way_of: Counter[str] = Counter()
+        self._done_at: dict[str, float] = {}
+        """When a handshake came to its end last, by address, while there are others of it."""
         self._is_planned = False
         self._timer: asyncio.TimerHandle | None = None
         self._door_timer: asyncio.TimerHandle | None = None
         self._stopped_ports: list[Callable[[], None]] = []
-        self._done_at = 0.0
-        """When a handshake came to its end last."""
         self._told_at: float | None = None
 
     def __len__(self) -> int:
@@ -79,22 +92,55 @@ class Handshakes:
 
     def expect(self, resume: Callable[[], None]) -> bool:
         """
-        Keep room for one who is let in at the door, and will `enter` or is `missed`.
+        Keep room for one who is let in at the door, and is asked for by `admits`.
 
         False: there is none, and `resume` is called once there is.
         """
-        if len(self) + self._expected_count < self.count_max or self._give_up_silent():
+        has_room = len(self) + self._expected_count < self.count_max
+        if has_room or self._greediest() is not None or self._give_up_silent(self._silent):
             self._expected_count += 1
             return True
         self._stopped_ports.append(resume)
         return False
 
-    def _give_up_silent(self) -> bool:
-        """Give up the oldest that has said nothing, if it had time to; else look again later."""
-        if not self._silent:
+    def admits(self, source: str) -> bool:
+        """
+        Say whether one who is expected may come in, now that it is known from where it is.
+
+        True: it will `enter`, or is `missed`. False: it is to be `missed`, as its address has its
+        share and there is no room for more.
+        """
+        if len(self) + self._expected_count <= self.count_max:
+            return True
+        own = self._inside.get(_place(source), {})
+        greediest = None if len(own) >= self.share else self._greediest()
+        if greediest is None:
+            if self._give_up_silent(it for it in (own or self._silent) if it in self._silent):
+                return True
+            self._tell(source, "its address has its share, and there is no room for more")
             return False
-        oldest, came = next(iter(self._silent.items()))
-        left = came + self.settings.handshake_patience_seconds - self.clock()
+        self._last_of(greediest).give_up("others came, and its address has more than its share")
+        return True
+
+    def _greediest(self) -> str | None:
+        """Give the address that has the most inside, if that is more than a share."""
+        found = max(self._inside, key=lambda place: len(self._inside[place]), default=None)
+        return None if found is None or len(self._inside[found]) <= self.share else found
+
+    def _last_of(self, place: str) -> Stranger:
+        """Give who is to go of those of an address: one who said nothing, or who came last."""
+        for stranger in self._inside[place]:
+            if stranger in self._silent:
+                return stranger
+        line = self._lines.get(place)
+        return line[-1] if line else next(iter(self._inside[place]))
+
+    def _give_up_silent(self, silent: Iterable[Stranger]) -> bool:
+        """Give up the oldest that has said nothing, if it had time to; else look again later."""
+        oldest = next(iter(silent), None)
+        if oldest is None:
+            return False
+        left = self._silent[oldest] + self.settings.handshake_patience_seconds - self.clock()
         if left > 0:
             if self._door_timer is None:
                 loop = asyncio.get_running_loop()
@@ -117,12 +163,15 @@ class Handshakes:
     def enter(self, stranger: Stranger) -> None:
         """Take one who has said nothing yet."""
         self._expected_count -= 1
+        self._inside.setdefault(_place(stranger.source), {})[stranger] = None
         self._silent[stranger] = self.clock()
+        if self._stopped_ports and self._greediest() is not None:
+            self._open_door()  # Which was shut while it was not known whose share this is.
 
     def wait(self, stranger: Stranger) -> None:
         """Let one begin whose greeting has come, when it is its turn."""
         del self._silent[stranger]
-        self._lines.setdefault(stranger.source, deque()).append(stranger)
+        self._lines.setdefault(_place(stranger.source), deque()).append(stranger)
         self._waiting_count += 1
         self._plan()
 
@@ -133,44 +182,62 @@ class Handshakes:
 
     def linger(self, stranger: Stranger) -> None:
         """Let one that is refused stay to be told why, until the room is needed."""
-        self.leave(stranger)
+        self._leave(stranger)
         self._silent[stranger] = self.clock()
 
     def done(self, stranger: Stranger) -> None:
         """Let one go whose handshake is done."""
-        self._done_at = self.clock()
+        self._done_at[_place(stranger.source)] = self.clock()
         self.leave(stranger)
 
     def leave(self, stranger: Stranger) -> None:
         """Forget one that is done, or gone; fine if it is not inside."""
-        self._silent.pop(stranger, None)
-        if self._under_way.pop(stranger, None) is None:
-            self._leave_line(stranger)
-        elif self._waiting_count:
-            self._plan()
+        self._leave(stranger)
+        place = _place(stranger.source)
+        own = self._inside.get(place, {})
+        own.pop(stranger, None)
+        if not own:
+            self._inside.pop(place, None)
+            self._done_at.pop(place, None)
         if self._stopped_ports and len(self) < self.count_max:
             self._open_door()
 
+    def _leave(self, stranger: Stranger) -> None:
+        self._silent.pop(stranger, None)
+        if self._under_way.pop(stranger, None) is None:
+            self._leave_line(stranger)
+            return
+        place = _place(stranger.source)
+        self._under_way_of[place] -= 1
+        if not self._under_way_of[place]:
+            del self._under_way_of[place]
+        if self._waiting_count:
+            self._plan()
+
     def failed(self, stranger: Stranger, reason: str) -> None:
         """Tell operators, now and then, why handshakes fail."""
+        self._tell(stranger.source, reason)
+
+    def _tell(self, source: str, reason: str) -> None:
         self.failed_count += 1
         now = self.clock()
         if self._told_at is None or now - self._told_at >= TELL_SECONDS:
             self._told_at = now
             logger.warning(
                 "a connection from %s ended before its TLS handshake did: %s; %d so far",
-                stranger.source,
+                source,
                 reason,
                 self.failed_count,
             )
 
     def _leave_line(self, stranger: Stranger) -> None:
-        line = self._lines.get(stranger.source)
+        place = _place(stranger.source)
+        line = self._lines.get(place)
         if line is not None and stranger in line:
             line.remove(stranger)
             self._waiting_count -= 1
             if not line:
-                del self._lines[stranger.source]
+                del self._lines[place]
 
     def _plan(self) -> None:
         if not self._is_planned:
@@ -194,33 +261,51 @@ class Handshakes:
                 return stranger
         if not self._waiting_count:
             return None
-        if len(self._under_way) >= self.settings.handshake_count_max and not self._make_room():
-            return None
-        source, line = next(iter(self._lines.items()))
+        place = next(iter(self._lines))
+        if len(self._under_way) >= self.settings.handshake_count_max:
+            place = min(self._lines, key=self._under_way_of.__getitem__)
+            if not self._make_room(place):
+                return None
+        line = self._lines.pop(place)
         stranger = line.popleft()
         self._waiting_count -= 1
-        del self._lines[source]
         if line:
-            self._lines[source] = line  # The others first.
+            self._lines[place] = line  # The others first.
         self._under_way[stranger] = self.clock()
+        self._under_way_of[place] += 1
         return stranger
 
-    def _make_room(self) -> bool:
+    def _make_room(self, place: str) -> bool:
         """
-        Give up the oldest handshake, where for a while none has come to its end.
+        Give up the oldest handshake of the address with the most, for one of this address.
 
-        As long as some do, room is made by them: a crowd of slow clients is no enemy.
+        Where that has as many itself, only if for a while none of them has come to its end: a crowd
+        of slow clients is no enemy.
         """
-        oldest, began = next(iter(self._under_way.items()))
-        left = max(began, self._done_at) + self.settings.handshake_patience_seconds - self.clock()
+        most = max(self._under_way_of, key=self._under_way_of.__getitem__)
+        oldest = next(it for it in self._under_way if _place(it.source) == most)
+        began = self._under_way[oldest]
+        if self._under_way_of[most] > self._under_way_of[place] + 1:
+            left = began + min(HASTE_SECONDS, self.settings.handshake_patience_seconds)
+        else:
+            began = max(began, self._done_at.get(most, 0.0))
+            left = began + self.settings.handshake_patience_seconds
+        left -= self.clock()
         if left > 0:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(left, self._look_again)
             return False
         oldest.give_up("it took its time while others waited")
-        self._under_way.pop(oldest, None)
+        self.leave(oldest)
         return True
 
     def _look_again(self) -> None:
         self._timer = None
         self._plan()
+
+
+def _place(source: str) -> str:
+    """Tell what counts as one address: of IPv6 a network of 64 bits, which one machine may have."""
+    if ":" not in source:
+        return source
+    return str(ipaddress.ip_network((source.partition("%")[0], 64), strict=False))

@@ -121,7 +121,7 @@ class PortListener:
 
     def _take(self, taken: socket.socket, source: str) -> None:
         taken.setblocking(False)
-        if not self._admits(source):
+        if not self._admits(source) or not (self._tls is None or self._tls[1].admits(source)):
             taken.close()
             self._missed()
             return

@@ -21,9 +21,10 @@ class PortSettings:
     """So many connections are taken from a port in one turn of the loop; others in the next."""
 
     stranger_count_max: Annotated[int, Allowed(16, 100_000)] = 1_024
-    """TLS connections that have not finished their handshake. Beyond it the oldest goes that has
-    said nothing for `handshake_patience_seconds`; where none has, those that come wait at the
-    door."""
+    """TLS connections that have not finished their handshake. Beyond it one goes of the address
+    that has the most, if that is more than a tenth, and of an address that has a tenth nobody more
+    comes in. Where none has, the oldest goes that has said nothing for
+    `handshake_patience_seconds`, or those that come wait at the door."""
 
     handshake_count_max: Annotated[int, Allowed(1, 10_000)] = 256
     """TLS handshakes under way at once; who comes next waits, and those of each address take their
@@ -34,8 +35,8 @@ class PortSettings:
     without the time that it waits for its turn; then it is closed."""
 
     handshake_patience_seconds: Annotated[float, Allowed(0.01, 600)] = 3.0
-    """Where others wait and none has come to its end for so long, the oldest handshake under way is
-    given up."""
+    """Where others of its address wait and none of that has come to its end for so long, the oldest
+    handshake under way is given up; for one of an address with fewer of them after 0.3 s."""
 
     handshake_slice_seconds: Annotated[float, Allowed(0.0005, 1)] = 0.003
     """How long one turn of the loop works on handshakes; the rest is done in the next."""

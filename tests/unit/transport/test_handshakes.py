@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.handshakes import HASTE_SECONDS, Handshakes
 from holdfast.transport.settings import PortSettings
 
 
@@ -173,6 +173,103 @@ def test_silent_strangers_make_room_and_those_who_spoke_do_not() -> None:
         line.handshakes.leave(crowd[3])
         line.handshakes.leave(crowd[4])
         assert line.resumed == 1, "asked once, called once"
+
+    run(work)
+
+
+def test_who_fills_the_room_from_one_address_keeps_nobody_else_out() -> None:
+    """
+    It is its own that go: first who said nothing, then who came last; and no more of it come in.
+    """
+
+    async def work() -> None:
+        line = Line(stranger_count_max=20, handshake_count_max=1, handshake_patience_seconds=3)
+        line.come("there", "10.0.0.3")
+        for number in range(2):
+            line.come(f"silent{number}", "10.0.0.1")
+        for number in range(17):
+            line.ready(f"half{number}", "10.0.0.1")
+        assert len(line.handshakes) == 20
+        for source in ("10.0.0.2", "10.0.0.3", "10.0.0.4"):
+            assert line.handshakes.expect(line.resume)
+            assert line.handshakes.admits(source)
+            line.handshakes.enter(Fake(line, "other", source))
+            assert len(line.handshakes) == 20
+        assert [name for name, _ in line.ended] == ["silent0", "silent1", "half16"]
+        assert not line.handshakes.expect(line.resume), "each has its share at most now"
+        line.now += 4
+        assert line.handshakes.expect(line.resume), "one that has said nothing has had its time"
+        assert line.handshakes.admits("10.0.0.9")
+
+    run(work)
+
+
+def test_who_has_its_share_gets_no_more_where_there_is_no_room() -> None:
+    """It is closed, and told of; what it may do is give one of its own for another."""
+
+    async def work() -> None:
+        line = Line(stranger_count_max=20)
+        line.come("silent", "2001:db8::1")
+        for number in range(19):
+            line.ready(f"half{number}", f"2001:db8::{number:x}")
+        for source in ("2001:db8::ffff", "2001:db8:0:0:5::1%eth0"):
+            assert line.handshakes.expect(line.resume)
+            assert not line.handshakes.admits(source), "a network of 64 bits is one address"
+            line.handshakes.missed()
+        assert line.handshakes.failed_count == 2
+        assert line.handshakes.expect(line.resume)
+        line.now += 4
+        assert line.handshakes.admits("2001:db8::ffff")
+        assert [name for name, _ in line.ended] == ["silent"]
+        assert line.handshakes.admits("2001:db8:0:1::1"), "there is room"
+
+    run(work)
+
+
+def test_who_finishes_one_now_and_then_does_not_hold_up_another_address() -> None:
+    """All under way are of one address that ends one a second: the other's turn comes at once."""
+
+    async def work() -> None:
+        line = Line(handshake_count_max=4, handshake_patience_seconds=3)
+        crowd = [line.ready(f"a{number}", "10.0.0.1") for number in range(8)]
+        await turns()
+        line.now += 1
+        line.handshakes.done(crowd[0])
+        await turns()
+        line.ready("b", "10.0.0.2")
+        await turns()
+        assert line.proceeded == ["a0", "a1", "a2", "a3", "a4", "b"]
+        assert [name for name, _ in line.ended] == ["a1"]
+        line.ready("c", "10.0.0.3")
+        await turns()
+        assert [name for name, _ in line.ended] == ["a1", "a2"]
+        line.ready("d", "10.0.0.4")
+        await turns()
+        line.ready("e", "10.0.0.5")
+        await turns()
+        assert [name for name, _ in line.ended] == ["a1", "a2", "a3"]
+        assert line.proceeded[-1] == "d", "each has as many as another now, or one more"
+
+    run(work)
+
+
+def test_who_has_just_begun_is_not_given_up_for_another() -> None:
+    """A client far away answers after a while, of whatever address."""
+
+    async def work() -> None:
+        line = Line(handshake_count_max=4, handshake_patience_seconds=3)
+        for number in range(4):
+            line.ready(f"a{number}", "10.0.0.1")
+        await turns()
+        line.ready("b", "10.0.0.2")
+        await turns()
+        assert line.ended == []
+        assert line.handshakes._timer is not None
+        line.now += HASTE_SECONDS + 0.001
+        line.handshakes._look_again()
+        await turns()
+        assert [name for name, _ in line.ended] == ["a0"]
+        assert line.proceeded[-1] == "b"
 
     run(work)
 

@@ -187,6 +187,39 @@ def test_who_finds_no_room_waits_at_the_door(new_loop, options, certificates: Pa
     run(new_loop, work())
 
 
+@LOOPS
+def test_one_address_keeps_nobody_of_another_out(new_loop, options, certificates: Path) -> None:
+    """It fills the room with sockets that say nothing, and dials more; somebody else comes in."""
+
+    async def work() -> None:
+        settings = PortSettings(stranger_count_max=20, handshake_patience_seconds=60)
+        handshakes = Handshakes(settings)
+        port = PortListener(Echo, settings, tls=(ServerTls(options()), handshakes))
+        number = await opened(port)
+        context = ssl.create_default_context(cafile=certificates / "ca.pem")
+        dialled = [socket.create_connection(("127.0.0.1", number)) for _ in range(40)]
+        while not handshakes.failed_count:
+            await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection(
+            *("127.0.0.1", number),
+            ssl=context,
+            server_hostname="localhost",
+            local_addr=("127.0.0.2", 0),
+        )
+        writer.write(b"hello")
+        assert await reader.read(5) == b"hello"
+        writer.close()
+        for each in dialled:
+            each.close()
+        port.close()
+        while len(handshakes) or port._opening:
+            await asyncio.sleep(0)
+        assert handshakes._expected_count == 0
+        assert not handshakes._inside
+
+    run(new_loop, work())
+
+
 class Short:
     """A socket that has no descriptor for who comes, until it has."""
 
