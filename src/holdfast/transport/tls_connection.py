@@ -284,7 +284,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         records = self._handshakes.records
         while data and self._stage is _Stage.OPEN and not self._is_paused and records.is_open:
             data = self._take_piece(data)
-        if data and self._stage is _Stage.OPEN:
+        if data and not self.is_closing():
             self._held = memoryview(bytes(data))
             self._transport.pause_reading()
             if not self._is_paused:
@@ -405,7 +405,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         """Say that this is the end, and close when all is sent."""
         if self._sealing is not None and self._stage is _Stage.OPEN:
             self._stage = _Stage.CLOSING
-            self._transport.pause_reading()
+            if not self._transport.is_closing():
+                self._transport.pause_reading()
             self._sealing.end(self._say_end)
         elif self._sealing is None or not self._sealing.bytes:
             self._transport.close()

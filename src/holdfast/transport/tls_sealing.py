@@ -123,7 +123,7 @@ class Sealing:
 
     def work(self) -> None:
         """Seal a piece of what waits, in its turn."""
-        if self._is_socket_full or not self._pieces:
+        if self._is_socket_full or not self._pieces or self._transport.is_closing():
             return
         self._seal()
         if self._pieces:

@@ -54,6 +54,7 @@ class Wire:
         return self.is_closed
 
     def pause_reading(self) -> None:
+        assert not self.is_closed, "as uvloop has it"
         self.is_reading = False
 
     def resume_reading(self) -> None:

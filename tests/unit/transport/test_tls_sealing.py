@@ -42,7 +42,7 @@ class Socket:
     def __init__(self) -> None:
         self.waiting = b""
         self.taken = b""
-        self.is_full = False
+        self.is_full = self.is_closed = False
         self.sealing: Any = None
 
     def write(self, data: bytes) -> None:
@@ -50,6 +50,9 @@ class Socket:
         if len(self.waiting) > HIGH and not self.is_full:
             self.is_full = True
             self.sealing.socket_is_full()
+
+    def is_closing(self) -> bool:
+        return self.is_closed
 
     def take(self) -> None:
         self.taken += self.waiting
@@ -179,6 +182,21 @@ def test_the_end_waits_for_all_that_was_given() -> None:
             await turns(2)
         assert ended == ["one"]
         assert one.heard == ["full"], "nobody writes to it any more"
+
+    run(work)
+
+
+def test_nothing_more_is_sealed_for_a_socket_that_is_closing() -> None:
+    """The loop has found out, and says so in its next turn; until then nobody waits for it."""
+
+    async def work() -> None:
+        one = One(TurnSlice())
+        one.sealing.write(bytes(2_000_000))
+        one.socket.is_closed = True
+        before = one.ends.count
+        one.socket.take()
+        await turns(10)
+        assert one.ends.count == before
 
     run(work)
 
