@@ -229,6 +229,8 @@ class InTurn:
         self._is_left = is_left
         self._clock = clock
         self._left: dict[str, Act] = {}
+        self._spent: dict[str, float] = {}
+        """How long those were at work that were sent on their way: what they do goes on."""
 
     def run(
         self,
@@ -253,13 +255,15 @@ class InTurn:
                 attempt(acts[key], 0.0)
                 self._left[key] = acts[key]
                 continue
+            spent = self._spent.pop(key, 0.0) if was_left else 0.0
             if was_left:
                 del self._left[key]
             began = 0.0 if clock is None else clock()
-            outcome = attempt(acts[key], share)
-            is_late = clock is not None and clock() - began >= _WHOLE_SHARE * share
+            outcome = attempt(acts[key], spent + share)
+            is_late = clock is not None and clock() - began >= _WHOLE_SHARE * (spent + share)
             if is_cut_short and is_late and isinstance(outcome, UnreachableError):
                 self._left[key] = acts[key]
+                self._spent[key] = spent + share
                 continue
             found[key] = outcome
             if patience is not None and not isinstance(found[key], StoreError):

@@ -247,7 +247,9 @@ class Levelling:
         act = self._rates.measured(member, _store(self._tenure.tokens[member], entries), count)
         outcome = yield from self._ask(member, act, seconds)
         if outcome is not Outcome.STORED:
-            raise UnreachableError("another broker has taken it")
+            if self._is_lost(member):
+                raise UnreachableError("another broker has taken it")
+            return
         last = entries[-1]
         self._ends[member] = Place(last.index, last.chain)
         self._copied_bytes += count
@@ -272,10 +274,10 @@ class Levelling:
     def _look_again(self, member: str) -> Steps:
         """How far it has come, where that is not known."""
         row: Row = yield from self._ask(member, _read_row, self._left())
-        sent = self._sent.pop(member, None)
-        if sent is not None and row.is_held_by(sent):
-            self._tenure.tokens[member] = sent  # The answer was lost, and the take was not.
-        if row.member != member or not row.is_held_by(self._tenure.tokens[member]):
+        is_ours = row.is_held_by(self._tenure.tokens[member])
+        if not is_ours and not self._is_lost(member):
+            is_ours = row.is_held_by(self._tenure.tokens[member])
+        if row.member != member or not is_ours:
             raise UnreachableError(f"another broker has taken {self._databases.name(member)}")
         self._ends[member] = row.lease.end
         return row
@@ -293,11 +295,23 @@ class Levelling:
             act = _seize(row, token, self._tenure.claimant)
             self._sent[member] = token
             if (yield from self._ask(member, act, self._left())):
-                break
-        else:
-            raise UnreachableError(f"{self._databases.name(member)} is written all the time")
+                self._hold(member, token)
+                return
+        raise UnreachableError(f"{self._databases.name(member)} is written all the time")
+
+    def _is_lost(self, member: str) -> bool:
+        """Whether a token that counts no more gave way to another broker's, and not to our own."""
+        sent = self._sent.get(member)
+        if sent is None:
+            return True
+        self._hold(member, sent)
+        return False
+
+    def _hold(self, member: str, token: Token) -> None:
+        """It was taken under this; a sign of life of the token before says nothing any more."""
         self._tenure.tokens[member] = token
-        self._beating.pop(member, None)  # One of the token before says nothing any more.
+        self._sent.pop(member, None)
+        self._beating.pop(member, None)
 
     def _cut_what_was_in_flight(self, failed: Mapping[str, StoreError]) -> Steps:
         """
@@ -403,7 +417,7 @@ class Levelling:
             if it:
                 del self._beating[it]
                 self._beaten_at[it] = self._clock()
-            if it and found[it] is Outcome.DEPOSED:
+            if it and found[it] is Outcome.DEPOSED and self._is_lost(it):
                 raise UnreachableError(f"another broker has taken {self._databases.name(it)}")
 
 

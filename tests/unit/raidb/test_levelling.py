@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast.errors import MirrorHistoriesError, UnreachableError
 from holdfast.leases.contract import Holding, Outcome, TakeGoesOnError
+from holdfast.raidb.levelling import Levelling
+from holdfast.raidb.member import Token
 from holdfast.raidb.raidb_log import RaidbLog
 from tests.stores.leased_log_suite import Writer
 from tests.unit.raidb.several import Killed, Several, Way
@@ -296,3 +299,18 @@ def test_two_histories_are_never_called_alike() -> None:
     longest.rows[2] = whole
     with pytest.raises(MirrorHistoriesError):
         taken(several)
+
+
+def test_a_take_of_ones_own_that_comes_late_is_no_other_brokers() -> None:
+    """It was sent, and its answer lost: then the token before counts no more. Seeds 46 and 241."""
+    before, after = Token(7, "a" * 32, "m"), Token(8, "a" * 32, "m")
+    levelling = object.__new__(Levelling)
+    levelling._sent, levelling._beating = {"m": after}, {"m": lambda: None}  # type: ignore[dict-item]
+    levelling._tenure = SimpleNamespace(tokens={"m": before})  # type: ignore[assignment]
+    levelling._beaten_at, levelling._clock = {}, lambda: 0.0
+    levelling._are_beaten({"m": Outcome.DEPOSED})
+    assert levelling._tenure.tokens == {"m": after}
+    levelling._beating = {"m": lambda: None}  # type: ignore[dict-item]
+    levelling._databases = SimpleNamespace(name=str)  # type: ignore[assignment]
+    with pytest.raises(UnreachableError, match="another broker has taken m"):
+        levelling._are_beaten({"m": Outcome.DEPOSED})
