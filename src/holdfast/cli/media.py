@@ -88,7 +88,7 @@ def verify_media(addresses: Sequence[str], *, as_json: bool) -> bool:
             logs.append(log)
         found = []
         for log in logs:
-            with _progress(hidden(log.facts().place)) as visit:
+            with entries_progress(hidden(log.facts().place)) as visit:
                 found.append(verify(log, visit))
         _require_one_log(found)
         compared, is_alike = _compare(logs, found)
@@ -196,11 +196,11 @@ def _tell(it: VerifiedLog) -> None:
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[Visit]:
-    """A bar on standard error, where somebody watches."""
+def entries_progress(title: str) -> Iterator[Visit]:
+    """Show a bar of entries on standard error, where somebody watches."""
     terminal = watched_console()
     if terminal is None:
-        yield _untold
+        yield untold
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -210,5 +210,5 @@ def _progress(title: str) -> Iterator[Visit]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _untold(done: int, total: int) -> None:
-    """How far it is, where nobody watches."""
+def untold(done: int, total: int) -> None:
+    """Take how far it is, where nobody watches."""

@@ -20,7 +20,7 @@ import typer
 from holdfast.cli.hidden_passwords import hide_places
 from holdfast.cli.log_files import LogFiles, Verification, Visit
 from holdfast.cli.log_rows import ROW_HEADER, Row, queue_names, row_text, rows_of
-from holdfast.cli.media import PLACE_VARIABLE, MediumLog, verify_media
+from holdfast.cli.media import PLACE_VARIABLE, MediumLog, entries_progress, untold, verify_media
 from holdfast.cli.output import (
     format_size,
     json_line,
@@ -188,14 +188,15 @@ def dump(
     hide_places({PLACE_VARIABLE: place})
     media = _media(place)
     queue = _queue_of(destination)
+    progress = entries_progress if media else _progress
     with closing(MediumLog(media) if media else LogFiles(Path(place))) as log:
-        with _progress("looking for queues") as visit:
+        with progress("looking for queues") as visit:
             names = queue_names(log.between(1, None, visit))
         line_of = json_line if row_format == "jsonl" else row_text
         if row_format == "table":
             write_line(ROW_HEADER)
         damaged = 0
-        with _progress("writing") as visit:
+        with progress("writing") as visit:
             for entry in log.between(from_index, to_index, visit):
                 lines: list[str] = []
                 try:
@@ -230,16 +231,12 @@ def _queue_of(destination: str | None) -> str | None:
         raise ConfigError([f"destination: {error}"]) from error
 
 
-def _untold(done: int, total: int) -> None:
-    """How far it is, where nobody watches."""
-
-
 @contextmanager
 def _progress(title: str) -> Iterator[Visit]:
-    """A bar on standard error, where somebody watches."""
+    """A bar of bytes on standard error, where somebody watches."""
     terminal = watched_console()
     if terminal is None:
-        yield _untold
+        yield untold
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
