@@ -316,7 +316,7 @@ class UnreachableError(StoreError):
 class AppendRefusedError(StoreError):
     """A shared medium or database refuses what was to be stored, and keeps nothing of it."""
 
-    is_of_all = False  # Whether anything else would be refused as well, however small.
+    keeps_lease = False  # Whether nothing is won by giving it up together with the lease.
 
 
 class EntryRefusedError(AppendRefusedError):

@@ -308,8 +308,7 @@ class LeasedDriver(LeasedView):
             return
         if isinstance(report.error, AppendRefusedError):
             outages.is_over(state)
-            has_room = self._log.is_fence or not self._log.low_room
-            tenure.refused(state, report.error, report.order, may_take_again=has_room)
+            tenure.refused(state, report.error, report.order)
             return
         if isinstance(report.order, Fetch) and isinstance(report.error, CorruptEntryError):
             self._mending.failed(report.order.index, report.error)

@@ -156,23 +156,15 @@ def _sign_of_life(state: LeasedState, report: Report) -> None:
     state.valid_until = state.validity()
 
 
-def refused(
-    state: LeasedState,
-    error: AppendRefusedError,
-    order: Order | None = None,
-    *,
-    may_take_again: bool = True,
-) -> None:
+def refused(state: LeasedState, error: AppendRefusedError, order: Order | None = None) -> None:
     """
     The medium keeps nothing of what it was given: it is tried again while the lease is ours.
 
     One that is of some size is given up then, if the medium may take others: acknowledgements
     behind it would wait until somebody made room, which they make. That costs the lease, as they
     follow on it; once, since nothing of this size is taken from a client after that. A medium that
-    has taken nothing since one was given up takes nothing at all: then the lease is kept.
-
-    Args:
-        may_take_again: Whether there is room for another lease, where one needs any.
+    has taken nothing since one was given up takes nothing at all: then the lease is kept, as it is
+    where the medium says so.
     """
     count = bytes_of(order.entries) if isinstance(order, Store) else 0
     if not state.refusal:
@@ -180,7 +172,7 @@ def refused(
         state.refused_since = state.now
     is_long = state.now - state.refused_since >= GIVE_UP_SECONDS
     is_its_own = isinstance(error, EntryRefusedError)
-    is_over = may_take_again and not error.is_of_all and (is_long or is_its_own)
+    is_over = not error.keeps_lease and (is_long or is_its_own)
     refusals = state.throughput.refusals
     if is_over and refusals.may_give_up(count):
         seconds = OWN_LIMIT_SECONDS if is_its_own else NO_ROOM_SECONDS

@@ -342,7 +342,7 @@ def refusal_of(errors: Iterable[StoreError]) -> AppendRefusedError:
     found = list(errors)
     is_its_own = all(isinstance(it, EntryRefusedError) for it in found)
     made = (EntryRefusedError if is_its_own else AppendRefusedError)("; ".join(map(str, found)))
-    made.is_of_all = any(isinstance(it, AppendRefusedError) and it.is_of_all for it in found)
+    made.keeps_lease = any(isinstance(it, AppendRefusedError) and it.keeps_lease for it in found)
     return made
 
 

@@ -18,6 +18,7 @@ Every call waits for the disk as long as that takes: `SharedLog` bounds them. On
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from holdfast.environment.disk import NoRoomError
@@ -36,6 +37,8 @@ from holdfast.shared.settings import SharedSettings
 from holdfast.shared.store_file import Origin, find, find_or_lay_out
 
 DROPPED_AT_ONCE: Final = 8
+TAKES_LEFT_MIN: Final = 2
+"""With room for fewer takes a lease is not given up on a share that is nearly full."""
 RESERVED_SEGMENTS: Final = 4
 """So many of the smallest segments have room in what is kept for one take."""
 
@@ -262,9 +265,7 @@ class DirectoryLog:
         try:
             held.write(entries)
         except NoRoomError as error:
-            raise AppendRefusedError(
-                f"there is no room in {self._places.root}: {error.strerror}"
-            ) from error
+            raise self._refusal(held, error) from error
         except OSError as error:
             if self._judge(held) is Outcome.DEPOSED:
                 return Outcome.DEPOSED
@@ -272,6 +273,14 @@ class DirectoryLog:
                 f"{self._places.root} could not be written: {error.strerror}"
             ) from error
         return None
+
+    def _refusal(self, held: HeldEpoch, error: NoRoomError) -> AppendRefusedError:
+        """Say that there is no room; whoever gives up the lease for it must get it again."""
+        made = AppendRefusedError(f"there is no room in {self._places.root}: {error.strerror}")
+        with suppress(OSError):
+            # One take for who gives it up, and one for who follows if that one is lost.
+            made.keeps_lease = held.is_low and self._reserve.takes_left() < TAKES_LEFT_MIN
+        return made
 
     @property
     def low_room(self) -> str:

@@ -7,7 +7,7 @@ no room removes one of these files after the other, and goes on where it stood. 
 so that several takes go well before there is room again.
 
 Invariants:
-    What these files hold means nothing, and whether they are there decides nothing.
+    What these files hold means nothing, and whether they are there says nothing of the log.
     Only who holds the lease makes them, and only while there is room for more than them.
 """
 
@@ -52,6 +52,15 @@ class Reserve:
                 if is_new:
                     return
 
+    def takes_left(self) -> int:
+        """
+        Count the takes for which room is kept.
+
+        Raises:
+            OSError: It could not be seen.
+        """
+        return sum(self._is_whole(it) for it in range(self._count))
+
     def use_for(self, call: Callable[[], Result]) -> Result:
         """
         Do what a take needs; where it has no room for that, make some, and do the same again.
@@ -83,6 +92,16 @@ class Reserve:
             file.close()
         self._disk.sync_directory(self._places.root)
         return True
+
+    def _is_whole(self, number: int) -> bool:
+        try:
+            file = self._disk.open(self._places.reserve(number), writable=False)
+        except FileNotFoundError:
+            return False
+        try:
+            return file.size() >= self._file_bytes
+        finally:
+            file.close()
 
     def _give_up_one(self, left: list[int]) -> bool:
         while left:

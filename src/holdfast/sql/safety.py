@@ -155,7 +155,7 @@ class Safety:
                 self._link.leave()
                 raise UnsafeHostError(self._refusal)
             error = AppendRefusedError(f"{self._refusal}; nothing is stored until that is changed")
-            error.is_of_all = True
+            error.keeps_lease = True
             raise error
 
     def _require_cluster(self, session: Session) -> None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.errors import AppendRefusedError, EntryRefusedError
+from holdfast.model.limits import KiB
+from holdfast.shared.host_file import Host
+from holdfast.shared.reserve import Reserve
+from holdfast.shared.settings import SharedSettings
+from holdfast.shared.shared_log import SharedLog, Surroundings
 from trials.leased.passage import LOST, Fate
+from trials.simulation.simulated_share import SimulatedSharedDisk
 
+ROOT = Path("/share")
+LOCAL_MOUNT = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
 AWAY = Fate(before=LOST)
 
 
@@ -105,7 +114,7 @@ def test_what_refuses_all_is_waited_with(
     """As unsafe settings do: nothing smaller would be stored instead, so nobody is cut off."""
     holder = broker("a").serve()
     error = AppendRefusedError("it would lose what is stored")
-    error.is_of_all = True
+    error.keeps_lease = True
 
     def refuse(*_: object) -> None:
         raise error
@@ -118,21 +127,80 @@ def test_what_refuses_all_is_waited_with(
     assert holder.driver.message_bytes_max == 0
 
 
-def test_where_a_lease_needs_room_nothing_is_given_up_without_any(
-    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A directory that is nearly full: nobody could take the lease again."""
-    holder = broker("a").serve()
-    monkeypatch.setattr(type(holder.log), "low_room", "8 MiB are left")
-    monkeypatch.setattr(type(holder.log), "is_fence", False)
+class Share:
+    """A directory on a share in memory, with what one process needs to keep its log there."""
 
-    def refuse(*_: object) -> None:
-        raise AppendRefusedError("no room")
+    def __init__(self, **settings: Any) -> None:
+        self.disk = SimulatedSharedDisk()
+        self._settings = SharedSettings(
+            segment_bytes=64 * KiB, first_segment_bytes=64 * KiB, **settings
+        )
+        self._around = Surroundings(lambda: LOCAL_MOUNT, lambda: Host("host", "m1", "start"))
 
-    monkeypatch.setattr(holder.log, "append", refuse)
+    def log(self, *_: object) -> SharedLog:
+        """Open it as another process does."""
+        return SharedLog(ROOT, self._settings, disk=self.disk, surroundings=self._around)
+
+    def kept(self) -> int:
+        """For how many takes room is kept."""
+        return sum(it.startswith("reserve-") for it in self.disk.list_directory(ROOT))
+
+
+@pytest.fixture
+def share() -> Share:
+    return Share()
+
+
+def held_up(holder: Any, share: Share, takes: int) -> None:
+    """Have others fill the share once so many takes have room, with a large entry under way."""
+    holder.serve()
+    holder.until(lambda: share.kept() == takes)
+    holder.store(b"a message that waits")
+    share.disk.limit(0)
     holder.propose(b"x" * 300_000)
+    holder.propose(b"an acknowledgement")
+    holder.until(holder.driver.refusal)
+
+
+@pytest.mark.parametrize("takes", [2, 4])
+def test_on_a_full_share_what_has_no_room_does_not_hold_up_what_has(
+    broker: Callable[..., Any], takes: int
+) -> None:
+    """The large one is given up with the lease, which is taken again by the room kept for that."""
+    share = Share(takes_with_room=takes)
+    holder = broker("a", log_type=share.log)
+    held_up(holder, share, takes)
+    holder.until(lambda: not holder.driver.is_leader)
+    holder.serve()
+    assert holder.state.epoch == 2
+    assert 0 < holder.driver.message_bytes_max < 300_000
+    holder.store(b"an acknowledgement", b"and another one")
+    assert share.kept() == takes - 1
+
+
+@pytest.mark.parametrize("takes", [0, 1])
+def test_where_nobody_could_follow_the_lease_is_kept(
+    broker: Callable[..., Any], takes: int
+) -> None:
+    """On a full share a take needs room: the last that is kept is for whoever follows a holder."""
+    share = Share(takes_with_room=takes)
+    holder = broker("a", log_type=share.log)
+    held_up(holder, share, takes)
     until = holder.passage.now + 30.0
     holder.until(lambda: holder.passage.now > until)
     assert holder.driver.is_leader
-    monkeypatch.setattr(type(holder.log), "low_room", "")
-    holder.until(lambda: not holder.driver.is_leader)
+    share.disk.limit(None)
+    holder.until(lambda: not holder.driver.refusal())
+    assert holder.take() == [1, 2, 3]
+
+
+def test_without_room_for_a_take_nobody_could_acknowledge_any_more(
+    broker: Callable[..., Any], share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept is what lets it go on: where a taker leaves it alone, the log is nobody's."""
+    monkeypatch.setattr(Reserve, "_give_up_one", lambda *_: False)
+    holder = broker("a", log_type=share.log)
+    held_up(holder, share, 4)
+    holder.until(lambda: holder.state.take_trouble)
+    assert not holder.driver.is_leader
+    assert "has no room" in holder.state.take_trouble

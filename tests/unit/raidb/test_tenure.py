@@ -154,7 +154,7 @@ def test_what_most_refuse_is_refused_and_the_lease_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "is_of_all", "is_its_own"),
+    ("kinds", "keeps_lease", "is_its_own"),
     [
         ((EntryRefusedError, EntryRefusedError), False, True),
         ((EntryRefusedError, AppendRefusedError), False, False),
@@ -162,13 +162,13 @@ def test_what_most_refuse_is_refused_and_the_lease_is_kept() -> None:
     ],
 )
 def test_a_refusal_of_several_says_what_all_say(
-    kinds: tuple[type[AppendRefusedError], ...], is_of_all: bool, is_its_own: bool
+    kinds: tuple[type[AppendRefusedError], ...], keeps_lease: bool, is_its_own: bool
 ) -> None:
     """An entry is its own trouble where each says so; a setting refuses whatever comes."""
     errors = [kind(f"{number}") for number, kind in enumerate(kinds)]
-    errors[0].is_of_all = is_of_all
+    errors[0].keeps_lease = keeps_lease
 
     found = refusal_of(errors)
     assert str(found) == "0; 1"
     assert isinstance(found, EntryRefusedError) is is_its_own
-    assert found.is_of_all is is_of_all
+    assert found.keeps_lease is keeps_lease

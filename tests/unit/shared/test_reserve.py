@@ -49,6 +49,8 @@ def test_one_is_made_at_a_time_and_none_before_a_take(share: LocalShare, reserve
     assert not content.strip(b"\0")
     assert share.places.reserve(0) in share.disk.durable_paths()
 
+    assert reserve.takes_left() == TAKES
+
     before = share.disk.operations
     reserve.make_one()
     assert share.disk.operations == before
@@ -64,8 +66,10 @@ def test_one_that_could_not_be_made_is_tried_again(share: LocalShare, reserve: R
     reserve.note_taken()
     share.disk.limit(100)
     reserve.make_one()
+    assert reserve.takes_left() == 0
     share.disk.limit(None)
     make_all(reserve)
+    assert reserve.takes_left() == TAKES
     sizes = {len(share.disk.content(share.places.reserve(it))) for it in range(TAKES)}
     assert len(sizes) == 1
     assert min(sizes) > LEAST_BYTES

@@ -99,7 +99,7 @@ def test_of_several_hosts_an_unsafe_one_is_left_for_the_next() -> None:
     world.safety.greet(node)
     with pytest.raises(AppendRefusedError, match="nothing is stored until") as caught:
         world.safety.require(node)
-    assert caught.value.is_of_all
+    assert caught.value.keeps_lease
     assert world.safety.warnings == ("db (at db1): fsync is off",)
     assert not world.left
 
