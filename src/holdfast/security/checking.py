@@ -21,7 +21,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.model.access_records import UserRecord
 from holdfast.security.passwords import NOBODYS, PASSWORD_BYTES_MAX
@@ -33,6 +33,7 @@ from holdfast.security.user_values import read_values
 WRONG: Final = "login or passcode is wrong"
 SHUT_OUT: Final = "too many failed logins from this address lately: try again in a minute"
 BUSY: Final = "more logins are being checked than there is time for: try again in a moment"
+UNKNOWN: Final = "there is no user of the name that this certificate has: say login and passcode"
 UNNAMED: Final = "a login is needed here: say login and passcode"
 
 VERIFIED_COUNT_MAX: Final = 10_000
@@ -76,8 +77,8 @@ class Waiting:
         self.kept = kept
         self.record = record
         """Whose it would be; None: there is no such user."""
-        self.waiters: list[Any] = []
-        """Whoever asked adds himself."""
+        self.waiters: list[Callable[[Principal | None], None]] = []
+        """Whoever asked adds what tells him; None: it is wrong."""
 
 
 Answer: TypeAlias = Principal | Refusal | Waiting
@@ -123,13 +124,14 @@ class Checking:
         """
         if self.throttle.is_shut_out(shown.address, now):
             return Refusal(SHUT_OUT, now)
-        if shown.name or shown.secret:
+        if shown.secret or shown.name not in ("", shown.certified):
             if is_token(shown.secret):
                 return self._token(shown, now, now_ms)
             return self._password(shown, now)
         if shown.certified:
             record = self._record_of(shown.certified)
-            return self.refused(shown.address, now) if record is None else _principal(record)
+            # It is no guess: whoever has it did not choose the name.
+            return Refusal(UNKNOWN, now) if record is None else _principal(record)
         return Refusal(UNNAMED, now) if anonymous is None else anonymous
 
     def looked_at(self, waiting: Waiting, *, is_right: bool, now: float) -> Principal | None:
@@ -139,12 +141,24 @@ class Checking:
         record = waiting.record
         if not is_right or record is None or self._record_of(waiting.name) is not record:
             return None
-        principal = _principal(record)
+        principal = _principal(record, waiting.kept)
         self._verified.pop(waiting.mark, None)
         if len(self._verified) >= VERIFIED_COUNT_MAX:
             del self._verified[next(iter(self._verified))]
         self._verified[waiting.mark] = _Verified(record, principal, now + VERIFIED_SECONDS)
         return principal
+
+    def still(self, principal: Principal) -> Principal | None:
+        """Give who a user is by what the log says now; None: what he was found by is no more."""
+        record = self._record_of(principal.name)
+        if record is None:
+            return None
+        values = read_values(record.values)
+        if principal.kept not in ("", values.password):
+            tokens = {token.digest: token for token in values.tokens}
+            if principal.kept not in tokens:
+                return None
+        return principal._replace(roles=values.roles)
 
     def refused(self, address: str, now: float) -> Refusal:
         """Give the refusal of who has shown something wrong, and note that."""
@@ -159,10 +173,10 @@ class Checking:
         for token in read_values(record.values).tokens:
             if hmac.compare_digest(token.digest.encode(), digest.encode()):
                 if not token.expires_ms:
-                    return _principal(record)
+                    return _principal(record, token.digest)
                 if token.expires_ms > now_ms:
                     ends_at = now + (token.expires_ms - now_ms) / 1000
-                    return _principal(record)._replace(expires_at=ends_at)
+                    return _principal(record, token.digest)._replace(expires_at=ends_at)
         return self.refused(shown.address, now)
 
     def _password(self, shown: Shown, now: float) -> Answer:
@@ -192,5 +206,5 @@ class Checking:
         return mark.digest()
 
 
-def _principal(record: UserRecord) -> Principal:
-    return Principal(record.name, read_values(record.values).roles)
+def _principal(record: UserRecord, kept: str = "") -> Principal:
+    return Principal(record.name, read_values(record.values).roles, kept=kept)

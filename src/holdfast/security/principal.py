@@ -16,6 +16,12 @@ class Principal(NamedTuple):
     roles: frozenset[str] = frozenset()
     expires_at: float | None = None
     """When this ends, by the monotonic clock; None: with the connection, or by a change."""
+    kept: str = ""
+    """What of his record he was found by; empty: by his name, which his certificate has."""
+
+    def __repr__(self) -> str:
+        """Without what anything is compared with: this stands in logs and traces."""
+        return f"Principal({self.name!r}, roles={sorted(self.roles)})"
 
 
 ANONYMOUS: Final = Principal("")

@@ -41,6 +41,7 @@ from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_links import PeerLinks
+from holdfast.server.access import NodeAccess
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.leased_assembly import LogParts, leased, only_failures
@@ -49,6 +50,7 @@ from holdfast.server.loop import Conductor
 from holdfast.server.media import is_leased
 from holdfast.server.mirrors import open_mirrors
 from holdfast.server.parts import Parts
+from holdfast.server.pepper import Pepper
 from holdfast.server.protocols import served
 from holdfast.server.refusal_log import RefusalLog
 from holdfast.server.restoring import restore
@@ -91,7 +93,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
 
     Raises:
         ConfigError: Too few files may be open, the environment names no level of the format, or a
-            file for TLS cannot be used any more.
+            file for TLS, or the key of passwords, cannot be used any more.
         StoreError: The directory is locked, foreign or damaged beyond what can be served.
     """
     clock = SystemClock()
@@ -101,6 +103,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     shares = _share_descriptors(config)
     is_shared = is_leased(config)
     journal, caretaker = _open_log(config, shares)
+    pepper = _pepper(config)
     checkpoint_files = CheckpointStore(journal.directory, journal.disk)
     broker, applied_index = _make_broker(config, settings, journal, checkpoint_files)
     writer = JournalWriter(journal, only_failures(hearer.stored) if is_shared else hearer.stored)
@@ -113,18 +116,9 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     )
     store = ReplicatedStore(driver, journal)
     context = _make_context(config, clock)
-    conductor = Conductor(
-        broker=broker,
-        store=store,
-        context=context,
-        clock=clock,
-        settings=replace(config.sections.server, connection_count_max=shares.clients),
-        protocols=served(config.sections.stomp),
-        policies=config.policies,
-        on_role_change=hearer.role_changed,
-        on_damage=hearer.damaged,
-        on_failure=hearer.fail,
-    )
+    conductor = _make_conductor(config, shares, hearer, clock, broker, store, context)
+    access = NodeAccess(conductor, pepper, SystemRandomness())
+    context.check = access.logins.check
     return Parts(
         config=config,
         clock=clock,
@@ -141,8 +135,32 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         broker=broker,
         context=context,
         conductor=conductor,
+        access=access,
         listener=_make_listener(config, shares, conductor, hearer, shown),
         shown=shown,
+    )
+
+
+def _make_conductor(
+    config: NodeConfig,
+    shares: Shares,
+    hearer: Hearer,
+    clock: SystemClock,
+    broker: Broker,
+    store: ReplicatedStore,
+    context: SessionContext,
+) -> Conductor:
+    return Conductor(
+        broker=broker,
+        store=store,
+        context=context,
+        clock=clock,
+        settings=replace(config.sections.server, connection_count_max=shares.clients),
+        protocols=served(config.sections.stomp),
+        policies=config.policies,
+        on_role_change=hearer.role_changed,
+        on_damage=hearer.damaged,
+        on_failure=hearer.fail,
     )
 
 
@@ -190,6 +208,11 @@ def _open_journal(config: NodeConfig, shares: Shares, disk: Disk) -> Journal:
         return open_cache(config.data, UnsyncedDisk(disk), settings, boot_id())
     directory = disk.base if isinstance(disk, MirroredDisk) else config.data
     return Journal.open(directory, disk, settings, resolve_unknown_tail=not config.members)
+
+
+def _pepper(config: NodeConfig) -> Pepper:
+    is_shared = bool(config.members) or is_leased(config)
+    return Pepper(config.secret, (config.data, *config.mirrors), is_shared=is_shared)
 
 
 def _refuse_caches(config: NodeConfig, disk: Disk) -> None:

@@ -18,8 +18,6 @@ from typing import Final, Protocol
 
 from holdfast.broker.broker import Broker
 from holdfast.environment.clock import Clock
-from holdfast.errors import AuthenticationError
-from holdfast.security.principal import Principal
 from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.departures import Departures
@@ -34,7 +32,9 @@ from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
 from holdfast.sessions.context import SessionContext
+from holdfast.sessions.credentials import Answer
 from holdfast.sessions.registration import Arrival, Registration
+from holdfast.sessions.session import Connection
 from holdfast.sessions.undecided import begin
 from holdfast.store.contract import LogStore
 
@@ -142,12 +142,11 @@ class Clients:
         self.connections.add(connection)
         self.reading.share(len(self.connections))
 
-    def authenticated(
-        self, connection: ClientConnection, answer: Principal | AuthenticationError
-    ) -> None:
+    def authenticated(self, connection: Connection, answer: Answer) -> None:
         """Tell a session who its client is, if it is still there, and go on with what waited."""
         if connection not in self.connections:
             return
+        assert isinstance(connection, ClientConnection), "one of these"
         try:
             connection.session.authenticated(answer)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client

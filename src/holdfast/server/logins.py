@@ -14,6 +14,7 @@ Owned by the loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from holdfast.broker.serving.access_book import AccessBook
@@ -69,18 +70,22 @@ class Logins:
 
     def check(self, session: Session, credential: Credential) -> Answer | None:
         """Say who a client is; None: he is told later."""
-        if not self._book.has_users:
-            return ANONYMOUS
         connection = session.connection
         assert connection is not None, "who shows something is connected"
         shown = Shown(*credential, address=address_of(connection))
+        return self.ask(shown, partial(self._tell, connection))
+
+    def ask(self, shown: Shown, told: Callable[[Answer], None]) -> Answer | None:
+        """Say who somebody is; None: that is told later, once, by `told`."""
+        if not self._book.has_users:
+            return ANONYMOUS
         now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
         answer = self._checking.check(shown, now, now_ms)
         if isinstance(answer, Principal):
             return answer
         if isinstance(answer, Refusal):
-            return self._refuse(connection, answer)
-        answer.waiters.append(connection)
+            return self._refuse(told, answer)
+        answer.waiters.append(partial(self._found, shown.address, told))
         if len(answer.waiters) == 1:
             self._looking.look(answer, self._looked_at)
         return None
@@ -88,22 +93,27 @@ class Logins:
     def _looked_at(self, waiting: Waiting, is_right: bool) -> None:
         now = self._clock.monotonic()
         principal = self._checking.looked_at(waiting, is_right=is_right, now=now)
-        for connection in waiting.waiters:
-            if principal is not None:
-                self._tell(connection, principal)
-                continue
-            refusal = self._checking.refused(address_of(connection), now)
-            answer = self._refuse(connection, refusal)
-            if answer is not None:
-                self._tell(connection, answer)
+        for tell in waiting.waiters:
+            tell(principal)
 
-    def _refuse(self, connection: Connection, refusal: Refusal) -> AuthenticationError | None:
+    def _found(
+        self, address: str, told: Callable[[Answer], None], principal: Principal | None
+    ) -> None:
+        answer: Answer | None = principal
+        if answer is None:
+            answer = self._refuse(told, self._checking.refused(address, self._clock.monotonic()))
+        if answer is not None:
+            told(answer)
+
+    def _refuse(
+        self, told: Callable[[Answer], None], refusal: Refusal
+    ) -> AuthenticationError | None:
         """Give a refusal that is due; another one is told when it is."""
         error = AuthenticationError(refusal.reason)
         delay = refusal.due - self._clock.monotonic()
         if delay <= 0:
             return error
-        self._call_later(delay, lambda: self._tell(connection, error))
+        self._call_later(delay, lambda: told(error))
         return None
 
 

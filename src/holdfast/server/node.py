@@ -117,6 +117,7 @@ class Node:
             ticking.cancel()
             cycles.end()
             self.conductor.close()
+            parts.access.close()
             self.driver.end()
             parts.listener.end()
             await parts.links.close()

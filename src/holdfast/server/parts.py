@@ -19,6 +19,7 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.replication.driver import Driver
 from holdfast.replication.peer_links import PeerLinks
+from holdfast.server.access import NodeAccess
 from holdfast.server.descriptors import Shares
 from holdfast.server.lease_runner import LeaseRunner
 from holdfast.server.leased_group import LeasedGroup
@@ -53,6 +54,9 @@ class Parts:
     broker: Broker
     context: SessionContext
     conductor: Conductor
+    access: NodeAccess
+    """Who may come in."""
+
     listener: Listener
 
     shown: Mapping[str, ServerTls]

@@ -45,7 +45,7 @@ def test_a_password_is_looked_at_once_for_all_who_show_it(checking, users) -> No
     assert all(show(checking, "ann", "pw") is waiting for _ in range(1_000))
     assert show(checking, "ann", "other") is not waiting
     principal = checking.looked_at(waiting, is_right=True, now=2.0)
-    assert principal == Principal("ann", frozenset({"r"}))
+    assert principal == Principal("ann", frozenset({"r"}), kept="kept")
     assert show(checking, "ann", "pw") == principal
     assert isinstance(show(checking, "ann", "pw", now=602.5), Waiting)
 
@@ -78,14 +78,13 @@ def test_who_does_not_exist_costs_the_same_work_and_gets_the_same_words(checking
         checking.refused("10.0.1.1", 1.0),
         checking.check(Shown("bot", "hf_", address="10.0.1.2"), 1.0, 0),
         checking.check(Shown("nobody", TOKEN, address="10.0.1.3"), 1.0, 0),
-        checking.check(Shown(certified="nobody", address="10.0.1.4"), 1.0, 0),
     }
     assert wrong == {Refusal(module.WRONG, 1.1)}
 
 
 def test_a_token_is_known_at_once_with_its_users_name_or_without_one(checking) -> None:
     """With another user's it is wrong, and so is one that was changed by a letter."""
-    bot = Principal("bot", frozenset({"r"}))
+    bot = Principal("bot", frozenset({"r"}), kept=digest_of(TOKEN))
     assert show(checking, "bot", TOKEN) == bot
     assert show(checking, "", TOKEN) == bot
     other = "A" if TOKEN[-1] != "A" else "B"
@@ -108,6 +107,35 @@ def test_a_certificate_counts_where_nothing_else_is_shown(checking) -> None:
     assert show(checking, certified="ann") == Principal("ann", frozenset({"r"}))
     assert isinstance(show(checking, "ann", "wrong", certified="ann"), Waiting)
     assert isinstance(show(checking, "", "hf_wrong", certified="ann"), Refusal)
+    assert show(checking, "ann", certified="ann") == Principal("ann", frozenset({"r"}))
+    assert isinstance(show(checking, "ben", certified="ann"), Waiting)
+
+
+def test_a_certificate_of_no_user_lets_nobody_in_and_is_no_guess(checking) -> None:
+    """It may be one of many that an authority gave to machines; nobody is slowed down for it."""
+    assert show(checking, certified="nobody", now=1.0) == Refusal(module.UNKNOWN, 1.0)
+    found = checking.check(Shown(certified="nobody"), 1.0, 0, anonymous=ANONYMOUS)
+    assert isinstance(found, Refusal)
+    assert checking.throttle.failed(HERE, 1.0) == 0.1
+
+
+def test_who_is_in_stays_so_as_long_as_what_he_was_found_by_is_kept(checking, users) -> None:
+    """With the roles of now. Another token more ends nobody; another password ends who had it."""
+    bot, ben = show(checking, "", TOKEN), show(checking, certified="ben")
+    waiting = show(checking, "ann", "pw")
+    ann = checking.looked_at(waiting, is_right=True, now=1.0)
+    assert (checking.still(bot), checking.still(ann), checking.still(ben)) == (bot, ann, ben)
+    other = {"name": "other", "sha256": "x"}
+    token = {"name": "ci", "sha256": digest_of(TOKEN)}
+    users["bot"] = user("bot", tokens=[other, token], password="new", roles=["s"])
+    users["ann"] = user("ann", password="other", tokens=[other])
+    users["ben"] = user("ben", password="other", roles=[])
+    assert checking.still(bot) == bot._replace(roles=frozenset({"s"}))
+    assert checking.still(ann) is None
+    assert checking.still(ben) == Principal("ben")
+    users["bot"] = user("bot", tokens=[other])
+    del users["ben"]
+    assert checking.still(bot) is checking.still(ben) is None
 
 
 def test_who_shows_nothing_is_let_in_only_where_that_is_said(checking) -> None:
@@ -138,7 +166,8 @@ def test_there_is_a_limit_to_what_is_looked_at_and_to_what_is_known(checking, mo
     other = show(checking, "ann", "other")
     checking.looked_at(other, is_right=True, now=1.0)
     assert isinstance(show(checking, "ann", "pw"), Waiting)
-    assert show(checking, "ann", "other", now=1.0) == Principal("ann", frozenset({"r"}))
+    principal = Principal("ann", frozenset({"r"}), kept="kept")
+    assert show(checking, "ann", "other", now=1.0) == principal
     assert checking.throttle.failed(HERE, 1.0) == 0.1
 
 

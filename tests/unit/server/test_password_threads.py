@@ -7,12 +7,24 @@ import threading
 
 import pytest
 
+from holdfast.errors import AccessError
 from holdfast.security.checking import Waiting
-from holdfast.security.passwords import NOBODYS, hash_password
+from holdfast.security.passwords import NOBODYS, hash_password, is_password
 from holdfast.server import password_threads
 from holdfast.server.password_threads import PasswordThreads
 
 PEPPER = b"p" * 32
+
+
+class Kept:
+    """A key that is there, or is not."""
+
+    key: bytes | None = PEPPER
+
+    def need(self) -> bytes:
+        if self.key is None:
+            raise AccessError("there can be none")
+        return self.key
 
 
 @pytest.fixture
@@ -22,7 +34,7 @@ def posted() -> queue.Queue:
 
 @pytest.fixture
 def threads(posted):
-    threads = PasswordThreads(PEPPER, posted.put)
+    threads = PasswordThreads(Kept(), posted.put)
     yield threads
     threads.close()
 
@@ -42,6 +54,38 @@ def test_what_was_found_is_told_by_whoever_runs_what_is_posted(threads, posted) 
         posted.get(timeout=20)()
         assert told == [(secret, secret == "right" and against == kept)]
         told.clear()
+
+
+def test_what_is_hashed_is_right_afterwards_and_each_time_another(threads) -> None:
+    """Two users with one password have nothing in common that could be seen."""
+    one, other = (threads.hash("right").result(timeout=20) for _ in range(2))
+    assert one != other
+    assert is_password(one, "right", pepper=PEPPER)
+    assert not is_password(one, "right", pepper=bytes(32))
+    with pytest.raises(AccessError, match="1 to 1,024 bytes"):
+        threads.hash("").result(timeout=20)
+
+
+def test_without_a_key_no_password_is_right_and_it_is_looked_at_all_the_same(
+    threads, posted, monkeypatch
+) -> None:
+    """The file of the key is lost: nobody finds out by the time that it takes."""
+    kept = hash_password("right", pepper=PEPPER, salt=b"s" * 16)
+    looked_at: list[str] = []
+
+    def look(against: str, password: str, *, pepper: bytes) -> bool:
+        looked_at.append(against)
+        return is_password(against, password, pepper=pepper)
+
+    monkeypatch.setattr(password_threads, "is_password", look)
+    monkeypatch.setattr(Kept, "key", None)
+    told: list[bool] = []
+    threads.look(waiting("right", kept), lambda _, is_right: told.append(is_right))
+    posted.get(timeout=20)()
+    assert told == [False]
+    assert looked_at == [NOBODYS]
+    with pytest.raises(AccessError, match="there can be none"):
+        threads.hash("right").result(timeout=20)
 
 
 def test_a_mistake_of_ours_lets_nobody_in(threads, posted, monkeypatch) -> None:

@@ -1,0 +1,130 @@
+"""
+Who may come in at any port of a node, and what passwords are kept of: one place for all of them.
+
+Clients and operators are the same users. What they show is looked at in one place, so that equal
+credentials are looked at once and failures from one address count at every port.
+
+Invariants:
+    No password is hashed, and none is looked at, on the loop.
+
+Owned by the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.serving.access_book import AccessBook
+from holdfast.environment.clock import Clock
+from holdfast.environment.randomness import Randomness
+from holdfast.errors import AuthenticationError
+from holdfast.model.access_records import UserRecord
+from holdfast.security.checking import Checking, Shown
+from holdfast.security.principal import Principal
+from holdfast.server.logins import Logins
+from holdfast.server.password_threads import Key, PasswordThreads
+from holdfast.sessions.credentials import Answer
+from holdfast.sessions.session import Connection
+
+_KEY_BYTES: Final = 32
+
+
+class Told(Protocol):
+    """Who tells clients' sessions who their clients are."""
+
+    def authenticated(self, connection: Connection, answer: Answer) -> None:
+        """Tell one."""
+
+
+class Conducting(Protocol):
+    """The conductor of the node."""
+
+    loop: asyncio.AbstractEventLoop | None
+    """None: it does not run yet."""
+
+    @property
+    def broker(self) -> Broker:
+        """What the log says, as far as it is applied here."""
+
+    @property
+    def clock(self) -> Clock:
+        """By which refusals are due and tokens end."""
+
+    @property
+    def clients(self) -> Told:
+        """Its clients."""
+
+
+class NodeAccess:
+    """Everybody who may be known to a node."""
+
+    def __init__(self, conductor: Conducting, pepper: Key, randomness: Randomness) -> None:
+        """Know everybody whom the log knows; `pepper` is what passwords are hashed with."""
+        self._conductor = conductor
+        self.book = AccessBook(conductor.broker.state)
+        """What everybody may."""
+        self.checking = Checking(self._record_of, randomness.bytes(_KEY_BYTES))
+        self._threads = PasswordThreads(pepper, self._post)
+        self.logins = Logins(
+            self.book,
+            self.checking,
+            self._threads,
+            conductor.clock,
+            tell=conductor.clients.authenticated,
+            call_later=self._call_later,
+        )
+
+    async def hash_password(self, password: str) -> str:
+        """
+        Give what is kept of a new password, which a user's record has as `password`.
+
+        Takes some 20 ms, and longer while many log in; cancelled, it is worked out for nobody.
+
+        Raises:
+            AccessError: There can be no such password, or none at all on this node.
+        """
+        return await asyncio.wrap_future(self._threads.hash(password))
+
+    async def authenticate(self, shown: Shown) -> Principal:
+        """
+        Say who somebody is; as long as there are no users, nobody in particular.
+
+        A refusal takes its time, by the address: see `Throttle`. Cancelled, nobody is told.
+
+        Raises:
+            AuthenticationError: He is not let in; the sentence is for him.
+        """
+        later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def told(answer: Answer) -> None:
+            if not later.done():
+                later.set_result(answer)
+
+        answer = self.logins.ask(shown, told)
+        if answer is None:
+            answer = await later
+        if isinstance(answer, AuthenticationError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """Look at nothing more."""
+        self._threads.close()
+
+    def _record_of(self, name: str) -> UserRecord | None:
+        return self._conductor.broker.state.access.users.get(name)
+
+    def _post(self, work: Callable[[], None]) -> None:
+        loop = self._conductor.loop
+        assert loop is not None, "nobody shows anything before it runs"
+        with suppress(RuntimeError):  # It is closed: nobody waits any more.
+            loop.call_soon_threadsafe(work)
+
+    def _call_later(self, seconds: float, work: Callable[[], None]) -> None:
+        loop = self._conductor.loop
+        assert loop is not None, "nobody shows anything before it runs"
+        loop.call_later(seconds, work)

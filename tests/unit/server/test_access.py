@@ -1,0 +1,114 @@
+"""Who may come in at any port of a node."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.settings import BrokerSettings
+from holdfast.environment.clock import SystemClock
+from holdfast.environment.randomness import SystemRandomness
+from holdfast.errors import AccessError, AuthenticationError
+from holdfast.model.access_records import UserRecord
+from holdfast.security.checking import WRONG, Shown
+from holdfast.security.principal import ANONYMOUS
+from holdfast.server.access import NodeAccess
+from holdfast.server.node import Node
+from holdfast.server.pepper import Pepper
+from tests.unit.server.whole_node import config
+
+
+@pytest.fixture
+def access(tmp_path):
+    conductor = SimpleNamespace(
+        broker=Broker(BrokerSettings()),
+        clock=SystemClock(),
+        clients=SimpleNamespace(authenticated=None),
+        loop=None,
+    )
+    made = NodeAccess(conductor, Pepper(b"", (tmp_path,), is_shared=False), SystemRandomness())
+    made.conductor = conductor
+    yield made
+    made.close()
+
+
+def run(access: NodeAccess, work) -> object:
+    async def within() -> object:
+        access.conductor.loop = asyncio.get_running_loop()
+        return await work()
+
+    return asyncio.run(within())
+
+
+def add_user(access: NodeAccess, name: str, kept: str) -> None:
+    values = json.dumps({"roles": ["sales"], "password": kept})
+    access.conductor.broker.state.apply(1, [UserRecord(name, values, 1)], 1)
+
+
+def test_who_has_set_a_password_comes_in_by_it(access) -> None:
+    """A real hash, beside the loop; who shows another one is told so, and when it is due."""
+
+    async def work() -> None:
+        assert await access.authenticate(Shown("ann", "right")) is ANONYMOUS
+        add_user(access, "ann", await access.hash_password("right"))
+        found = await access.authenticate(Shown("ann", "right"))
+        assert (found.name, found.roles) == ("ann", frozenset({"sales"}))
+        assert await access.authenticate(Shown("ann", "right")) == found
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(AuthenticationError, match=WRONG):
+            await access.authenticate(Shown("ann", "wrong"))
+        assert asyncio.get_running_loop().time() - begun >= 0.1
+
+    run(access, work)
+
+
+def test_a_password_that_there_cannot_be_is_refused(access) -> None:
+    """With the words for who set it."""
+
+    async def work() -> None:
+        with pytest.raises(AccessError, match="1 to 1,024 bytes"):
+            await access.hash_password("")
+
+    run(access, work)
+
+
+def test_who_does_not_wait_any_more_is_told_nothing(access) -> None:
+    """Others who show the same are."""
+
+    async def work() -> str:
+        add_user(access, "ann", await access.hash_password("right"))
+        one, other = (
+            asyncio.create_task(access.authenticate(Shown("ann", "right"))) for _ in range(2)
+        )
+        await asyncio.sleep(0)
+        one.cancel()
+        found = await other
+        assert one.cancelled()
+        return found.name
+
+    assert run(access, work) == "ann"
+
+
+def test_what_is_found_when_the_loop_is_closed_is_told_nobody(access) -> None:
+    """The node has ended."""
+
+    async def work() -> None:
+        add_user(access, "ann", "kept")
+
+    run(access, work)
+    access.logins._looking.look(
+        SimpleNamespace(kept="kept", secret="right"), lambda *_: pytest.fail("told")
+    )
+    access._threads._executor.shutdown(wait=True)
+
+
+def test_a_node_asks_its_users_who_they_are(tmp_path) -> None:
+    """Its sessions ask the same as its other ports do."""
+    parts = Node(config(tmp_path)).parts
+    parts.journal.close()
+    assert parts.context.check == parts.access.logins.check
+    assert parts.access.book.has_users is False
