@@ -96,6 +96,16 @@ def _introduce(settings: NodeConfig) -> None:
         key = options.key or options.certificate
         if _is_open_to_others(key):
             log.warning("other users can read the key", file=str(key), tls=name)
+    for sentence in _tls_warnings(settings):
+        log.warning("certificates", notice=sentence)
+
+
+def _tls_warnings(settings: NodeConfig) -> list[str]:
+    if not settings.tls:
+        return []
+    from holdfast.server.renewal import warnings_of
+
+    return warnings_of(settings.tls.values())
 
 
 def _is_open_to_others(file: Path) -> bool:

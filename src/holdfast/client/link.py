@@ -22,7 +22,7 @@ from typing import Protocol, cast
 
 from holdfast.client.race import open_socket
 from holdfast.client.settings import ClientSettings, TlsSettings
-from holdfast.client.tls_failures import ALERT, TLS_REQUIRED, in_clear, tls_failure
+from holdfast.client.tls_failures import TLS_REQUIRED, in_clear, tls_failure
 from holdfast.client.uri import Address
 from holdfast.client.wire import VERSION, control
 from holdfast.errors import (
@@ -37,6 +37,7 @@ from holdfast.model.limits import KiB
 from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.protocols.stomp.frames import Frame, ProtocolFailed
 from holdfast.protocols.stomp.heart_beat import HEART_BEAT, HeartBeat
+from holdfast.transport.tls_faults import ALERT
 
 logger = logging.getLogger("holdfast.client")
 

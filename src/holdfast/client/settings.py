@@ -17,6 +17,11 @@ from holdfast.errors import ConfigError
 from holdfast.model.limits import MiB
 
 
+def _refuse_password() -> str:
+    """Or OpenSSL would ask the terminal for it."""
+    raise ValueError("the key is kept under a password, which nobody is asked for")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
     """How a `stomp+ssl` address is secured; a path left out means the system's default."""
@@ -49,7 +54,7 @@ class TlsSettings:
             context = ssl.create_default_context(cafile=self.ca_file)
             context.check_hostname = self.verify_host_name
             if self.certificate_file is not None:
-                context.load_cert_chain(self.certificate_file, self.key_file)
+                context.load_cert_chain(self.certificate_file, self.key_file, _refuse_password)
         except (OSError, ssl.SSLError, ValueError) as error:
             files = ", ".join(
                 name for name in (self.ca_file, self.certificate_file, self.key_file) if name

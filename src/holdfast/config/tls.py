@@ -28,7 +28,7 @@ from holdfast.transport.tls import ClientCertificates, Minimum, TlsOptions
 
 TABLE: Final = "tls"
 
-_PATHS: Final = ("certificate", "key", "client_ca", "crl")
+_PATHS: Final = ("certificate", "key", "client_ca", "crl", "ca")
 _WORDS: Final = {"client": get_args(ClientCertificates), "minimum": get_args(Minimum)}
 _KEYS: Final = tuple(each.name for each in fields(TlsOptions) if each.name != "name")
 _TABLES_MAX: Final = 64

@@ -12,13 +12,15 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
 
+from holdfast.environment.clock import SystemClock
 from holdfast.errors import ConfigError
-from holdfast.transport.tls import ServerTls, read_again
+from holdfast.transport.tls import Contexts, ServerTls, TlsOptions, read_again
 
 log = structlog.get_logger("holdfast.server")
 
@@ -38,6 +40,9 @@ class Renewal:
         self._shown: Collection[ServerTls] = ()
         self._reading: asyncio.Task[None] | None = None
         self._is_asked = False
+        self._turn = asyncio.Lock()
+        self.on_renewed: Callable[[], None] = lambda: None
+        """Called on the loop once the new files count."""
 
     def begin(self, shown: Collection[ServerTls]) -> None:
         """Obey signals from now on, if there is anything to be read again."""
@@ -74,12 +79,33 @@ class Renewal:
         Raises:
             ConfigError: Some cannot be used, and nothing has changed.
         """
-        made = await asyncio.to_thread(read_again, self._shown)
-        for each, context in made:
-            each.context = context
+        async with self._turn:
+            made, warnings = await asyncio.to_thread(_read, self._shown)
+            for each, contexts in made:
+                each.use(contexts)
         names = [each.options.name for each, _ in made]
-        log.info("certificates were read anew", tls=", ".join(names))
+        if names:
+            log.info("certificates were read anew", tls=", ".join(names))
+        for sentence in warnings:
+            log.warning("certificates", notice=sentence)
+        self.on_renewed()
         return names
+
+
+def _read(shown: Collection[ServerTls]) -> tuple[list[tuple[ServerTls, Contexts]], list[str]]:
+    return read_again(shown), warnings_of(each.options for each in shown)
+
+
+def warnings_of(options: Iterable[TlsOptions]) -> list[str]:
+    """Say what others will refuse now or soon, though it can be used; reads the files."""
+    now = datetime.fromtimestamp(SystemClock().wall_microseconds() // 1_000_000, UTC)
+    found: list[str] = []
+    for each in options:
+        try:
+            found += each.warnings(now)
+        except OSError as error:
+            found.append(f"tls.{each.name}: {error.strerror}")
+    return found
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, ask: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ Needs the extra `certificates`.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -82,7 +83,9 @@ def open_authority(directory: Path) -> tuple[Authority, bool]:
 def _make_authority(directory: Path, now: datetime) -> Authority:
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Holdfast authority")])
+    # Two authorities of one name, an old and a new one, are told apart by nobody.
+    called = f"Holdfast authority {secrets.token_hex(4)}"
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
     usage = _usage(signs_certificates=True)
     certificate = (
         _begin(name, name, key, now, AUTHORITY_DAYS)

@@ -25,7 +25,7 @@ from typing import Final
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.tls import ServerTls
-from holdfast.transport.tls_connection import TlsConnection
+from holdfast.transport.tls_connection import PlainAnswer, TlsConnection
 
 SHORTAGE_SECONDS: Final = 0.2
 """How long nobody is taken after there was no descriptor for it."""
@@ -45,7 +45,7 @@ class PortListener:
         settings: PortSettings,
         *,
         tls: tuple[ServerTls, Handshakes] | None = None,
-        plain_answer: bytes = b"",
+        plain_answer: PlainAnswer = b"",
         admits: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """

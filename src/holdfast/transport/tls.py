@@ -12,13 +12,24 @@ Invariants:
 
 from __future__ import annotations
 
+import hashlib
 import ssl
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from holdfast.errors import ConfigError
+from holdfast.transport.pem import (
+    CERTIFICATE,
+    REVOCATIONS,
+    Dated,
+    certificates_of,
+    read_pem,
+    revocations_of,
+)
 
 ClientCertificates = Literal["none", "wanted", "required"]
 Minimum = Literal["1.2", "1.3"]
@@ -29,6 +40,10 @@ What keys are agreed upon by, which everybody has to know (RFC 8446, 9.1). OpenS
 a stranger may choose, the largest of which stops the loop for 0.12 s, by a single greeting.
 """
 
+SOON: Final = timedelta(days=14)
+"""So long before a certificate has run out it is told of, or in the last fifth of its time."""
+
+_READ_AGAIN_MAX: Final = 3
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _NO_PEM: Final = {"NO_START_LINE", "PEM", "NO_CERTIFICATE_OR_CRL_FOUND"}
 _ASKED: Final = {
@@ -58,6 +73,10 @@ class TlsOptions:
     crl: Path | None = None
     """What these authorities have revoked, PEM."""
 
+    ca: Path | None = None
+    """The authorities of the other nodes, as this one asks them, PEM. None: those of `client_ca`,
+    or of the system."""
+
     minimum: Minimum = "1.2"
     """The oldest version of TLS that is spoken."""
 
@@ -68,26 +87,74 @@ class TlsOptions:
         Raises:
             ConfigError: One cannot be read or used.
         """
-        for key, path in (
-            ("certificate", self.certificate),
-            ("key", self.key),
-            ("client_ca", self.client_ca),
-            ("crl", self.crl),
-        ):
+        for key, path in self._files():
+            self._require_readable(key, path)
+        context = self._new_context(ssl.PROTOCOL_TLS_SERVER)
+        if self.client_ca is not None:
+            self._load("client_ca", self.client_ca, context)
+        if self.crl is not None:
+            self._load_revocations(self.crl, context)
+        if self.ca is not None:
+            self._load("ca", self.ca, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        context.verify_mode = _ASKED[self.client]
+        return context
+
+    def build_dialing_context(self) -> ssl.SSLContext:
+        """
+        Make what a connection to another node goes by; whose name it shows is the caller's to see.
+
+        Raises:
+            ConfigError: A file cannot be read or used.
+        """
+        context = self._new_context(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        authorities = self.ca or self.client_ca
+        if authorities is None:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        else:
+            self._load("ca" if self.ca else "client_ca", authorities, context)
+        if self.crl is not None and self.ca is None:  # They are those of `client_ca`.
+            self._load_revocations(self.crl, context)
+        return context
+
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        for key in ("certificate", "key", "client_ca", "crl", "ca"):
+            path: Path | None = getattr(self, key)
             if path is not None:
-                self._require_readable(key, path)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                yield key, path
+
+    def _new_context(self, protocol: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
         context.minimum_version = _VERSIONS[self.minimum]
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
         context.set_ecdh_curve(_GROUP)
         self._load_own(context)
-        if self.client_ca is not None:
-            self._load("client_ca", self.client_ca, context)
-        if self.crl is not None:
-            self._load("crl", self.crl, context)
-            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-        context.verify_mode = _ASKED[self.client]
         return context
+
+    def warnings(self, now: datetime) -> list[str]:
+        """
+        Say what will be refused by others though it can be used: what has run out, or is not whole.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        found = []
+        for key, path in self._files():
+            blocks = read_pem(path)
+            dated = revocations_of(blocks) if key == "crl" else certificates_of(blocks)
+            for each in dated:
+                if each.begins > now:
+                    found.append(f"{key}: {path} is valid from {each.begins:%Y-%m-%d %H:%M} on")
+                elif each.ends is not None and each.ends < now:
+                    found.append(f"{key}: {path} ran out at {each.ends:%Y-%m-%d %H:%M} UTC")
+                elif key != "crl" and each.ends is not None and each.ends < now + _soon(each):
+                    found.append(f"{key}: {path} runs out at {each.ends:%Y-%m-%d %H:%M} UTC")
+            if key == "certificate" and any(a.issuer != b.subject for a, b in pairwise(dated)):
+                found.append(
+                    f"{key}: {path}: each certificate is to stand before the one that vouches for"
+                    f" it"
+                )
+        return [f"tls.{self.name}.{it}" for it in dict.fromkeys(found)]
 
     def _require_readable(self, key: str, path: Path) -> None:
         try:
@@ -115,12 +182,30 @@ class TlsOptions:
         except (OSError, ValueError) as error:
             raise ConfigError([f"tls.{self.name}.key: {key} is not used: {error}"]) from None
 
+    def _load_revocations(self, path: Path, context: ssl.SSLContext) -> None:
+        kinds = {kind for kind, _ in read_pem(path)}
+        if CERTIFICATE in kinds:
+            what = "has a certificate in it, which would be believed as an authority"
+            raise ConfigError(
+                [f"tls.{self.name}.crl: {path} {what}; it is to have lists of revocations only"]
+            )
+        if REVOCATIONS not in kinds:
+            raise ConfigError(
+                [f"tls.{self.name}.crl: {path} is not used: it is no PEM file of that kind"]
+            )
+        self._load("crl", path, context)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
     def _load(self, key: str, path: Path, context: ssl.SSLContext) -> None:
         try:
             context.load_verify_locations(cafile=path)
         except (OSError, ssl.SSLError, ValueError) as error:
             reason = _why(error)
             raise ConfigError([f"tls.{self.name}.{key}: {path} is not used: {reason}"]) from None
+
+
+def _soon(each: Dated) -> timedelta:
+    return SOON if each.ends is None else min(SOON, (each.ends - each.begins) / 5)
 
 
 def _why(error: Exception) -> str:
@@ -130,23 +215,68 @@ def _why(error: Exception) -> str:
     return str(reason or error).replace("_", " ").lower()
 
 
+def _shown(options: TlsOptions) -> str:
+    """The SHA-256 of the first certificate of its file; empty if there is none to be read."""
+    try:
+        first = next(iter(certificates_of(read_pem(options.certificate))), None)
+    except OSError:
+        return ""  # That is told when it is to be used.
+    return "" if first is None else hashlib.sha256(first.content).hexdigest()
+
+
+class Contexts(NamedTuple):
+    """What was read together."""
+
+    accepting: ssl.SSLContext
+    dialing: ssl.SSLContext | None
+    fingerprint: str
+    """The SHA-256 of the certificate that is shown, hexadecimal."""
+
+
 class ServerTls:
     """What a port goes by now; given to each connection when its handshake begins."""
 
-    __slots__ = ("context", "options")
+    __slots__ = ("_dials", "context", "dialing", "fingerprint", "options")
 
-    def __init__(self, options: TlsOptions) -> None:
+    def __init__(self, options: TlsOptions, *, dials: bool = False) -> None:
         """
         Read the files.
+
+        Args:
+            dials: Other nodes are asked in the same way, see `dialing`.
 
         Raises:
             ConfigError: One cannot be read or used.
         """
         self.options = options
-        self.context = options.build_context()
+        self._dials = dials
+        self.use(self.read())
+
+    def read(self) -> Contexts:
+        """
+        Read the files again; what is given counts once it is handed to `use`.
+
+        Raises:
+            ConfigError: One cannot be read or used.
+        """
+        options = self.options
+        for _ in range(_READ_AGAIN_MAX):
+            before = _shown(options)
+            dialing = options.build_dialing_context() if self._dials else None
+            made = Contexts(options.build_context(), dialing, _shown(options))
+            if made.fingerprint == before:
+                break  # Else it was replaced just now.
+        return made
+
+    def use(self, made: Contexts) -> None:
+        """Go by this from now on."""
+        self.context: ssl.SSLContext = made.accepting
+        self.dialing: ssl.SSLContext | None = made.dialing
+        """What connections to other nodes go by."""
+        self.fingerprint: str = made.fingerprint
 
 
-def read_again(shown: Collection[ServerTls]) -> list[tuple[ServerTls, ssl.SSLContext]]:
+def read_again(shown: Collection[ServerTls]) -> list[tuple[ServerTls, Contexts]]:
     """
     Read all files again, and give what is to be put in place once all of them could be.
 
@@ -158,7 +288,7 @@ def read_again(shown: Collection[ServerTls]) -> list[tuple[ServerTls, ssl.SSLCon
     made, problems = [], []
     for each in shown:
         try:
-            made.append((each, each.options.build_context()))
+            made.append((each, each.read()))
         except ConfigError as error:
             problems += error.problems
     if problems:

@@ -28,6 +28,7 @@ from typing import Any, Final, cast
 from holdfast.model.limits import KiB, MiB
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.tls import ServerTls
+from holdfast.transport.tls_faults import refused_because
 from holdfast.transport.tls_records import RecordCount
 from holdfast.transport.tls_sealing import RECORD_BYTES, Sealing
 
@@ -59,15 +60,7 @@ _GREETING: Final = b"\x16\x03"
 _ROOM: Final = memoryview(bytearray(READ_BYTES_MAX))
 """Where all of them are read; what is there is taken before the next is."""
 
-_REASONS: Final = {
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it showed no certificate, and one is required",
-    "UNSUPPORTED_PROTOCOL": "it speaks older versions of TLS only",
-    "NO_SHARED_CIPHER": "it knows no cipher that is used here",
-    "NO_SUITABLE_KEY_SHARE": "it does not know P-256, by which keys are agreed upon here",
-    "TLSV1_ALERT_UNKNOWN_CA": "it does not know the authority of our certificate",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not trust our certificate",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not trust our certificate",
-}
+PlainAnswer = bytes | Callable[[asyncio.Transport], bytes]
 
 
 class _Stage(enum.Enum):
@@ -87,7 +80,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         tls: ServerTls,
         handshakes: Handshakes,
         *,
-        plain_answer: bytes = b"",
+        plain_answer: PlainAnswer = b"",
     ) -> None:
         """
         Serve whoever finishes a handshake with a protocol of its own.
@@ -196,7 +189,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _refuse_plain(self) -> None:
         self._greeting = b""
-        self._transport.write(self._plain_answer)
+        answer = self._plain_answer
+        self._transport.write(answer if isinstance(answer, bytes) else answer(self._transport))
         self._linger("it spoke in clear, where TLS is spoken")
 
     def proceed(self) -> None:
@@ -213,7 +207,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             return
         except (ssl.SSLError, ValueError) as error:
             self._send()  # Which says why, in the way of TLS.
-            self._linger(_reason(error))
+            self._linger(refused_because(error))
             return
         self._open()
 
@@ -485,11 +479,3 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             if name == "sslcontext":
                 return self._context
         return self._transport.get_extra_info(name, default)
-
-
-def _reason(error: Exception) -> str:
-    """Why a handshake failed, for operators."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
-    reason = str(getattr(error, "reason", None) or error)
-    return _REASONS.get(reason, reason.replace("_", " ").lower())

@@ -5,11 +5,13 @@ Settings: options by name, ranges checked together, TLS contexts.
 from __future__ import annotations
 
 import ssl
+import subprocess
 
 import pytest
 
 from holdfast.client.settings import ClientSettings, TlsSettings, settings_from_options
 from holdfast.errors import ConfigError
+from holdfast.transport.certificates import make_client, open_authority
 
 
 def test_options_become_settings() -> None:
@@ -51,3 +53,22 @@ def test_a_missing_file_is_a_mistake_of_configuration() -> None:
     """The sentence names the file."""
     with pytest.raises(ConfigError, match=r"nowhere\.pem"):
         TlsSettings(ca_file="nowhere.pem").build_context()
+
+
+def test_a_key_under_a_password_is_refused_and_nobody_is_asked(tmp_path) -> None:
+    """OpenSSL would wait at the terminal, in the middle of whatever program connects."""
+    key, locked = tmp_path / "own.pem", tmp_path / "locked.pem"
+    authority, _ = open_authority(tmp_path)
+    make_client(authority, key, "joe", 1)
+    subprocess.run(
+        [
+            *("openssl", "ec", "-aes256", "-passout", "pass:secret-word"),
+            *("-in", str(key), "-out", str(locked)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    tls = TlsSettings(certificate_file=str(key), key_file=str(locked))
+    with pytest.raises(ConfigError, match="kept under a password") as refused:
+        tls.build_context()
+    assert "secret-word" not in str(refused.value)

@@ -9,11 +9,13 @@ import contextlib
 import ctypes
 import ssl
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import ConfigError
+from holdfast.transport.certificates import make_node, open_authority
 from holdfast.transport.tls import ServerTls, read_again
 
 
@@ -112,8 +114,113 @@ def test_all_are_read_again_or_none_is_changed(options, tmp_path, certificates) 
     before = good.context
     made = read_again([good, other])
     assert [each for each, _ in made] == [good, other]
-    assert all(context not in {before, other.context} for _, context in made)
+    assert all(found.accepting not in {before, other.context} for _, found in made)
     assert good.context is before, "reading changes nothing"
     copy.write_text("broken")
     with pytest.raises(ConfigError, match=r"tls\.inside\.certificate"):
         read_again([good, other])
+
+
+def revocations(folder: Path) -> bytes:
+    """A list of an authority that has revoked nothing, good for a day, by OpenSSL itself."""
+    (folder / "index.txt").touch()
+    (folder / "number").write_text("01")
+    (folder / "ca.cnf").write_text(
+        f"[ca]\ndefault_ca=it\n[it]\ndatabase={folder}/index.txt\ncrlnumber={folder}/number\n"
+        "default_md=sha256\ndefault_crl_days=1\n"
+    )
+    made = subprocess.run(
+        [
+            *("openssl", "ca", "-gencrl", "-config", folder / "ca.cnf"),
+            *("-cert", folder / "ca.pem", "-keyfile", folder / "ca.key"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return made.stdout
+
+
+def test_a_list_of_revocations_makes_no_authority(options, certificates, tmp_path) -> None:
+    """
+    A certificate in that file would be believed like one of `client_ca`: whoever may write what
+    was revoked could let in whom he likes.
+    """
+    other, _ = open_authority(tmp_path / "other")
+    assert other is not None
+    authority, _ = open_authority(tmp_path)
+    make_node(authority, tmp_path / "node.pem", "node", [], 30)
+    crl = tmp_path / "crl.pem"
+    crl.write_bytes(revocations(tmp_path))
+    own = {"client": "wanted", "client_ca": tmp_path / "ca.pem", "crl": crl}
+    assert options(**own).build_context().cert_store_stats()["x509_ca"] == 1
+    crl.write_bytes(crl.read_bytes() + (tmp_path / "other" / "ca.pem").read_bytes())
+    assert "would be believed as an authority" in problem(options(**own))
+    crl.write_bytes((tmp_path / "ca.pem").read_bytes())
+    assert "would be believed as an authority" in problem(options(**own))
+    crl.write_text("nothing")
+    assert "it is no PEM file of that kind" in problem(options(**own))
+
+
+def test_an_old_and_a_new_authority_are_both_believed(options, tmp_path) -> None:
+    """
+    While certificates are replaced: both stand in one file, and neither is in the other's way.
+    """
+    bundle = tmp_path / "both.pem"
+    for name in ("old", "new"):
+        authority, _ = open_authority(tmp_path / name)
+        make_node(authority, tmp_path / name / "node.pem", "node", [], 30)
+    bundle.write_bytes(b"".join((tmp_path / it / "ca.pem").read_bytes() for it in ("old", "new")))
+    both = [open_authority(tmp_path / it)[0].certificate.subject for it in ("old", "new")]
+    assert both[0] != both[1], "each authority has a name of its own"
+    for name in ("old", "new"):
+        ours = options(certificate=tmp_path / name / "node.pem").build_context()
+        one, other = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = ssl.create_default_context(cafile=bundle).wrap_bio(
+            one, other, server_hostname="localhost"
+        )
+        server = ours.wrap_bio(other, one, server_side=True)
+        for _ in range(3):
+            for end in (client, server):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+        assert client.getpeercert()
+
+
+def test_what_has_run_out_is_told_and_used(options, certificates, tmp_path) -> None:
+    """
+    Refusing it would stop a node for what its clients may not even look at; but it is said, also
+    before the time comes.
+    """
+    now = datetime.now(UTC)
+    assert options(client_ca=certificates / "ca.pem", client="wanted").warnings(now) == []
+    (soon,) = options().warnings(now + timedelta(days=27))
+    assert soon.startswith(f"tls.outside.certificate: {certificates}/node.pem runs out at ")
+    (over,) = options().warnings(now + timedelta(days=31))
+    assert f"{certificates}/node.pem ran out at " in over
+    assert "is valid from" in options().warnings(now - timedelta(days=1))[0]
+    wrong = tmp_path / "chain.pem"
+    other, _ = open_authority(tmp_path / "other")
+    assert other is not None
+    own = (certificates / "node.pem").read_bytes()
+    wrong.write_bytes(own + (tmp_path / "other" / "ca.pem").read_bytes())
+    (told,) = options(certificate=wrong).warnings(now)
+    assert told.endswith("each certificate is to stand before the one that vouches for it")
+    wrong.write_bytes(own + (certificates / "ca.pem").read_bytes())
+    assert options(certificate=wrong).warnings(now) == []
+
+
+def test_who_dials_knows_the_authorities_of_the_others(options, certificates, tmp_path) -> None:
+    """Those of `ca`, else those of the clients; and what is shown is told by its digest."""
+    open_authority(tmp_path)
+    assert options().build_dialing_context().verify_mode == ssl.CERT_REQUIRED
+    named = options(ca=tmp_path / "ca.pem", client="wanted").build_dialing_context()
+    assert len(named.get_ca_certs()) == 1
+    own = (tmp_path / "ca.pem").read_text()
+    assert ssl.PEM_cert_to_DER_cert(own) in named.get_ca_certs(binary_form=True)
+    text = tmp_path / "text"
+    text.write_text("what")
+    assert "tls.outside.ca: " in problem(options(ca=text))
+    shown = ServerTls(options(client="wanted"), dials=True)
+    assert shown.dialing is not None
+    assert len(shown.fingerprint) == 64
+    assert ServerTls(options()).dialing is None
