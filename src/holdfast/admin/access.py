@@ -1,11 +1,10 @@
 """
 Who may ask the admin port what.
 
-    GET /health /ready /status /queues /metrics     whoever can reach the port
-    everything else                                 with a proof, from wherever it comes
-
-What is open tells numbers and names, but who reads the log only with a proof; what messages say,
-who is connected, and every change need a proof: the token made from the cluster's secret
+As long as there are no users, what tells numbers and names (`duties`) is answered to whoever can
+reach the port, and all else to who has a proof. Once there are, `/health` and `/ready` are open,
+and all else asks for a user of the log with the role for it, by HTTP's Basic or by a token; a proof
+goes on to be good for everything. A proof is the token made from the cluster's secret
 (`remote.admin_token`), or, on the node's machine, the token in a file that only the node's user may
 read (`token_file`).
 
@@ -17,9 +16,10 @@ The port lives on the node's loop, and sixty answers to strangers in one turn of
 each, would keep the clients waiting. So strangers are let in one after the other.
 
 Invariants:
-    What has no proof takes no more than a fifth of the loop's time, however many ask.
-    A path that is not listed as open needs a proof, also one that is added later.
-    Proofs are compared in constant time.
+    What has no proof takes no more than a fifth of the loop's time until it has shown who it is,
+    however many ask.
+    A path that is not listed needs the highest duty, also one that is added later.
+    Proofs are compared in constant time; passwords are looked at elsewhere.
 """
 
 from __future__ import annotations
@@ -35,19 +35,43 @@ from typing import Any, Final
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.admin.duties import OPEN_PATHS, duty_for
+from holdfast.admin.logins import Nobody, People, read_login
+from holdfast.admin.person import (
+    CLUSTER,
+    MACHINE,
+    NOBODY,
+    ON_BEHALF_HEADER,
+    Person,
+    act_for,
+    read_on_behalf,
+)
 from holdfast.admin.remote import admin_token
 from holdfast.admin.slices import Turnstile
+from holdfast.errors import AuthenticationError
+from holdfast.security.checking import BUSY, SHUT_OUT
+from holdfast.security.roles import ADMIN, OPERATOR, VIEWER, Duty, duty_of
 
-OPEN_PATHS: Final = frozenset({"/health", "/ready", "/status", "/queues", "/metrics"})
 CONNECTION_STATE: Final = "connection"
 """Where a request's scope has its connection, in `state`; it is told of a proof, and tells when it
 is lost."""
 
 PROVEN: Final = "holdfast.is_proven"
-"""Whether a request's scope brought a proof: what is open may tell more then."""
+"""Whether a request's scope is of somebody who may operate: what is open may tell more then."""
+
+_ROLES: Final = {Duty.VIEW: VIEWER, Duty.OPERATE: OPERATOR, Duty.GOVERN: ADMIN}
+_CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="holdfast", charset="UTF-8", Bearer'}
 
 _HOST: Final = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:@/]+))(:[0-9]*)?")
 _LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
+
+
+Tell = Callable[[Person, str, str, str], None]
+"""Told of a refusal: who, the method, the path, the reason."""
+
+
+def _tell_nobody(_person: Person, _method: str, _path: str, _reason: str) -> None:
+    """Let it be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +93,12 @@ class Access:
     names: frozenset[str] = frozenset()
     """Host names of this node, in small letters."""
 
+    people: People = field(default=Nobody(), repr=False)
+    """Who knows the users."""
+
+    tell: Tell = field(default=_tell_nobody, repr=False)
+    """Takes notice of who was refused what."""
+
     def told_path(self) -> str:
         """Where the file is that a program on this machine may read."""
         return self.token_path if self.token_place is None else self.token_place()
@@ -78,12 +108,16 @@ class Access:
         host = _host_of(header)
         return _is_address(host) or host in _LOCAL_NAMES or host in self.names
 
-    def is_proof(self, header: bytes) -> bool:
-        """Whether an `Authorization` header proves that its sender may act for the operator."""
-        expected = [admin_token(self.secret)] if self.secret else []
-        expected += [self.local_token] if self.local_token else []
-        found = [hmac.compare_digest(f"Bearer {token}".encode(), header) for token in expected]
-        return any(found)
+    def proof_of(self, header: bytes) -> str:
+        """Say of what an `Authorization` header is a proof; empty: of nothing."""
+        expected = {CLUSTER: admin_token(self.secret)} if self.secret else {}
+        expected |= {MACHINE: self.local_token} if self.local_token else {}
+        found = [
+            of
+            for of, token in expected.items()
+            if hmac.compare_digest(f"Bearer {token}".encode(), header)
+        ]
+        return found[0] if found else ""
 
 
 class Gate:
@@ -96,43 +130,103 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        if not scope.get(PROVEN):
-            path = scope.get("path")
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        request = _Request(scope)
+        refusal = self._misdirected(request)
+        person = NOBODY if refusal or request.is_page else self._proven(request)
+        if person.duty is Duty.NONE:
             # By what it asks: who asks whether the node lives does not wait for all the others.
-            await self._turnstile.enter(path if path in OPEN_PATHS else None)
-            connection = _connection(scope)
-            if connection is not None and connection.is_lost:
+            await self._turnstile.enter(request.path if request.path in OPEN_PATHS else None)
+            if refusal is None and not request.is_page and not person.who:
+                person, refusal = await self._log_in(request)
+            if request.is_lost:
                 return  # It left in the meantime, and costs nothing any more.
+        refusal = refusal or self._refusal(request, person)
+        if refusal is None and person.duty > Duty.NONE:
+            request.prove(person.duty)
+        act_for(person)
         await (refusal or self._application)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
+    def _misdirected(self, request: _Request) -> JSONResponse | None:
         # A browser always says which host it means; who does not is none.
-        if host and not self._access.is_host(host):
-            return _refuse(
-                HTTPStatus.MISDIRECTED_REQUEST,
-                f"this node is not known as {_host_of(host)[:200]!r}: ask it by its address, or"
-                f" add the name to its setting admin_names",
-            )
-        is_page = b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none"
-        is_proven = not is_page and self._access.is_proof(headers.get(b"authorization", b""))
-        scope[PROVEN] = is_proven
-        if scope["path"] in OPEN_PATHS and scope["method"] in {"GET", "HEAD"}:
+        if not request.host or self._access.is_host(request.host):
             return None
-        if is_page:
-            return _refuse(HTTPStatus.FORBIDDEN, "this is not answered for web pages")
-        if not is_proven:
-            return self._ask_for_proof(scope)
-        connection = _connection(scope)
-        if connection is not None:
-            connection.is_proven = True
-        return None
+        return _refuse(
+            HTTPStatus.MISDIRECTED_REQUEST,
+            f"this node is not known as {_host_of(request.host)[:200]!r}: ask it by its address,"
+            f" or add the name to its setting admin_names",
+        )
 
-    def _ask_for_proof(self, scope: Scope) -> JSONResponse:
+    def _proven(self, request: _Request) -> Person:
+        """Give who sends a request by the proof in it; nobody, if there is none."""
+        proof = self._access.proof_of(request.authorization)
+        if not proof:
+            return NOBODY
+        person = Person(proof, request.address, Duty.GOVERN)
+        if proof == CLUSTER and request.on_behalf:
+            return self._behind(request, person)
+        return person
+
+    def _behind(self, request: _Request, member: Person) -> Person:
+        """Give for whom a member passes a request on, with the roles that he has here."""
+        found = read_on_behalf(request.on_behalf)
+        if found is None:
+            return NOBODY
+        person = Person(*found, duty=Duty.GOVERN)
+        if not person.is_user:
+            return person if person.who else member
+        principal = self._access.people.principal(person.who)
+        roles = principal.roles if principal is not None else ()
+        return person._replace(duty=duty_of(roles))
+
+    async def _log_in(self, request: _Request) -> tuple[Person, JSONResponse | None]:
+        """Find out who sends a request that has no proof, if it is asked for here."""
+        people = self._access.people
+        shown = read_login(request.authorization, request.address) if people.has_users else None
+        if shown is None:
+            return NOBODY._replace(address=request.address), None
+        try:
+            found = await people.authenticate(shown)
+        except AuthenticationError as error:
+            person = Person(shown.name, request.address, Duty.NONE)
+            self._access.tell(person, request.method, request.path, str(error))
+            is_for_now = str(error) in (BUSY, SHUT_OUT)
+            status = HTTPStatus.TOO_MANY_REQUESTS if is_for_now else HTTPStatus.UNAUTHORIZED
+            return person, _refuse(status, str(error))
+        return Person(found.name, request.address, duty_of(found.roles)), None
+
+    def _refusal(self, request: _Request, person: Person) -> JSONResponse | None:
+        has_users = self._access.people.has_users
+        needed = duty_for(request.method, request.path, has_users=has_users)
+        if person.duty >= needed:
+            return None
+        if request.is_page:
+            return _refuse(HTTPStatus.FORBIDDEN, "this is not answered for web pages")
+        if not person.who:
+            return self._ask_for_login(request) if has_users else self._ask_for_proof(request)
+        reason = (
+            f"user {person.who!r} may not {request.method} {request.path[:200]}: that takes role"
+            f" {_ROLES[needed]}"
+        )
+        self._access.tell(person, request.method, request.path, reason)
+        return _refuse(HTTPStatus.FORBIDDEN, reason, code="forbidden")
+
+    def _ask_for_login(self, request: _Request) -> JSONResponse:
+        path = self._access.told_path()
+        file = {"token_file": path} if path and request.is_same_machine else {}
+        what = "a wrong proof was given" if request.authorization else "a login is needed here"
+        return _refuse(
+            HTTPStatus.UNAUTHORIZED,
+            f"{what}: say who you are by --user NAME or --token-file FILE, or run this as the user"
+            f" of the node on its machine",
+            **file,
+        )
+
+    def _ask_for_proof(self, request: _Request) -> JSONResponse:
         access = self._access
-        if access.told_path() and _is_same_machine(scope):
+        if access.told_path() and request.is_same_machine:
             return _refuse(
                 HTTPStatus.FORBIDDEN,
                 f"a proof is needed: run this as the user of the node, who may read"
@@ -151,6 +245,44 @@ class Gate:
         )
 
 
+class _Request:
+    """What of a request says who sends it, and what he wants."""
+
+    __slots__ = ("_scope", "authorization", "host", "is_page", "method", "on_behalf", "path")
+
+    def __init__(self, scope: Scope) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._scope = scope
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.host = headers.get(b"host", b"").decode("latin-1")
+        self.authorization = headers.get(b"authorization", b"")
+        self.on_behalf = headers.get(ON_BEHALF_HEADER.encode(), b"").decode("latin-1")
+        self.is_page = b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none"
+
+    @property
+    def address(self) -> str:
+        """From where it comes, without a port."""
+        client = self._scope.get("client")
+        return "" if client is None else str(client[0])
+
+    @property
+    def is_same_machine(self) -> bool:
+        return _is_same_machine(self._scope)
+
+    @property
+    def is_lost(self) -> bool:
+        connection = _connection(self._scope)
+        return connection is not None and bool(connection.is_lost)
+
+    def prove(self, duty: Duty) -> None:
+        """Let its sender be told more, and its connection stay when the port is full."""
+        self._scope[PROVEN] = duty >= Duty.OPERATE
+        connection = _connection(self._scope)
+        if connection is not None:
+            connection.is_proven = True
+
+
 def _connection(scope: Scope) -> Any:
     return scope.get("state", {}).get(CONNECTION_STATE)
 
@@ -163,8 +295,10 @@ def own_names(*hosts: str, more: Collection[str] = ()) -> frozenset[str]:
 
 
 def _refuse(status: HTTPStatus, message: str, **more: str) -> JSONResponse:
-    fault: dict[str, Any] = {"code": "authentication", "message": message, **more}
-    return JSONResponse({"error": fault}, status_code=status)
+    code = "busy" if status == HTTPStatus.TOO_MANY_REQUESTS else "authentication"
+    fault: dict[str, Any] = {"code": code, "message": message, **more}
+    headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else None
+    return JSONResponse({"error": fault}, status_code=status, headers=headers)
 
 
 def _host_of(header: str) -> str:

@@ -38,6 +38,7 @@ from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.message_api import MessageInterface
 from holdfast.admin.metrics_selection import CONTENT_TYPE, Selection, read_selection
 from holdfast.admin.operations import Operations
+from holdfast.admin.person import acting, on_behalf
 from holdfast.admin.policy_api import PolicyInterface
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX, page
 from holdfast.admin.remote import (
@@ -127,7 +128,13 @@ def build_application(
 def _ask_over_http(own_name: str, secret: bytes) -> Ask:
     async def ask(address: str, method: str, path: str, body: dict[str, Any] | None) -> Answer:
         patience = QUESTION_SECONDS_MAX if method == "GET" else FORWARD_SECONDS_MAX
-        remote = RemoteNode(address, secret=secret, timeout_seconds=patience, forwarded_by=own_name)
+        remote = RemoteNode(
+            address,
+            secret=secret,
+            timeout_seconds=patience,
+            forwarded_by=own_name,
+            on_behalf=on_behalf(acting()) if method != "GET" else "",
+        )
         return await asyncio.to_thread(remote.send, method, path, body)
 
     return ask

@@ -20,15 +20,18 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
+from holdfast.admin.person import ON_BEHALF_HEADER
 from holdfast.admin.token_file import read_token
 from holdfast.errors import (
+    AccessError,
     AuthenticationError,
     BusyError,
     DestinationError,
     FencedError,
+    ForbiddenError,
     HoldfastError,
     LevelNotReachedError,
     LimitReachedError,
@@ -65,7 +68,12 @@ ERRORS: dict[str, tuple[type[HoldfastError], HTTPStatus]] = {
     "link-lost": (LinkLostError, HTTPStatus.BAD_GATEWAY),
     "log-gone": (RecordNotFoundError, HTTPStatus.GONE),
     "authentication": (AuthenticationError, HTTPStatus.FORBIDDEN),
+    "access": (AccessError, HTTPStatus.BAD_REQUEST),
+    "forbidden": (ForbiddenError, HTTPStatus.FORBIDDEN),
 }
+
+UNPROVEN: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+"""Statuses by which a node asks who somebody is."""
 
 
 def admin_token(secret: bytes) -> str:
@@ -138,6 +146,8 @@ class RemoteNode:
     secret: bytes = field(default=b"", repr=False)
     timeout_seconds: float = QUESTION_SECONDS_MAX
     forwarded_by: str = ""
+    on_behalf: str = ""
+    """For whom a request is passed on, see `person`."""
 
     def get(self, path: str) -> dict[str, Any]:
         """
@@ -168,7 +178,7 @@ class RemoteNode:
         """
         data = None if body is None else json.dumps(body).encode()
         answer, place = self._exchange(method, path, data, "")
-        if answer.status == HTTPStatus.FORBIDDEN and (token := local_token(answer.body, place)):
+        if answer.status in UNPROVEN and (token := local_token(answer.body, place)):
             answer, _ = self._exchange(method, path, data, token)
         return answer
 
@@ -200,6 +210,8 @@ class RemoteNode:
             headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"
         if self.forwarded_by:
             headers[FORWARDED_HEADER] = self.forwarded_by
+        if self.on_behalf:
+            headers[ON_BEHALF_HEADER] = self.on_behalf
         return headers
 
     @staticmethod

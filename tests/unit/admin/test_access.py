@@ -5,6 +5,8 @@ The gate of the admin port: whose requests come through.
 from __future__ import annotations
 
 import asyncio
+import base64
+import dataclasses
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +14,13 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from holdfast.admin.access import CONNECTION_STATE, Access, Gate, own_names
+from holdfast.admin.access import CONNECTION_STATE, PROVEN, Access, Gate, own_names
+from holdfast.admin.person import Person, acting, on_behalf
 from holdfast.admin.remote import admin_token
+from holdfast.errors import AuthenticationError
+from holdfast.security.checking import BUSY, WRONG
+from holdfast.security.principal import Principal
+from holdfast.security.roles import Duty
 
 SECRET = b"0123456789abcdef"
 LOCAL = "11" * 32
@@ -282,3 +289,152 @@ def test_who_asks_whether_the_node_lives_waits_for_none_of_the_others() -> None:
         return count
 
     assert asyncio.run(scenario()) <= 3
+
+
+class Town:
+    """Users by name; each one's password is his name backwards."""
+
+    def __init__(self, **roles: str) -> None:
+        self.has_users = True
+        self.roles = {name: frozenset(said.split()) for name, said in roles.items()}
+        self.asked: list[tuple[str, str]] = []
+
+    def principal(self, name: str) -> Principal | None:
+        return Principal(name, self.roles[name]) if name in self.roles else None
+
+    async def authenticate(self, shown: Any) -> Principal:
+        self.asked.append((shown.name, shown.address))
+        if shown.secret == "later":
+            raise AuthenticationError(BUSY)
+        principal = self.principal(shown.name)
+        if principal is None or shown.secret != shown.name[::-1]:
+            raise AuthenticationError(WRONG)
+        return principal
+
+
+def basic(said: str) -> tuple[bytes, bytes]:
+    return b"authorization", b"Basic " + base64.b64encode(said.encode())
+
+
+class Manned(Caller):
+    """Asks a node that has users; notes for whom the application works, and who was refused."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.refused: list[tuple[Person, str, str, str]] = []
+        self.town = Town(vic="viewer", olga="operator x", ada="admin", joe="sales")
+        people = {"people": self.town, "tell": lambda *said: self.refused.append(said)}
+        super().__init__(dataclasses.replace(ACCESS, **{**people, **changes}))
+        self.gate = Gate(self._work, self.gate._access)
+        self.acted: list[tuple[Person, bool]] = []
+
+    async def _work(self, scope: Any, receive: Any, send: Any) -> None:
+        self.acted.append((acting(), bool(scope.get(PROVEN))))
+        await PlainTextResponse("inside")(scope, receive, send)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [("joe", ""), ("vic", "v"), ("olga", "vo"), ("ada", "voa")],
+)
+def test_each_role_may_what_stands_in_the_table_and_nothing_beyond(name: str, allowed: str) -> None:
+    """
+    A viewer looks, an operator changes queues and reads the log, an admin changes members; any
+    other role is worth nothing here. Who may not is told which role it takes, and that is noted.
+    """
+    caller = Manned()
+    kinds = {"v": ("GET", "/queues"), "o": ("POST", "/queues/a/b/purge"), "a": ("POST", "/mirrors")}
+    for kind, (method, path) in kinds.items():
+        status = caller.ask(path, basic(f"{name}:{name[::-1]}"), method=method)
+        assert status == (200 if kind in allowed else 403)
+    assert [who.who for who, _ in caller.acted] == [name] * len(allowed)
+    assert [proven for _, proven in caller.acted] == [name != "vic"] * len(allowed)
+    assert len(caller.refused) == 3 - len(allowed)
+    for who, method, path, reason in caller.refused:
+        assert (who.who, who.address) == (name, "127.0.0.1")
+        assert f"user '{name}' may not {method} {path}: that takes role" in reason
+    assert caller.ask("/health", basic(f"{name}:wrong")) == 401
+
+
+def test_once_there_are_users_nothing_but_life_signs_is_open() -> None:
+    """
+    Who shows nothing hears what to do, in a form that browsers and curl know; on the machine also
+    where the proof lies. Machine and secret go on to open everything.
+    """
+    caller = Manned()
+    assert (caller.ask("/health"), caller.ask("/ready")) == (200, 200)
+    for path in ("/status", "/queues", "/metrics", "/log"):
+        assert caller.ask(path) == 401
+        assert b"--user NAME or --token-file FILE" in caller.body
+        assert b'"token_file":"/data/admin-token"' in caller.body
+        assert caller.ask(path, client=("10.0.0.2", 1)) == 401
+        assert b"token_file" not in caller.body
+        assert caller.ask(path, proof(LOCAL)) == caller.ask(path, proof(admin_token(SECRET))) == 200
+        assert caller.ask(path, proof("wrong")) == 401
+    assert not caller.refused
+    assert {who.who for who, _ in caller.acted} == {
+        "",
+        "the node's machine",
+        "the cluster's secret",
+    }
+    caller.town.has_users = False
+    assert (caller.ask("/status"), caller.ask("/log")) == (200, 403)
+    assert not caller.town.asked
+
+
+def test_a_wrong_login_is_refused_noted_and_makes_nobody_stay() -> None:
+    """
+    With who it said and from where, and never the password; one that may be right later has a
+    status of its own.
+    """
+    caller = Manned()
+    assert caller.ask("/queues", basic("vic:guess-1"), client=("10.0.0.9", 1)) == 401
+    assert caller.body.endswith(b'"message":"login or passcode is wrong"}}')
+    assert caller.ask("/queues", basic("vic:later")) == 429
+    assert b'"code":"busy"' in caller.body
+    assert [(who.who, who.address) for who, *_ in caller.refused] == [
+        ("vic", "10.0.0.9"),
+        ("vic", "127.0.0.1"),
+    ]
+    assert "guess" not in repr(caller.refused)
+    assert not caller.connection.is_proven
+    assert caller.ask("/queues", basic("vic:civ")) == 200
+    assert caller.connection.is_proven
+
+
+def test_nothing_is_done_for_a_page_though_the_browser_knows_a_password() -> None:
+    """
+    A browser sends the password of a page that was looked at with every request to this host,
+    whichever page makes it (S10).
+    """
+    caller = Manned()
+    for header in ((b"origin", b"http://localhost:8161"), (b"sec-fetch-site", b"same-site")):
+        for path in ("/queues", "/log", "/users"):
+            assert caller.ask(path, header, basic("ada:ada")) == 403
+            assert caller.ask(path, header, proof(LOCAL)) == 403
+    assert not caller.acted
+    assert not caller.town.asked
+    assert caller.ask("/queues", (b"host", b"evil.example"), basic("ada:ada")) == 421
+
+
+def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here() -> None:
+    """
+    The member may not know yet that a role was taken away. Nobody but who knows the secret is
+    believed, and no user can be the machine.
+    """
+    caller = Manned()
+    secret = proof(admin_token(SECRET))
+
+    def passed_on(who: str, *, by: tuple[bytes, bytes] = secret, path: str = "/queues/a") -> int:
+        said = on_behalf(Person(who, "192.0.2.1", Duty.NONE)).encode()
+        return caller.ask(path, by, (b"holdfast-on-behalf", said), method="DELETE")
+
+    assert passed_on("olga") == 200
+    assert caller.acted[-1][0] == Person("olga", "192.0.2.1", Duty.OPERATE)
+    assert (passed_on("vic"), passed_on("gone")) == (403, 403)
+    assert passed_on("the node's machine") == 200
+    assert caller.acted[-1][0] == Person("the node's machine", "192.0.2.1", Duty.GOVERN)
+    assert passed_on("vic", by=proof(LOCAL)) == 200
+    assert caller.acted[-1][0].who == "the node's machine"
+    assert passed_on("ada", by=basic("vic:civ")) == 403
+    broken = (b"holdfast-on-behalf", b'["ada"]')
+    assert caller.ask("/queues", secret, broken) == 401

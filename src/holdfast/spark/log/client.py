@@ -26,7 +26,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from holdfast.admin.remote import Answer, local_token, same_machine
+from holdfast.admin.remote import UNPROVEN, Answer, local_token, same_machine
 from holdfast.errors import (
     AuthenticationError,
     BusyError,
@@ -452,7 +452,7 @@ class _Link:
     ) -> tuple[int, bytes]:
         """Send one request; with the token of a node on this machine if it asks for that."""
         status, content, place = self._send(method, path, data, bytes_max)
-        if status == HTTPStatus.FORBIDDEN and (token := local_token(_object(content), place)):
+        if status in UNPROVEN and (token := local_token(_object(content), place)):
             self._token = token
             status, content, _ = self._send(method, path, data, bytes_max)
         return status, content

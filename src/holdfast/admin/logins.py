@@ -1,0 +1,77 @@
+"""
+How somebody shows on the admin port who he is, and who knows whether that is so.
+
+    Authorization: Basic …          a user's name and password, or his token as the password
+    Authorization: Bearer hf_…      a token
+
+Invariants:
+    Whatever stands in the header, it is a login or none: nothing of it is an error.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error
+from typing import Final, Protocol
+
+from holdfast.security.checking import Shown
+from holdfast.security.principal import ANONYMOUS, Principal
+from holdfast.security.tokens import is_token
+
+_BASIC: Final = b"basic "
+_BEARER: Final = b"bearer "
+_HEADER_BYTES_MAX: Final = 4096
+
+
+class People(Protocol):
+    """Who knows the users. All of it is called on the node's loop."""
+
+    @property
+    def has_users(self) -> bool:
+        """Whether there is any user: else nobody is asked who he is."""
+        ...
+
+    def principal(self, name: str) -> Principal | None:
+        """Give a user as the log has him; None: there is none of that name."""
+        ...
+
+    async def authenticate(self, shown: Shown) -> Principal:
+        """
+        Say who somebody is.
+
+        Raises:
+            AuthenticationError: He is not let in, and it is time to tell him.
+        """
+        ...
+
+
+class Nobody:
+    """The people of a node that knows no users."""
+
+    has_users = False
+
+    def principal(self, _name: str) -> Principal | None:
+        """Give none."""
+        return None
+
+    async def authenticate(self, _shown: Shown) -> Principal:
+        """Let nobody in as one."""
+        return ANONYMOUS
+
+
+def read_login(header: bytes, address: str) -> Shown | None:
+    """Read an `Authorization` header; None: it has neither a user's password nor a token."""
+    if len(header) > _HEADER_BYTES_MAX:
+        return None
+    scheme = header[: len(_BEARER)].lower()
+    if scheme == _BEARER:
+        token = header[len(_BEARER) :].strip().decode("latin-1")
+        return Shown("", token, address=address) if is_token(token) else None
+    if not scheme.startswith(_BASIC):
+        return None
+    try:
+        said = b64decode(header[len(_BASIC) :].strip(), validate=True).decode()
+    except (Error, ValueError):
+        return None
+    name, colon, secret = said.partition(":")
+    return Shown(name, secret, address=address) if colon and name and secret else None

@@ -1,0 +1,81 @@
+"""
+Who asks the admin port just now, and from where.
+
+What a request changes is noted with who asked for it, many calls further down, and nothing between
+has any use for that. So it is not handed on but stands beside the request's own task (a context
+variable): no other request sees it, and what nobody asked for has nobody's name.
+
+A node that passes a request on tells the leader for whom, by a header. The leader believes that of
+who knows the cluster's secret, and of nobody else.
+
+Invariants:
+    No user can have the name of the machine or of the secret: theirs have spaces.
+"""
+
+from __future__ import annotations
+
+import json
+from contextvars import ContextVar
+from typing import Final, NamedTuple
+
+from holdfast.security.roles import Duty
+
+MACHINE: Final = "the node's machine"
+"""Who showed what only the node's own user can read."""
+
+CLUSTER: Final = "the cluster's secret"
+"""Who knows that."""
+
+ON_BEHALF_HEADER: Final = "holdfast-on-behalf"
+_HEADER_BYTES_MAX: Final = 1024
+
+
+class Person(NamedTuple):
+    """Somebody, and what he may do on the admin port."""
+
+    who: str
+    """A user's name, or one of those above; empty: nobody in particular."""
+
+    address: str
+    """From where, without a port; of what was passed on from where it came first."""
+
+    duty: Duty
+
+    @property
+    def is_user(self) -> bool:
+        """Whether the log knows him, not the machine or the secret."""
+        return self.who not in ("", MACHINE, CLUSTER)
+
+
+NOBODY: Final = Person("", "", Duty.NONE)
+
+_ACTING: Final[ContextVar[Person]] = ContextVar("holdfast_person", default=NOBODY)
+
+
+def acting() -> Person:
+    """Give who asked for what is being done."""
+    return _ACTING.get()
+
+
+def act_for(person: Person) -> None:
+    """Let what this task does from now on, and what it begins, be done for somebody."""
+    _ACTING.set(person)
+
+
+def on_behalf(person: Person) -> str:
+    """Write for whom a request is passed on, as the header has it; empty: for nobody."""
+    return json.dumps([person.who, person.address]) if person.who else ""
+
+
+def read_on_behalf(header: str) -> tuple[str, str] | None:
+    """Read for whom, and from where, a request was passed on; None where that makes no sense."""
+    if len(header) > _HEADER_BYTES_MAX:
+        return None
+    try:
+        found = json.loads(header)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(found, list) and len(found) == 2 and all(isinstance(it, str) for it in found):
+        who, address = found
+        return who, address
+    return None
