@@ -273,6 +273,34 @@ class SqlServerSuite(BrokerSuite, ProjectionSuite, ABC):
         assert type(report.error) is StoreError
         assert "went back in time" in str(report.error)
 
+    def test_what_arrives_late_does_not_set_the_time_back(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """
+        L33 of signs of life: the next connection would take the database for one of the past.
+        """
+        writer = self.writer()
+        log: Any = writer.log
+        writer.take()
+        writer.append(b"one", b"two")
+        late = self._time_of_the_lease() - 5000
+        with monkeypatch.context() as patched:
+            patched.setattr(log, "_at", lambda: late)
+            assert log.renew(SECONDS) is Outcome.STORED
+            assert self._time_of_the_lease() == late + 5000
+            assert writer.append(b"three")
+            assert self._time_of_the_lease() == late + 5000
+            log.drop_before(2, SECONDS)
+            assert self._time_of_the_lease() == late + 5000
+        log._safety.wrote(writer.epoch, late + 5000)
+        log._link.leave()
+        assert writer.append(b"by a new connection")
+        assert self._time_of_the_lease() > late + 5000
+
+    def _time_of_the_lease(self) -> int:
+        ((at,),) = self.query("SELECT renewed_at FROM holdfast_lease WHERE id = 1")
+        return int(at)
+
     def test_unsafe_settings_are_refused_by_name(self) -> None:
         """L40: the broker does not start on them, unless that is allowed; then it is told."""
         with self.unsafe() as name:

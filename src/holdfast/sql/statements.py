@@ -58,11 +58,14 @@ READ_MEMBERS: Final = "SELECT members FROM holdfast_lease WHERE id = 1"
 HELD: Final = "id = 1 AND epoch = :epoch AND holder = :holder AND released = 0"
 """Whether the lease is ours still."""
 
-RENEW: Final = f"UPDATE holdfast_lease SET beat = beat + 1, renewed_at = :at WHERE {HELD}"
+_LATER: Final = "renewed_at = CASE WHEN renewed_at < :at THEN :at ELSE renewed_at END"
+"""Of what arrives late the time is older: set back, the database would look like one that was."""
+
+RENEW: Final = f"UPDATE holdfast_lease SET beat = beat + 1, {_LATER} WHERE {HELD}"
 RELEASE: Final = f"UPDATE holdfast_lease SET beat = beat + 1, released = 1 WHERE {HELD}"
 ADVANCE: Final = (
     "UPDATE holdfast_lease SET last_index = :last, last_chain = :chain, beat = beat + 1,"
-    f" renewed_at = :at WHERE {HELD} AND last_index = :before"
+    f" {_LATER} WHERE {HELD} AND last_index = :before"
 )
 """The fence of an append."""
 
@@ -83,7 +86,7 @@ INSERT_ENTRY: Final = (
 """Of an anchor only: it is fenced by nothing."""
 
 CLEAN: Final = (
-    "UPDATE holdfast_lease SET beat = beat + 1, renewed_at = :at,"
+    f"UPDATE holdfast_lease SET beat = beat + 1, {_LATER},"
     " first_index = CASE WHEN first_index < :first THEN :first ELSE first_index END"
     f" WHERE {HELD} AND last_index >= :first - 1"
 )

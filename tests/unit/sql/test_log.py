@@ -14,6 +14,7 @@ from holdfast.errors import EntryRefusedError, StoreError, UnreachableError
 from holdfast.leases.contract import Outcome, Place, Waiter
 from holdfast.leases.projection import Changes
 from holdfast.sql import log as log_module
+from holdfast.sql import statements
 from holdfast.sql.log import SqlLog
 from holdfast.sql.opening import open_sql_log
 from holdfast.sql.session import UncertainError, Values
@@ -472,3 +473,26 @@ def test_the_time_of_the_last_write_is_known_whatever_was_written(
         assert log._safety._written == known
         seen.add(known)
     assert len(seen) == 2, "it grows also while the wall clock stands"
+
+
+LOWERING = "UPDATE holdfast_lease SET beat = beat + 1, renewed_at = :at WHERE " + statements.HELD
+
+
+@pytest.mark.parametrize("is_lowering", [False, True], ids=["as it is", "as it was"])
+def test_a_sign_of_life_that_arrives_late_sets_no_time_back(
+    database: Database, writer: Writer, monkeypatch: pytest.MonkeyPatch, is_lowering: bool
+) -> None:
+    """Of a call that was given up: by the next connection the database would be one of the past."""
+    log: Any = writer.log
+    assert log.renew(SECONDS) is Outcome.STORED
+    epoch, at = log._safety._written
+    late = {"at": at - 5000, "epoch": epoch, "holder": writer.claimant.holder}
+    text = LOWERING if is_lowering else statements.RENEW
+    assert log._link.run(SECONDS, lambda session: session.write(text, late)) == 1
+    log._link.close()
+
+    if is_lowering:
+        with pytest.raises(UnreachableError, match="5,000 ms later it was written"):
+            log.renew(SECONDS)
+    else:
+        assert log.renew(SECONDS) is Outcome.STORED
