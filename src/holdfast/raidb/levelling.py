@@ -146,9 +146,11 @@ class Levelling:
                 failed[member] = error
         if not failed or self._are_spared(failed):
             return
-        is_cut = yield from self._cut_what_was_in_flight(failed)
-        if not is_cut:
-            yield from self._lengthen_the_needed(failed)
+        if (yield from self._cut_what_was_in_flight(failed)):
+            failed = {it: why for it, why in failed.items() if self._ends[it] != self._tenure.end}
+            if not failed or self._are_spared(failed):
+                return
+        yield from self._lengthen_the_needed(failed)
 
     def _are_spared(self, failed: Mapping[str, StoreError]) -> bool:
         """Leave these out, if enough are left."""
@@ -315,17 +317,17 @@ class Levelling:
 
     def _cut_what_was_in_flight(self, failed: Mapping[str, StoreError]) -> Steps:
         """
-        Cut off what the others have beyond these, if nobody can have been told of it.
+        Cut off what nobody can have been told of; whether that is done, and no more than that.
 
         What was confirmed is in more than half of those that were active then, and whoever is
-        active since has it: so what half of them or fewer may have was not. Whether it was done.
+        active since has it: so what half of them or fewer may have was not. Who lacks more than
+        that gets the rest as before, or is left out.
         """
         most = len(self._newest.active) // 2 + 1
         away = len(self._newest.active) - len(self._rows)
         if most <= away or not self._compared.issuperset(self._rows):
             return False
-        shortest = min(self._ends.values(), key=lambda it: it.index)
-        if not (yield from self._is_large_append(shortest.index)):
+        if not (yield from self._is_large_append(self._sure_index(most - away))):
             return False
         try:
             for member in sorted(self._rows):
@@ -333,21 +335,20 @@ class Levelling:
         except StoreError as error:
             logger.info("what was in flight cannot be cut off now: %s", error)
             return False
-        # Who only reads the log takes for final what more than half have, whoever put it there.
-        sure = sorted((it.index for it in self._ends.values()), reverse=True)[most - away - 1]
-        target = min(self._ends.values(), key=lambda it: it.index)
-        if target == self._tenure.end:
-            return True  # What was late has come.
-        is_known = target.index < max(sure, self._tenure.claimant.known_index)
-        if is_known or not (yield from self._is_large_append(target.index)):
-            return False
         last = self._tenure.end.index
+        if all(it.index == last for it in self._ends.values()):
+            return True  # What was late has come.
+        sure = self._sure_index(most - away)
+        if not (yield from self._is_large_append(sure)):
+            return False
+        target = yield from self._place_of(sure)
         for member in sorted(it for it, end in self._ends.items() if end.index > target.index):
             act = _cut(self._tenure.tokens[member], target)
             if (yield from self._ask(member, act, self._left())) is not Outcome.STORED:
                 raise UnreachableError("another broker has taken it")
             self._ends[member] = target
         self._tenure.end = target
+        self._piece = [it for it in self._piece if it.index <= target.index]
         named = ", ".join(f"{self._databases.name(it)}: {error}" for it, error in failed.items())
         logger.warning(
             "entries %s to %s, which nobody was told to be stored, are cut off as they cannot be"
@@ -357,6 +358,20 @@ class Levelling:
             named,
         )
         return True
+
+    def _sure_index(self, count: int) -> int:
+        """Through where nothing is cut: what so many of them have, and what is known to be final."""
+        # Who only reads the log takes for final what more than half have, whoever put it there.
+        ends = sorted((it.index for it in self._ends.values()), reverse=True)
+        return max(ends[count - 1], self._tenure.claimant.known_index)
+
+    def _place_of(self, index: int) -> Steps:
+        """The place of this index in the longest log."""
+        for end in self._ends.values():
+            if end.index == index:
+                return end
+        read = yield from self._read(index - 1, index, 1, self._left())
+        return Place(index, read[0].chain)
 
     def _is_large_append(self, after: int) -> Steps:
         """

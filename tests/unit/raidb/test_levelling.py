@@ -106,6 +106,41 @@ def test_what_there_is_no_room_for_is_cut() -> None:
     assert several.states() == "active active active"
 
 
+def lagging(last: list[bytes]) -> Several:
+    """Three databases of which the first alone has these, two have no room, and the third lags."""
+    several = Several()
+    writer = several.writer()
+    for body in (b"one", b"two", *last):
+        writer.append(body)
+    for database, count in zip(several.databases[1:], (len(last), len(last) + 1), strict=True):
+        lacking(database, count)
+        database.is_full = True
+    return several
+
+
+@pytest.mark.parametrize("known_index", [0, 1, 2])
+def test_what_was_in_flight_is_cut_to_what_is_sure_and_not_to_the_shortest(
+    known_index: int,
+) -> None:
+    """By majority one may lag: what it lacks is no reason to wait for room. It is left out."""
+    several = lagging([bytes(100_000)])
+
+    assert taken(several, known_index=known_index)[0].end.index == 2
+    assert several.ends() == [2, 2, 1]
+    assert several.states() == "active active failed"
+
+
+def test_what_is_known_to_be_final_stays_where_more_is_cut() -> None:
+    """This broker has read the third entry: it is copied once there is room, and the fourth not."""
+    several = lagging([b"three", bytes(100_000)])
+    with pytest.raises(UnreachableError, match="too few databases are left"):
+        taken(several, known_index=3)
+    assert several.ends() == [3, 2, 1]
+    several.databases[1].is_full = False
+    assert taken(several, known_index=3)[0].end.index == 3
+    assert several.ends() == [3, 3, 1]
+
+
 @pytest.mark.parametrize(("size", "known_index"), [(100_000, 2), (100, 0)])
 def test_what_may_have_been_confirmed_is_waited_for(size: int, known_index: int) -> None:
     """
