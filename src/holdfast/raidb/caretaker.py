@@ -92,6 +92,9 @@ class Caretaker:
         found, scrubber = self._returning.get(member), self._scrubber
         if found is None and scrubber is not None and member in scrubber.lost:
             return f"active: entry {scrubber.lost[member]:,} is whole in no enabled database"
+        if found is None and scrubber is not None and member in scrubber.late:
+            index = scrubber.late[member]
+            return f"active: entry {index:,} is damaged, and was not written anew in time"
         if found is None:
             return ""
         if found.token is None:

@@ -360,7 +360,7 @@ class Levelling:
         return True
 
     def _sure_index(self, count: int) -> int:
-        """Through where nothing is cut: what so many of them have, and what is known to be final."""
+        """Through where nothing is cut: what so many have, and what is known to be final."""
         # Who only reads the log takes for final what more than half have, whoever put it there.
         ends = sorted((it.index for it in self._ends.values()), reverse=True)
         return max(ends[count - 1], self._tenure.claimant.known_index)

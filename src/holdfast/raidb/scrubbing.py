@@ -5,6 +5,7 @@ A row that nobody reads rots unseen, and is lost once the others are. So while t
 each active member is read from its first entry to its last, at a bounded rate, again and again.
 Where an entry is damaged or gone, another active member is asked for it, and its bytes are written
 there anew, under the fence that an append has. One that a read has met is looked at first.
+A large entry that cannot be read in the time of a piece is read by itself, in ever more time.
 
 Invariants:
     Only bytes whose checksums are right are written, and only where none such were found.
@@ -16,11 +17,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
-from holdfast.errors import CorruptEntryError, StoreError
+from holdfast.errors import CorruptEntryError, StoreError, UnreachableError
 from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Outcome
+from holdfast.leases.throughput import LARGE_BYTES
 from holdfast.raidb.databases import Databases
 from holdfast.raidb.member import Member, Row
 from holdfast.raidb.settings import RaidbSettings
@@ -30,6 +33,12 @@ logger = logging.getLogger("holdfast.raidb")
 
 _MET_COUNT_MAX: Final = 1000
 """So many that were met are remembered; the others are found by reading over all."""
+_ONE_SECONDS_MAX: Final = 20.0
+"""For one entry, where the lease is no longer: a holder stores none that takes a third of that, and
+what else is read there, beside appends, waits for so long at most."""
+_MEND_SHARE: Final = 1 / 3
+"""Of a lease: so long an append may take, and what is written anew holds up appends."""
+_USUAL_LEASE_SECONDS: Final = 5.0
 
 
 class Scrubber:
@@ -43,12 +52,18 @@ class Scrubber:
         """How many times all was read."""
         self.lost: dict[str, int] = {}
         """By member, the lowest entry that no member has whole, if there is any."""
+        self.late: dict[str, int] = {}
+        """By member, the lowest entry that could not be written anew in time."""
         self._databases = databases
         self._settings = settings
         self._left: deque[str] = deque()
         """Members that are still to be read in this round."""
         self._after = 0
         self._met: deque[tuple[str, int]] = deque(maxlen=_MET_COUNT_MAX)
+        self._patience = 0.0
+        """How long each read of one large entry may take; 0: it is not known to be large."""
+        self._is_slow = False
+        """Whether what was read last was not read in time, of a member that answers."""
 
     def met(self, member: str, index: int) -> None:
         """A read met an entry that is damaged or gone there; may be called by any thread."""
@@ -64,17 +79,38 @@ class Scrubber:
         """
         Read a piece, and mend what is wrong in it; how many bytes were read, 0 at a round's end.
 
-        What cannot be read or mended in this time is passed over: it must not hold up appends.
+        One large entry may take longer, by itself, as it is read beside what is stored. What cannot
+        be read or mended at all is passed over.
         """
+        met = self._met[0] if self._met else None
+        seconds, self._is_slow = max(self._patience, seconds_max), False
+        count = 1
         try:
-            if self._met:
-                self._mend(*self._met.popleft(), seconds_max)
-                return 1
-            return self._read_over(seconds_max)
+            if met is None:
+                count = self._read_over(seconds)
+            else:
+                self._mend(*met, seconds)
         except StoreError as error:
+            if self._is_slow and 2 * seconds <= self._one_seconds_max:
+                self._patience = 2 * seconds
+                return self._settings.copy_bytes
             logger.debug("what is held is not read over now: %s", error)
-            self._after += 1
-            return self._settings.copy_bytes
+            if met is None:
+                self._after += 1
+                count = self._settings.copy_bytes
+        self._patience = 0.0
+        if met is not None:
+            with suppress(ValueError):  # More were met than are remembered.
+                self._met.remove(met)
+        return count
+
+    @property
+    def _lease_seconds(self) -> float:
+        return self.tenure.claimant.lease_seconds or _USUAL_LEASE_SECONDS
+
+    @property
+    def _one_seconds_max(self) -> float:
+        return max(_ONE_SECONDS_MAX, self._lease_seconds)
 
     def _read_over(self, seconds_max: float) -> int:
         active = self.tenure.active
@@ -104,15 +140,21 @@ class Scrubber:
         self._after = 0
         if not self._left:
             self.rounds += 1
-            self.lost = {}
+            self.lost, self.late = {}, {}
 
     def _row(self, member: str, seconds_max: float) -> Row:
         row: Row = self._databases.ask_beside(member, lambda it, left: it.read(left), seconds_max)
         return row
 
     def _read(self, member: str, after: int, through: int, seconds_max: float) -> list[Entry]:
-        bytes_max = self._settings.copy_bytes
-        return self._databases.entries(member, after, through, bytes_max, seconds_max, beside=True)
+        bytes_max = 1 if self._patience else self._settings.copy_bytes
+        try:
+            return self._databases.entries(
+                member, after, through, bytes_max, seconds_max, beside=True
+            )
+        except UnreachableError:
+            self._is_slow = True
+            raise
 
     def _mend(self, member: str, index: int, seconds_max: float) -> bool:
         """Write an entry of a member anew, if another one has it whole; whether it is so there."""
@@ -138,7 +180,16 @@ class Scrubber:
         def mend(it: Member, left: float) -> Outcome:
             return it.mend(token, entry, left)
 
-        is_done = bool(self._databases.ask(member, mend, seconds_max) is Outcome.STORED)
+        self._is_slow = False
+        if bytes_of([entry]) >= LARGE_BYTES:
+            in_lease = _MEND_SHARE * self._lease_seconds
+            seconds_max = min(in_lease, self._settings.member_timeout_seconds)
+        act = self.tenure.rates.measured(member, mend, bytes_of([entry]))
+        try:
+            is_done = bool(self._databases.ask(member, act, seconds_max) is Outcome.STORED)
+        except UnreachableError:
+            self.late.setdefault(member, index)
+            raise
         if is_done:
             self.mended_count += 1
             logger.warning("%s: %s: written anew from %s", name(member), trouble, source)

@@ -6,12 +6,15 @@ import logging
 
 import pytest
 
+from holdfast.errors import UnreachableError
+from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Outcome
+from holdfast.raidb.member import Token
 from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.scrubbing import Scrubber
 from tests.stores.leased_log_suite import SECONDS, Writer
 from tests.unit.raidb.several import Several, fill, until_left_out
-from trials.leased.model_databases import is_whole
+from trials.leased.model_databases import ModelMember, is_whole
 
 PLENTY = 1 << 20
 
@@ -170,3 +173,85 @@ def test_without_the_lease_nothing_is_read_over(several: Several) -> None:
     assert isinstance(writer.log, RaidbLog)
     for _ in range(5):
         writer.log.caretaker.scrub()
+
+
+LARGE = 3_000_000
+FAR = 1_000_000
+"""Bytes a second: it takes three of the second that a piece may take."""
+
+
+def far_and_rotten(several: Several) -> tuple[Writer, RaidbLog, Scrubber]:
+    """Behind the others there is a large entry, and each way is slow; in one database it rots."""
+    writer, log, scrubber = held(several)
+    writer.append(bytes(LARGE))
+    writer.append(b"five")
+    several.databases[1].damage(4)
+    for it in several.databases:
+        it.bytes_per_second = FAR
+    return writer, log, scrubber
+
+
+@pytest.mark.parametrize("has_time", [True, False], ids=["as it is", "without its own time"])
+def test_what_is_too_large_for_a_piece_has_its_own_time(
+    several: Several, monkeypatch: pytest.MonkeyPatch, has_time: bool
+) -> None:
+    """Rot in what takes longer than a piece may was never found: it was passed over each time."""
+    if not has_time:
+        monkeypatch.setattr(Scrubber, "_one_seconds_max", 0.0)
+    _, log, scrubber = far_and_rotten(several)
+    one_round(log, scrubber)
+
+    assert is_whole(several.databases[1], 4) is has_time
+    assert scrubber.mended_count == has_time
+
+
+def test_what_was_met_and_is_large_has_its_own_time_too(several: Several) -> None:
+    """It is looked at before all else, and not given up for the first time."""
+    _, log, scrubber = far_and_rotten(several)
+    log.caretaker.met("b-member", 4)
+    for _ in range(5):
+        log.caretaker.scrub()
+    assert not scrubber.is_urgent
+    assert is_whole(several.databases[1], 4)
+
+
+def test_one_that_is_slow_for_ever_is_passed_over(several: Several) -> None:
+    """The round goes on, and what comes behind it is mended; no read takes longer than 20 s."""
+    writer, log, scrubber = held(several)
+    writer.append(bytes(LARGE))
+    writer.append(b"five")
+    several.databases[1].bytes_per_second = LARGE // 60
+    several.databases[1].damage(5)
+    longest, before = 0.0, scrubber.rounds
+    while scrubber.rounds == before:
+        began = several.now
+        log.caretaker.scrub()
+        longest = max(longest, several.now - began)
+    assert is_whole(several.databases[1], 5)
+    assert 10.0 < longest <= 20.0
+
+
+def test_what_cannot_be_written_anew_in_time_is_told(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its state, until it could be: what is stored is held up by it for a part of a lease."""
+    writer, log, scrubber = far_and_rotten(several)
+    mend = ModelMember.mend
+    seconds: list[float] = []
+
+    def late(self: ModelMember, token: Token, entry: Entry, seconds_max: float) -> Outcome:
+        seconds.append(seconds_max)
+        raise UnreachableError("it did not answer in time")
+
+    monkeypatch.setattr(ModelMember, "mend", late)
+    while not seconds:
+        log.caretaker.scrub()
+    log.caretaker.scrub()
+    told = {it: state for it, _, state in log.facts().members}
+    assert told["b-member"] == "active: entry 4 is damaged, and was not written anew in time"
+    assert seconds[0] == pytest.approx(writer.claimant.lease_seconds / 3)
+    monkeypatch.setattr(ModelMember, "mend", mend)
+    one_round(log, scrubber)
+    one_round(log, scrubber)
+    assert is_whole(several.databases[1], 4)
+    assert {state for _, _, state in log.facts().members} == {"active"}
