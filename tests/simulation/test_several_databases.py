@@ -70,6 +70,17 @@ def test_a_large_entry_that_nobody_was_told_of_ends_no_service(databases: int) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [191, 224])
+def test_a_slow_read_holds_up_nothing_else(seed: int) -> None:
+    """
+    What one database alone has takes longer to read than one call lasts, and is taken over.
+
+    Where all databases were asked in turn nobody served after five leases.
+    """
+    all_kept([simulate(seed, plan_of_several(seed))])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("databases", [3, 4, 5])
 def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
     """Others lack what is confirmed at many a moment, and nothing is lost by that."""
@@ -81,7 +92,7 @@ def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
     happened = all_kept(results)
 
     assert happened["confirmed"] > 2_000
-    assert happened[CONFIRMED_WITHOUT] > 500
+    assert happened[CONFIRMED_WITHOUT] > 100
 
 
 @pytest.mark.slow

@@ -124,18 +124,30 @@ class ModelSet:
         self.databases = [ModelDatabase(name) for name in "abcde"[:count]]
         self.shown: list[tuple[int, Changes]] = []
         """Nothing is shown to people in several databases."""
+        self._read: list[tuple[KnownSet | None, int]] = []
+        """The sets and epochs by which was judged last."""
+        self._of_read: tuple[MirrorSet | None, list[ModelDatabase]] = (None, [])
 
     @property
     def newest(self) -> MirrorSet | None:
         """The newest set there is anywhere."""
-        copies = {it.member: copy for it in self.databases if (copy := it.row().copy) is not None}
-        return newest_of(copies) if copies else None
+        return self._judged()[0]
 
     @property
     def active(self) -> list[ModelDatabase]:
         """Those that have everything, by the newest set."""
-        newest = self.newest
-        return [it for it in self.databases if newest is not None and it.member in newest.active]
+        return self._judged()[1]
+
+    def _judged(self) -> tuple[MirrorSet | None, list[ModelDatabase]]:
+        """Both of them; they are asked for at each confirm, and change with a set."""
+        read = [(it.written, it.epoch) for it in self.databases]
+        if read != self._read:
+            rows = {it.member: it.row().copy for it in self.databases}
+            copies = {member: copy for member, copy in rows.items() if copy is not None}
+            newest = newest_of(copies) if copies else None
+            active = [it for it in self.databases if newest and it.member in newest.active]
+            self._read, self._of_read = read, (newest, active)
+        return self._of_read
 
     @property
     def end(self) -> Place:

@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import copy
+from itertools import islice
 from typing import Any
 
 from holdfast.errors import CorruptEntryError, MissingEntriesError, StoreError
@@ -37,6 +38,7 @@ class ModelMedium:
         self.first_index = 1
         self.end = NOTHING
         self.rows: dict[int, bytes] = {}
+        """In the order of their indexes."""
         self.waiters: dict[str, Waiter] = {}
         self.history: dict[int, bytes] = {}
         """The chain of every entry that was ever stored, also of those dropped since."""
@@ -160,7 +162,7 @@ class ModelMedium:
         if not self.is_held_by(epoch, holder):
             return False
         self.first_index = max(self.first_index, min(index, self.end.index + 1))
-        gone = sorted(it for it in self.rows if it < self.first_index)
+        gone = [it for it in islice(self.rows, DROPPED_AT_ONCE + 1) if it < self.first_index]
         for it in gone[:DROPPED_AT_ONCE]:
             del self.rows[it]
         return len(gone) > DROPPED_AT_ONCE

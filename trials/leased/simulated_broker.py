@@ -31,7 +31,7 @@ from holdfast.leases.orders import Order, Report, Store, Take
 from holdfast.leases.projection import Changes, QueueRow
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
-from holdfast.raidb.lanes import InTurn
+from holdfast.raidb.lanes import ThreadLanes
 from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.settings import RaidbSettings
 from trials.leased.model_databases import MemberWay, ModelMember
@@ -40,6 +40,7 @@ from trials.leased.model_log import ModelLog
 from trials.leased.passage import Fate, Sent
 from trials.leased.showing_log import ShowingLog
 from trials.leased.strand import Strand
+from trials.leased.strand_threads import StrandThreads
 from trials.simulation.simulated_clock import SimulatedClock
 from trials.simulation.simulated_disk import SimulatedDisk
 from trials.simulation.simulated_node import SeededRandomness
@@ -94,8 +95,10 @@ class SimulatedBroker:
         self.strand: Strand
         self.care: Strand | None = None
         """The thread that looks after several databases."""
+        self.threads: StrandThreads | None = None
+        """Those of each of several databases."""
         self.current: Strand
-        """Which of both runs now."""
+        """Which of all runs now."""
         self.ways: list[MemberWay] = []
         self.raidb: RaidbLog | None = None
         self.journal: Journal
@@ -152,7 +155,8 @@ class SimulatedBroker:
 
     @property
     def _of_the_worker(self) -> tuple[Callable[..., object], ...]:
-        return (self._go_on, self._begin, self._ask_elector, self._elector_answers)
+        own = (self._go_on, self._begin, self._ask_elector, self._elector_answers)
+        return own if self.threads is None else (*own, *self.threads.actions)
 
     def pause_in_a_call(self, seconds: float, *, is_writing: bool) -> None:
         """Stop it for so long as soon as its worker asks for anything, or stores something."""
@@ -255,11 +259,9 @@ class SimulatedBroker:
             log_type = database_type if plan.is_fence else ModelDirectoryLog
             return log_type(self.world.medium, self)
         self.care = Strand()
+        self.threads = StrandThreads(self)
         self.ways = [MemberWay(self, it) for it in self.world.medium.databases]
-        members = [
-            ModelMember(it, way)
-            for it, way in zip(self.world.medium.databases, self.ways, strict=True)
-        ]
+        members, twins = self._members(), self._members()
         self.raidb = RaidbLog(
             members,
             RaidbSettings(
@@ -268,12 +270,17 @@ class SimulatedBroker:
                 member_timeout_seconds=0.3 * plan.lease_seconds,
                 copy_bytes=64 * 1024,
             ),
-            lanes=InTurn(self.chance.shuffle, lambda: self.chance.random() < 0.6, self.lease_clock),
+            lanes=ThreadLanes(self.threads),
             clock=self.lease_clock,
         )
+        self.raidb.databases.add_twins(twins)
         self.raidb.open_seconds = plan.lease_seconds
         self.post(self.chance.random(), self._care)
         return self.raidb
+
+    def _members(self) -> list[ModelMember]:
+        databases = self.world.medium.databases
+        return [ModelMember(it, way) for it, way in zip(databases, self.ways, strict=True)]
 
     def _care(self) -> None:
         care = self.care
@@ -313,6 +320,8 @@ class SimulatedBroker:
         self.strand.cut()
         if self.care is not None:
             self.care.cut()
+        if self.threads is not None:
+            self.threads.cut()
         if power:
             self.disk.power_cut()
         else:

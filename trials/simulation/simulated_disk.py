@@ -345,9 +345,10 @@ class SimulatedDisk:
             return
         names = self._durable_names
         others = []
+        directory = str(path).rstrip("/")  # As text: paths are slow to compare.
         for change in self._changes:
             target, source, inode = change
-            if target.parent != path:
+            if str(target).rpartition("/")[0] != directory:
                 others.append(change)
                 continue
             if source is not None and names.get(source) is inode:

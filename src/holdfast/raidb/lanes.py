@@ -9,6 +9,7 @@ answers it has enough: the others go on, and are asked for theirs by the very sa
 Invariants:
     A member is used by its own thread only.
     What a member still does when it was given up comes to nobody's ears.
+    Nothing waits but in a queue: where `Threads` are simulated, virtual time passes there.
 """
 
 from __future__ import annotations
@@ -58,7 +59,53 @@ class Lanes(Protocol):
         ...
 
 
-_Outbox = SimpleQueue[tuple[str, Any]]
+class Inbox(Protocol):
+    """What one thread hands to another; as `queue.SimpleQueue` has it."""
+
+    def put(self, item: Any) -> None:
+        """Hand this over; waits for nobody."""
+        ...
+
+    def get(self, *, timeout: float | None = None) -> Any:
+        """
+        Take the next one, and wait for it so long, or without an end.
+
+        Raises:
+            queue.Empty: None came in time.
+        """
+        ...
+
+
+class Threads(Protocol):
+    """Threads, how they hand things over, and their time: a simulation has its own."""
+
+    def clock(self) -> float:
+        """Give seconds that never go back."""
+        ...
+
+    def start(self, name: str, work: Callable[[], None]) -> None:
+        """Let this be done by a thread of its own, which keeps no process alive."""
+        ...
+
+    def inbox(self) -> Inbox:
+        """Give an empty one."""
+        ...
+
+
+class SystemThreads:
+    """Those of the machine."""
+
+    def clock(self) -> float:
+        """Give the seconds of the monotonic clock."""
+        return time.monotonic()
+
+    def start(self, name: str, work: Callable[[], None]) -> None:
+        """Start a daemon."""
+        threading.Thread(target=work, name=name, daemon=True).start()
+
+    def inbox(self) -> Inbox:
+        """Give a queue that any thread may use."""
+        return SimpleQueue()
 
 
 def attempt(act: Act, seconds_max: float) -> Any:
@@ -76,21 +123,21 @@ class _Job:
 
     __slots__ = ("_lock", "_outbox", "_outcome", "act", "deadline", "is_done", "key")
 
-    def __init__(self, key: str, act: Act, deadline: float, outbox: _Outbox) -> None:
+    def __init__(self, key: str, act: Act, deadline: float, outbox: Inbox) -> None:
         self.key, self.act, self.deadline = key, act, deadline
         self.is_done = False
         self._outcome: Any = None
         self._outbox = outbox
         self._lock = threading.Lock()
 
-    def run(self) -> None:
+    def run(self, now: float) -> None:
         """Do it."""
-        outcome = attempt(self.act, max(self.deadline - time.monotonic(), 0.05))
+        outcome = attempt(self.act, max(self.deadline - now, 0.05))
         with self._lock:
             self._outcome, self.is_done = outcome, True
             self._outbox.put((self.key, outcome))
 
-    def hand_to(self, outbox: _Outbox) -> None:
+    def hand_to(self, outbox: Inbox) -> None:
         """Let it be heard here from now on, also where it is done already."""
         with self._lock:
             self._outbox = outbox
@@ -101,22 +148,22 @@ class _Job:
 class _Lane:
     """One member's thread."""
 
-    def __init__(self, key: str) -> None:
-        self.inbox: SimpleQueue[_Job | None] = SimpleQueue()
+    def __init__(self, key: str, threads: Threads) -> None:
+        self.inbox = threads.inbox()
         self.key = key
         self.given_up: _Job | None = None
         """The last job that nobody waits for any more."""
         self.left: _Job | None = None
         """The one that went on when there was enough without it."""
-        thread = threading.Thread(target=self._run, name=f"store-{key[:8]}", daemon=True)
-        thread.start()
+        self._clock = threads.clock
+        threads.start(f"store-{key[:8]}", self._run)
 
     @property
     def is_hanging(self) -> bool:
         """Whether what was given up is still under way."""
         return self.given_up is not None and not self.given_up.is_done
 
-    def job(self, act: Act, deadline: float, outbox: _Outbox) -> _Job | None:
+    def job(self, act: Act, deadline: float, outbox: Inbox) -> _Job | None:
         """Have it done, or wait for it again if it is what was left; None while it hangs."""
         left = self.left
         if left is not None and left.act is act:
@@ -131,14 +178,16 @@ class _Lane:
 
     def _run(self) -> None:
         while (job := self.inbox.get()) is not None:
-            job.run()
+            job.run(self._clock())
             del job
 
 
 class ThreadLanes:
     """A thread for each member; may be used from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Threads | None = None) -> None:
+        """`threads` are those of the machine, if none are given."""
+        self._threads: Threads = SystemThreads() if threads is None else threads
         self._lock = threading.Lock()
         self._lanes: dict[str, _Lane] = {}
 
@@ -151,30 +200,31 @@ class ThreadLanes:
         leave_after: float | None = None,
     ) -> dict[str, Any]:
         """Do each of these at the same time."""
-        outbox: _Outbox = SimpleQueue()
+        clock = self._threads.clock
+        outbox = self._threads.inbox()
         found: dict[str, Any] = {}
-        deadline = time.monotonic() + seconds_max
+        deadline = clock() + seconds_max
         jobs: dict[str, _Job] = {}
-        for key, act in acts.items():
-            job = self._lane(key).job(act, deadline, outbox)
+        for key in sorted(acts):  # Not as a set has them: a simulated life is lived again.
+            job = self._lane(key).job(acts[key], deadline, outbox)
             if job is None:
                 found[key] = UnreachableError("it has not answered what was asked before")
             else:
                 jobs[key] = job
         until = given_up_at = deadline + GRACE_SECONDS
         if leave_after is not None:
-            until = min(until, time.monotonic() + leave_after)
+            until = min(until, clock() + leave_after)
         try:
             while len(found) < len(acts):
-                key, outcome = outbox.get(timeout=max(until - time.monotonic(), 0))
+                key, outcome = outbox.get(timeout=max(until - clock(), 0))
                 found[key] = outcome
                 if patience is not None and not isinstance(outcome, StoreError):
-                    until = min(until, time.monotonic() + patience)
+                    until = min(until, clock() + patience)
                 if is_enough is not None and is_enough(found):
                     self._leave(jobs, found)
                     break
         except Empty:
-            if leave_after is not None and time.monotonic() < given_up_at:
+            if leave_after is not None and clock() < given_up_at:
                 self._leave(jobs, found)
                 return found
             for key in acts.keys() - found.keys():
@@ -199,7 +249,7 @@ class ThreadLanes:
         with self._lock:
             lane = self._lanes.get(key)
             if lane is None:
-                lane = self._lanes[key] = _Lane(key)
+                lane = self._lanes[key] = _Lane(key, self._threads)
         return lane
 
 
