@@ -1,0 +1,46 @@
+"""
+What is asked of whoever vouches for people beside the log.
+
+Invariants:
+    Whoever is refused was looked at; who could not be looked at is told so, and counts as nothing.
+    Nothing here runs on the loop: each call may wait for somebody else, within its bound.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class Vouched(NamedTuple):
+    """Who somebody is, in the words of who vouches for him."""
+
+    name: str
+    roles: frozenset[str]
+    valid_seconds: float
+    """For so long the same is believed again without asking."""
+    expires_ms: int = 0
+    """When that ends, in milliseconds since the epoch; 0: not by itself."""
+
+
+class Authority(Protocol):
+    """One of them; may be used from several threads."""
+
+    def recognises(self, name: str, secret: str) -> bool:
+        """Whether what is shown is of the kind that is looked at here. Takes no time."""
+
+    def look(self, name: str, secret: str) -> Vouched | None:
+        """
+        Find out who shows this; None: what is shown is wrong.
+
+        Raises:
+            AuthenticationError: It could not be found out; the reason is a sentence for whoever
+                logs in, and names no secret.
+        """
+
+    def again(self, name: str) -> Vouched | None:
+        """
+        Say what is so of somebody by now who was vouched for earlier; None: nobody any more.
+
+        Raises:
+            AuthenticationError: It could not be found out.
+        """

@@ -1,0 +1,220 @@
+"""
+People of an LDAP directory: their passwords are tried there, and their groups are their roles.
+
+A person is looked up by the broker's own account, then a connection of its own is bound as what was
+found with the password that was shown. A directory answers a bind without a password with success,
+as it is nobody's; so an empty one is never tried.
+
+Invariants:
+    What somebody says reaches the directory only in a filter, escaped, and as a password.
+    No referral is followed, and no password goes over a line in clear but on loopback.
+
+Source: RFC 4511, RFC 4513 section 5.1.2 (binds without a password), RFC 4515 (escaping).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import ldap3
+from ldap3.core.exceptions import LDAPException, LDAPSASLPrepError
+from ldap3.utils.conv import escape_filter_chars
+
+from holdfast.authorities.authority import Vouched
+from holdfast.authorities.settings import LdapOptions
+from holdfast.errors import AuthenticationError
+
+NAME_BYTES_MAX: Final = 256
+PASSWORD_BYTES_MAX: Final = 1_024
+GROUP_COUNT_MAX: Final = 100
+_FOUND: Final = 0
+_WRONG_PASSWORD: Final = 49
+"""`invalidCredentials`; what else a bind may be answered with is no word on the password."""
+_REFUSALS: Final = frozenset({_WRONG_PASSWORD, 19, 53})
+"""And: too old or against a rule (`constraintViolation`), locked (`unwillingToPerform`)."""
+
+
+class Directory:
+    """One directory; may be used from several threads, each call with connections of its own."""
+
+    def __init__(
+        self, options: LdapOptions, *, connect: Callable[[str, str], Any] | None = None
+    ) -> None:
+        """`connect` gives a bound connection of ldap3 for a name and a password."""
+        self._options = options
+        self._connect = connect or self._bound
+
+    def recognises(self, name: str, secret: str) -> bool:
+        """Whether there is a name and a password, which is all that is asked for here."""
+        return bool(name and secret)
+
+    def look(self, name: str, secret: str) -> Vouched | None:
+        """
+        Try somebody's password, and read his groups.
+
+        Raises:
+            AuthenticationError: The directory did not answer, or refuses the broker itself.
+        """
+        if not name or not secret or len(secret.encode(errors="replace")) > PASSWORD_BYTES_MAX:
+            return None
+        return self._asked(name, secret)
+
+    def again(self, name: str) -> Vouched | None:
+        """
+        Read the groups of somebody who is connected; None: he is not in the directory any more.
+
+        Raises:
+            AuthenticationError: The directory did not answer, or refuses the broker itself.
+        """
+        return self._asked(name, None)
+
+    def _asked(self, name: str, secret: str | None) -> Vouched | None:
+        if not name.isprintable() or len(name.encode(errors="replace")) > NAME_BYTES_MAX:
+            return None
+        try:
+            with self._own() as own:
+                found = self._person(own, name)
+                if secret is not None:
+                    # Of nobody a password is tried as well: it takes as long, and tells nothing.
+                    entry = found or f"cn={uuid4().hex},{self._options.people_base}"
+                    if not self._is_password(entry, secret):
+                        return None
+                if found is None:
+                    return None
+                roles = self._roles(own, name, found)
+        except (LDAPException, OSError) as error:
+            raise AuthenticationError(
+                f"{self._label} does not answer, try again in a moment: {type(error).__name__}"
+            ) from None
+        return Vouched(name, roles, self._options.again_seconds)
+
+    @property
+    def _label(self) -> str:
+        return f"the directory ldap.{self._options.name}"
+
+    @contextmanager
+    def _own(self) -> Iterator[Any]:
+        """Give a connection that is bound as the broker."""
+        password = _password_of(self._options.bind_password_file)
+        try:
+            own = self._connect(self._options.bind_dn, password)
+        except _RefusedError:
+            raise AuthenticationError(
+                f"{self._label} does not let the broker itself in: look at bind_dn and the file of"
+                f" its password"
+            ) from None
+        try:
+            yield own
+        finally:
+            own.unbind()
+
+    def _is_password(self, entry: str, secret: str) -> bool:
+        try:
+            self._connect(entry, secret).unbind()
+        except _RefusedError:
+            return False
+        return True
+
+    def _bound(self, entry: str, password: str) -> Any:
+        options = self._options
+        server = ldap3.Server(
+            options.url,
+            tls=_CheckedTls(ssl.create_default_context(cafile=options.ca)),
+            get_info=ldap3.NONE,
+            connect_timeout=options.timeout_seconds,
+        )
+        connection = ldap3.Connection(
+            server,
+            entry,
+            password,
+            receive_timeout=options.timeout_seconds,
+            auto_referrals=False,
+            read_only=True,
+        )
+        try:
+            self._bind(connection)
+        except BaseException:
+            # Of a connection that never came about nothing but its socket is left.
+            with suppress(LDAPException, OSError):
+                connection.unbind()
+            if (left := connection.socket) is not None:
+                left.close()
+            raise
+        return connection
+
+    def _bind(self, connection: Any) -> None:
+        if self._options.start_tls:
+            connection.open()
+            if not connection.start_tls():
+                raise OSError("the directory begins no TLS")
+        try:
+            is_bound = connection.bind()
+        except LDAPSASLPrepError:  # Letters that no password has.
+            raise _RefusedError from None
+        if not is_bound:
+            code = connection.result["result"]
+            raise _RefusedError if code in _REFUSALS else OSError(f"bind answered {code}")
+
+    def _person(self, own: Any, name: str) -> str | None:
+        """Give the entry of that name; None: there is none, or there are several."""
+        wanted = self._options.people_filter.format(name=escape_filter_chars(name))
+        found = self._found(own, self._options.people_base, wanted, [], 2)
+        return found[0]["dn"] if len(found) == 1 else None
+
+    def _roles(self, own: Any, name: str, entry: str) -> frozenset[str]:
+        attribute = self._options.role_attribute
+        wanted = self._options.group_filter.format(
+            dn=escape_filter_chars(entry), name=escape_filter_chars(name)
+        )
+        base = self._options.group_base
+        found = self._found(own, base, wanted, [attribute], GROUP_COUNT_MAX)
+        values = (it for each in found for it in each["raw_attributes"].get(attribute, []))
+        names = (it.decode(errors="replace") for it in values)
+        return frozenset(it for it in names if it and it.isprintable())
+
+    def _found(
+        self, own: Any, base: str, wanted: str, attributes: list[str], count_max: int
+    ) -> list[Any]:
+        own.search(
+            base,
+            wanted,
+            attributes=attributes or None,
+            size_limit=count_max,
+            time_limit=self._options.timeout_seconds,
+        )
+        code = own.result["result"]
+        if code not in (_FOUND, 4):  # 4: `sizeLimitExceeded`, with as many as were asked for.
+            raise OSError(f"search answered {code}")
+        return [it for it in own.response or [] if it["type"] == "searchResEntry"]
+
+
+class _CheckedTls(ldap3.Tls):  # type: ignore[misc]  # ships no type information
+    """TLS that checks names as Python does: what ldap3 checks them with has gone from it."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__(validate=ssl.CERT_REQUIRED)
+        self._context = context
+
+    def wrap_socket(self, connection: Any, do_handshake: bool = False) -> None:
+        """Put TLS on the socket of a connection, and know who is at its other end."""
+        connection.socket = self._context.wrap_socket(
+            connection.socket, server_hostname=connection.server.host
+        )
+
+
+class _RefusedError(Exception):
+    """The directory says that the password is wrong, or that it counts no more."""
+
+
+def _password_of(path: Path) -> str:
+    try:
+        return path.read_text().strip("\r\n")
+    except (OSError, ValueError):
+        raise AuthenticationError(
+            "the broker cannot read its own password of the directory"
+        ) from None

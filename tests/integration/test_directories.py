@@ -1,0 +1,157 @@
+"""People of a real directory, OpenLDAP's: their passwords, their groups, and no trick (S17)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.authorities.authority import Vouched
+from holdfast.authorities.directory import Directory
+from holdfast.authorities.settings import LdapOptions
+from holdfast.errors import AuthenticationError
+from holdfast.testing.free_ports import free_ports
+from holdfast.transport.certificates import make_node, open_authority
+from trials.directories import slapd
+from trials.directories.slapd import SlapdServer, missing_slapd
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlapdServer]:
+    """A server with some people in two groups."""
+    if missing := missing_slapd():
+        pytest.fail(f"needs a server: {missing}")
+    made = SlapdServer()
+    authority, _ = open_authority(made.folder)
+    made.authority, made.certificate = (str(made.folder / it) for it in ("ca.pem", "node.pem"))
+    make_node(authority, Path(made.certificate), "slapd", [], 2)
+    for each in (made.folder, Path(made.certificate)):
+        made.own(each)
+    kept = tmp_path_factory.mktemp("authority")
+    shutil.copy(made.authority, kept / "ca.pem")
+    made.authority_kept = kept / "ca.pem"
+    with made:
+        made.create("")
+        anna = made.add_person("anna", "anna's own")
+        bert = made.add_person("bert", "bert's own")
+        made.add_person("c*(x)", "odd")
+        made.set_group("orders", [anna, bert])
+        made.set_group("viewer", [anna])
+        yield made
+
+
+@pytest.fixture
+def options(server: SlapdServer, tmp_path: Path) -> LdapOptions:
+    """As an operator would write them for it."""
+    file = tmp_path / "password"
+    file.write_text(f"{slapd.BROKER_PASSWORD}\n")
+    return LdapOptions(
+        name="people",
+        url=server.url(),
+        bind_dn=slapd.BROKER,
+        bind_password_file=file,
+        people_base=slapd.PEOPLE,
+        group_base=slapd.GROUPS,
+    )
+
+
+def test_people_log_in_with_their_own_password_and_their_groups_are_roles(
+    options: LdapOptions,
+) -> None:
+    """Right, wrong, somebody else's, and nobody."""
+    directory = Directory(options)
+    assert directory.look("anna", "anna's own") == Vouched(
+        "anna", frozenset({"orders", "viewer"}), 300
+    )
+    assert directory.look("bert", "bert's own") == Vouched("bert", frozenset({"orders"}), 300)
+    for name, secret in (("anna", "bert's own"), ("anna", "x"), ("carl", "carl's own")):
+        assert directory.look(name, secret) is None
+
+
+def test_an_empty_password_is_nobodys(options: LdapOptions) -> None:
+    """A directory takes a bind without a password for one as nobody, and says that it is right."""
+    directory = Directory(options)
+    assert directory.look("anna", "") is None
+    assert not directory.recognises("anna", "")
+    assert directory.look("anna", "\0") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "*",
+        "ann*",
+        "anna)(uid=*",
+        "*)(objectClass=*",
+        "anna\0",
+        "a" * 300,
+        "c*(x",
+        "\udc80",
+        "a\\2a",
+    ],
+)
+def test_a_name_is_a_name_and_no_filter(options: LdapOptions, name: str) -> None:
+    """Whatever is written into it, and with the password of somebody who is there."""
+    assert Directory(options).look(name, "anna's own") is None
+
+
+def test_a_name_with_letters_of_filters_is_found(options: LdapOptions) -> None:
+    """What is escaped means itself."""
+    assert Directory(options).look("c*(x)", "odd") == Vouched("c*(x)", frozenset(), 300)
+
+
+def test_a_name_that_several_have_is_nobodys(options: LdapOptions) -> None:
+    """It would be chance who of them it is."""
+    both = replace(options, people_filter="(|(uid={name})(uid=bert))")
+    assert Directory(both).look("anna", "anna's own") is None
+    assert Directory(both).look("bert", "bert's own") is not None
+
+
+def test_groups_are_read_again_without_the_password(
+    options: LdapOptions, server: SlapdServer
+) -> None:
+    """Who is connected has the roles that he has by now, and none when he is gone."""
+    directory = Directory(options)
+    dora = server.add_person("dora", "dora's own")
+    assert directory.again("dora") == Vouched("dora", frozenset(), 300)
+    server.set_group("night", [dora])
+    assert directory.again("dora") == Vouched("dora", frozenset({"night"}), 300)
+    server.remove_person(dora)
+    assert directory.again("dora") is None
+
+
+def test_a_directory_is_spoken_to_by_tls_and_checked(
+    options: LdapOptions, server: SlapdServer
+) -> None:
+    """By its own port or begun on the plain one; by whom nobody vouches for nobody logs in."""
+    tls = replace(options, url=server.tls_url, ca=server.authority_kept)
+    assert Directory(tls).look("anna", "anna's own") is not None
+    assert Directory(replace(options, start_tls=True, ca=tls.ca)).look("anna", "anna's own")
+    for stranger in (replace(tls, ca=None), replace(options, start_tls=True)):
+        with pytest.raises(AuthenticationError, match=r"ldap\.people does not answer"):
+            Directory(stranger).look("anna", "anna's own")
+
+
+def test_who_cannot_be_asked_is_said_to_be_away(options: LdapOptions, server: SlapdServer) -> None:
+    """Nobody's password is called wrong for it: no server, one that hangs, a wrong own password."""
+    (nobody,) = free_ports(1)
+    away = replace(options, url=f"ldap://127.0.0.1:{nobody}")
+    with pytest.raises(AuthenticationError, match=r"ldap\.people does not answer"):
+        Directory(away).look("anna", "anna's own")
+    server.pause()
+    try:
+        with pytest.raises(AuthenticationError, match=r"ldap\.people does not answer"):
+            Directory(replace(options, timeout_seconds=1)).look("anna", "anna's own")
+    finally:
+        server.resume()
+    options.bind_password_file.write_text("wrong")
+    with pytest.raises(AuthenticationError, match="does not let the broker itself in"):
+        Directory(options).look("anna", "anna's own")
+    options.bind_password_file.unlink()
+    with pytest.raises(AuthenticationError, match="cannot read its own password"):
+        Directory(options).look("anna", "anna's own")

@@ -1,0 +1,1 @@
+"""Servers of directories that tests start, in a folder of their own."""
