@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.authorities.authority import Vouched
 from holdfast.authorities.directory import Directory
-from holdfast.authorities.settings import LdapOptions
+from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
 from holdfast.testing.free_ports import free_ports
 from holdfast.transport.certificates import make_node, open_authority

@@ -26,7 +26,7 @@ from ldap3.core.exceptions import LDAPException, LDAPSASLPrepError
 from ldap3.utils.conv import escape_filter_chars
 
 from holdfast.authorities.authority import Vouched
-from holdfast.authorities.settings import LdapOptions
+from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
 
 NAME_BYTES_MAX: Final = 256

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
-from holdfast.authorities.settings import JwtOptions
+from holdfast.authorities.options import JwtOptions
 from holdfast.errors import AuthenticationError
 
 SET_BYTES_MAX: Final = 256 << 10

@@ -21,7 +21,7 @@ from jwt.exceptions import PyJWTError
 
 from holdfast.authorities.authority import Vouched
 from holdfast.authorities.key_sets import Key, KeySet
-from holdfast.authorities.settings import JwtOptions
+from holdfast.authorities.options import JwtOptions
 
 TOKEN_BYTES_MAX: Final = 8 << 10
 ROLE_COUNT_MAX: Final = 100

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast.authorities.options import NO_AUTHORITIES, AuthorityOptions
 from holdfast.config.catalogue import CATALOGUE, SECTIONS, SPELLINGS, Setting
 from holdfast.config.node_settings import NodeSettings
 from holdfast.config.reading import SHOWN_MAX, read_value, shown_key, shown_path
@@ -62,6 +63,9 @@ class Draft:
 
     tls: Mapping[str, TlsOptions] = field(default_factory=dict)
     """What it says of TLS, by name."""
+
+    authorities: AuthorityOptions = NO_AUTHORITIES
+    """Who vouches for people beside the log."""
 
     mirrors: tuple[Path, ...] = ()
     """The directories beside the first one that hold the same."""
@@ -120,6 +124,7 @@ def draft(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path |
     given: dict[str, Word] = {}
     of_file = words_of_file(file, made.problems) if file is not None else FileWords()
     made.policies, made.tls = of_file.policies, of_file.tls
+    made.authorities = of_file.authorities
     for words in (of_file.settings, words_of_environment(environment), words_of_flags(flags)):
         given |= _known(words, made)
     for path, word in given.items():

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from holdfast.authorities.options import NO_AUTHORITIES, AuthorityOptions
 from holdfast.config.address import Address
 from holdfast.config.draft import Draft, draft, require_data
 from holdfast.config.node_settings import NodeSettings
@@ -45,6 +46,9 @@ class NodeConfig(NodeSettings):
 
     tls: Mapping[str, TlsOptions] = field(default_factory=dict)
     """What ports go by that speak TLS, by the name that they give."""
+
+    authorities: AuthorityOptions = NO_AUTHORITIES
+    """Who vouches for people beside the log."""
 
     mirrors: tuple[Path, ...] = ()
     """Directories that hold the same as `data`."""
@@ -100,6 +104,7 @@ class NodeConfig(NodeSettings):
             origins=made.origins,
             policies=made.policies,
             tls=made.tls,
+            authorities=made.authorities,
             mirrors=made.mirrors,
         )
 

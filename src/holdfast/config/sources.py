@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from holdfast.authorities.options import NO_AUTHORITIES, AuthorityOptions
+from holdfast.config.authorities import JWT, LDAP, read_directories, read_issuers
 from holdfast.config.catalogue import CATALOGUE, SECTIONS
 from holdfast.config.lines import KeyPath, key_lines
+from holdfast.config.named_tables import Mistakes
 from holdfast.config.policies import TABLE as POLICIES
 from holdfast.config.policies import read_policies
 from holdfast.config.reading import shown_key, shown_path
@@ -73,11 +76,12 @@ def words_of_environment(environment: Mapping[str, str]) -> Iterator[Word]:
 
 @dataclass(frozen=True, slots=True)
 class FileWords:
-    """What stands in a file: settings, and what it says of destinations and of TLS."""
+    """What stands in a file: settings, and what it says of destinations, TLS and who vouches."""
 
     settings: tuple[Word, ...] = ()
     policies: FilePolicies = NO_POLICIES
     tls: Mapping[str, TlsOptions] = field(default_factory=dict)
+    authorities: AuthorityOptions = NO_AUTHORITIES
 
 
 def words_of_file(file: Path, problems: list[str]) -> FileWords:
@@ -97,13 +101,18 @@ def words_of_file(file: Path, problems: list[str]) -> FileWords:
         problems.append(f"config: {file} is not TOML: {error}")
     else:
         lines = key_lines(text) if table else {}
-        policies, tls = table.pop(POLICIES, None), table.pop(TLS, None)
+        policies, tls = table.pop(POLICIES, None), table.pop(TLS, {})
+        issuers, directories = table.pop(JWT, {}), table.pop(LDAP, {})
+        mistakes = Mistakes(lines, file.name, problems)
         return FileWords(
             tuple(_settings(file, table, lines, problems)),
             NO_POLICIES
             if policies is None
             else read_policies(policies, lines, file.name, problems),
-            {} if tls is None else read_tls(tls, lines, file.name, problems),
+            read_tls(tls, mistakes),
+            AuthorityOptions(
+                read_issuers(issuers, mistakes), read_directories(directories, mistakes)
+            ),
         )
     return FileWords()
 

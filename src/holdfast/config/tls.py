@@ -19,10 +19,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from holdfast.config.lines import KeyPath
-from holdfast.config.members import check_name
+from holdfast.config.named_tables import Mistakes, read_named
 from holdfast.config.paths import read_path
-from holdfast.config.reading import shown_key
 from holdfast.errors import ConfigError
 from holdfast.transport.tls import ClientCertificates, Minimum, TlsOptions
 
@@ -31,64 +29,24 @@ TABLE: Final = "tls"
 _PATHS: Final = ("certificate", "key", "client_ca", "crl", "ca")
 _WORDS: Final = {"client": get_args(ClientCertificates), "minimum": get_args(Minimum)}
 _KEYS: Final = tuple(each.name for each in fields(TlsOptions) if each.name != "name")
-_TABLES_MAX: Final = 64
 
 
-def read_tls(
-    table: object, lines: Mapping[KeyPath, int], file_name: str, problems: list[str]
-) -> dict[str, TlsOptions]:
-    """Read the tables by their names; what is wrong in them is told, each with its line."""
-
-    def report(path: KeyPath, sentence: str) -> None:
-        found = (lines.get(path[:size]) for size in range(len(path), 0, -1))
-        line = next((it for it in found if it is not None), None)
-        place = file_name if line is None else f"{file_name} line {line}"
-        problems.append(f"{shown_key('.'.join(path))}: {sentence} ({place})")
-
+def read_tls(table: object, mistakes: Mistakes) -> dict[str, TlsOptions]:
+    """Read the tables by their names; one that has a mistake stands as an empty one."""
     made: dict[str, TlsOptions] = {}
-    if not isinstance(table, Mapping):
-        report((TABLE,), "is a table: write [tls.NAME] and its keys below it")
-        return made
-    if len(table) > _TABLES_MAX:
-        report((TABLE,), f"{len(table):,} tables; allowed: at most {_TABLES_MAX}")
-        return made
-    for name, said in table.items():
-        made[name] = _read(name, said, report)
-    return made
-
-
-def _read(name: str, said: Any, report: Any) -> TlsOptions:
-    """Read one table; what has a mistake stands as an empty one."""
-    path = (TABLE, name)
-    nothing = TlsOptions(name=name, certificate=Path())
-    if not isinstance(said, Mapping):
-        report(path, "is a table: write [tls.NAME] and its keys below it")
-        return nothing
-    faults: list[tuple[KeyPath, str]] = []
-    values: dict[str, Any] = {}
-    try:
-        check_name(name)
-    except ValueError as error:
-        faults.append((path, str(error)))
-    for key, value in said.items():
+    for name, values in read_named(TABLE, table, mistakes, value=_value, unfit=_unfit).items():
+        made[name] = TlsOptions(name=name, certificate=Path())
+        if values is None:
+            continue
+        options = TlsOptions(name=name, **values)
         try:
-            values[key] = _value(key, value)
-        except ValueError as error:
-            faults.append(((*path, key), str(error)))
-    if not faults:
-        faults += [(path, it) for it in _unfit(values)]
-    for where, sentence in faults:
-        report(where, sentence)
-    if faults:
-        return nothing
-    options = TlsOptions(name=name, **values)
-    try:
-        options.build_context()
-    except ConfigError as error:
-        key, _, sentence = error.problems[0].removeprefix(f"tls.{name}.").partition(": ")
-        report((*path, key), sentence)
-        return nothing
-    return options
+            options.build_context()
+        except ConfigError as error:
+            key, _, sentence = error.problems[0].removeprefix(f"tls.{name}.").partition(": ")
+            mistakes.report((TABLE, name, key), sentence)
+        else:
+            made[name] = options
+    return made
 
 
 def _value(key: str, value: object) -> object:

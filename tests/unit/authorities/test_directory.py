@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.authorities.authority import Vouched
 from holdfast.authorities.directory import Directory
-from holdfast.authorities.settings import LdapOptions
+from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
 
 PEOPLE, GROUPS, BROKER = "ou=people,o=x", "ou=groups,o=x", "cn=broker,o=x"

@@ -16,7 +16,7 @@ from jwt.algorithms import ECAlgorithm
 
 from holdfast.authorities import key_sets
 from holdfast.authorities.key_sets import KeySet, parse_keys, read_keys
-from holdfast.authorities.settings import JwtOptions
+from holdfast.authorities.options import JwtOptions
 from holdfast.errors import AuthenticationError
 
 KEYS = {it: ec.generate_private_key(ec.SECP256R1()) for it in ("one", "two")}

@@ -16,7 +16,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from holdfast.authorities.authority import Vouched
 from holdfast.authorities.key_sets import KeySet
-from holdfast.authorities.settings import JwtOptions
+from holdfast.authorities.options import JwtOptions
 from holdfast.authorities.web_tokens import TOKEN_BYTES_MAX, WebTokens
 from holdfast.errors import AuthenticationError
 

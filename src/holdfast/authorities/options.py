@@ -94,3 +94,18 @@ class LdapOptions:
 
     timeout_seconds: int = 5
     """So long a directory has for an answer, in whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorityOptions:
+    """All whom a node believes beside its log."""
+
+    issuers: tuple[JwtOptions, ...] = ()
+    directories: tuple[LdapOptions, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.issuers or self.directories)
+
+
+NO_AUTHORITIES: Final = AuthorityOptions()
