@@ -56,6 +56,9 @@ EXTRA_OF = {
     "holdfast.spark": "spark",
     "holdfast.electors.zookeeper": "zookeeper",
     "holdfast.sql": "sql",
+    "holdfast.authorities.directory": "ldap",
+    "holdfast.authorities.key_sets": "jwt",
+    "holdfast.authorities.web_tokens": "jwt",
     "holdfast.transport.certificates": "certificates",
     "holdfast.testing.fixtures": "dev",  # a plugin of pytest, which is there if it is loaded
 }

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.authorities.authority import Vouched
 from holdfast.authorities.directory import Directory
 from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
+from holdfast.security.authority import Vouched
 from holdfast.testing.free_ports import free_ports
 from holdfast.transport.certificates import make_node, open_authority
 from trials.directories import slapd
@@ -77,7 +77,7 @@ def test_an_empty_password_is_nobodys(options: LdapOptions) -> None:
     """A directory takes a bind without a password for one as nobody, and says that it is right."""
     directory = Directory(options)
     assert directory.look("anna", "") is None
-    assert not directory.recognises("anna", "")
+    assert not directory.recognises("anna", "", is_known=False)
     assert directory.look("anna", "\0") is None
 
 

@@ -2,7 +2,7 @@
 How somebody shows on the admin port who he is, and who knows whether that is so.
 
     Authorization: Basic …          a user's name and password, or his token as the password
-    Authorization: Bearer hf_…      a token
+    Authorization: Bearer hf_…      a token, or a JSON Web Token
 
 Invariants:
     Whatever stands in the header, it is a login or none: nothing of it is an error.
@@ -20,7 +20,9 @@ from holdfast.security.tokens import is_token
 
 _BASIC: Final = b"basic "
 _BEARER: Final = b"bearer "
-_HEADER_BYTES_MAX: Final = 4096
+_OBJECT: Final = "eyJ"
+"""How a JSON Web Token begins: an object in the letters of URLs."""
+_HEADER_BYTES_MAX: Final = 12 << 10
 
 
 class People(Protocol):
@@ -66,7 +68,8 @@ def read_login(header: bytes, address: str) -> Shown | None:
     scheme = header[: len(_BEARER)].lower()
     if scheme == _BEARER:
         token = header[len(_BEARER) :].strip().decode("latin-1")
-        return Shown("", token, address=address) if is_token(token) else None
+        is_shown = is_token(token) or token.startswith(_OBJECT)
+        return Shown("", token, address=address) if is_shown else None
     if not scheme.startswith(_BASIC):
         return None
     try:

@@ -25,9 +25,9 @@ import ldap3
 from ldap3.core.exceptions import LDAPException, LDAPSASLPrepError
 from ldap3.utils.conv import escape_filter_chars
 
-from holdfast.authorities.authority import Vouched
 from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
+from holdfast.security.authority import Vouched
 
 NAME_BYTES_MAX: Final = 256
 PASSWORD_BYTES_MAX: Final = 1_024
@@ -49,9 +49,14 @@ class Directory:
         self._options = options
         self._connect = connect or self._bound
 
-    def recognises(self, name: str, secret: str) -> bool:
-        """Whether there is a name and a password, which is all that is asked for here."""
-        return bool(name and secret)
+    @property
+    def label(self) -> str:
+        """What operators call it."""
+        return f"ldap.{self._options.name}"
+
+    def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
+        """Whether there is a name that the log does not have, and a password."""
+        return bool(name and secret) and not is_known
 
     def look(self, name: str, secret: str) -> Vouched | None:
         """
@@ -89,13 +94,10 @@ class Directory:
                 roles = self._roles(own, name, found)
         except (LDAPException, OSError) as error:
             raise AuthenticationError(
-                f"{self._label} does not answer, try again in a moment: {type(error).__name__}"
+                f"the directory {self.label} does not answer, try again in a moment:"
+                f" {type(error).__name__}"
             ) from None
         return Vouched(name, roles, self._options.again_seconds)
-
-    @property
-    def _label(self) -> str:
-        return f"the directory ldap.{self._options.name}"
 
     @contextmanager
     def _own(self) -> Iterator[Any]:
@@ -105,8 +107,8 @@ class Directory:
             own = self._connect(self._options.bind_dn, password)
         except _RefusedError:
             raise AuthenticationError(
-                f"{self._label} does not let the broker itself in: look at bind_dn and the file of"
-                f" its password"
+                f"the directory {self.label} does not let the broker itself in: look at bind_dn"
+                f" and the file of its password"
             ) from None
         try:
             yield own

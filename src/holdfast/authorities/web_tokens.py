@@ -19,9 +19,9 @@ from typing import Any, Final
 import jwt
 from jwt.exceptions import PyJWTError
 
-from holdfast.authorities.authority import Vouched
 from holdfast.authorities.key_sets import Key, KeySet
 from holdfast.authorities.options import JwtOptions
+from holdfast.security.authority import Vouched
 
 TOKEN_BYTES_MAX: Final = 8 << 10
 ROLE_COUNT_MAX: Final = 100
@@ -43,7 +43,9 @@ class WebTokens:
             each.issuer: (each, keys) for each, keys in zip(issuers, sets, strict=True)
         }
 
-    def recognises(self, name: str, secret: str) -> bool:
+    label = "jwt"
+
+    def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
         """Whether this looks like a token: three parts, of which the first is an object."""
         return secret.startswith("eyJ") and secret.count(".") == 2
 
@@ -69,10 +71,6 @@ class WebTokens:
             if verified is not None:
                 return _vouched(name, verified, options)
         return None
-
-    def again(self, name: str) -> Vouched | None:
-        """Nothing: what a token says holds until its end."""
-        raise NotImplementedError
 
 
 def _unverified(secret: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

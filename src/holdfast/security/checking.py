@@ -19,11 +19,13 @@ Pure: time is an argument, chance is handed in.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
+from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
+from holdfast.security.authority import Authority, Vouched
 from holdfast.security.passwords import NOBODYS, PASSWORD_BYTES_MAX
 from holdfast.security.principal import Principal
 from holdfast.security.throttle import Throttle
@@ -64,12 +66,18 @@ class Refusal(NamedTuple):
 
 
 class Waiting:
-    """A password to be looked at: what is kept, and who waits for what comes of it."""
+    """What is to be looked at: what is kept, and who waits for what comes of it."""
 
-    __slots__ = ("kept", "mark", "name", "record", "secret", "waiters")
+    __slots__ = ("authority", "kept", "mark", "name", "record", "secret", "waiters")
 
     def __init__(
-        self, mark: bytes, name: str, secret: str, kept: str, record: UserRecord | None
+        self,
+        mark: bytes,
+        name: str,
+        secret: str,
+        kept: str,
+        record: UserRecord | None,
+        authority: Authority | None = None,
     ) -> None:
         self.mark = mark
         self.name = name
@@ -77,15 +85,19 @@ class Waiting:
         self.kept = kept
         self.record = record
         """Whose it would be; None: there is no such user."""
-        self.waiters: list[Callable[[Principal | None], None]] = []
+        self.authority = authority
+        """Who is asked; None: it is compared with what is kept."""
+        self.waiters: list[Callable[[Principal | Refusal | None], None]] = []
         """Whoever asked adds what tells him; None: it is wrong."""
 
 
 Answer: TypeAlias = Principal | Refusal | Waiting
+Outcome: TypeAlias = bool | Vouched | AuthenticationError
+"""Whether a password is right, who somebody is, or why that could not be found out."""
 
 
 class _Verified(NamedTuple):
-    record: UserRecord
+    record: UserRecord | None
     principal: Principal
     until: float
 
@@ -93,21 +105,29 @@ class _Verified(NamedTuple):
 class Checking:
     """Looks at what everybody shows."""
 
-    __slots__ = ("_key", "_record_of", "_under_way", "_verified", "throttle")
+    __slots__ = ("_key", "_record_of", "_under_way", "_verified", "authorities", "throttle")
 
-    def __init__(self, record_of: Callable[[str], UserRecord | None], key: bytes) -> None:
+    def __init__(
+        self,
+        record_of: Callable[[str], UserRecord | None],
+        key: bytes,
+        authorities: Sequence[Authority] = (),
+    ) -> None:
         """
         Look users up by their names as the log has them.
 
         Args:
             record_of: Gives the record of a user.
             key: 32 bytes of chance, new with each process.
+            authorities: Are asked of whom the log does not know, the first that recognises what
+                is shown and no other.
         """
         self._record_of = record_of
         self._key = key
         self._verified: dict[bytes, _Verified] = {}
         """By their marks, which tell nothing of them without the key."""
         self._under_way: dict[bytes, Waiting] = {}
+        self.authorities = tuple(authorities)
         self.throttle = Throttle()
 
     def check(
@@ -134,22 +154,53 @@ class Checking:
             return Refusal(UNKNOWN, now) if record is None else _principal(record)
         return Refusal(UNNAMED, now) if anonymous is None else anonymous
 
-    def looked_at(self, waiting: Waiting, *, is_right: bool, now: float) -> Principal | None:
-        """Take what came of some work; gives who all of its waiters are, None: they are wrong."""
+    def looked_at(
+        self, waiting: Waiting, outcome: Outcome, *, now: float, now_ms: int
+    ) -> Principal | Refusal | None:
+        """
+        Take what came of some work; gives who all of its waiters are, None: they are wrong.
+
+        A refusal is given where it could not be found out; nothing wrong was shown then.
+        """
         if self._under_way.get(waiting.mark) is waiting:
             del self._under_way[waiting.mark]
+        if isinstance(outcome, AuthenticationError):
+            return Refusal(str(outcome), now)
         record = waiting.record
-        if not is_right or record is None or self._record_of(waiting.name) is not record:
+        if self._record_of(waiting.name) is not record:
+            return None
+        if isinstance(outcome, Vouched):
+            return self._vouched(waiting, outcome, now, now_ms)
+        if not outcome or record is None:
             return None
         principal = _principal(record, waiting.kept)
-        self._verified.pop(waiting.mark, None)
+        self._verify(waiting.mark, _Verified(record, principal, now + VERIFIED_SECONDS))
+        return principal
+
+    def _vouched(
+        self, waiting: Waiting, said: Vouched, now: float, now_ms: int
+    ) -> Principal | None:
+        ends_at, until = None, now + said.valid_seconds
+        if said.expires_ms:
+            ends_at = now + (said.expires_ms - now_ms) / 1000
+            until = min(until, ends_at)
+            if ends_at <= now:
+                return None
+        label = "" if waiting.authority is None else waiting.authority.label
+        principal = Principal(said.name, said.roles, ends_at, authority=label)
+        self._verify(waiting.mark, _Verified(waiting.record, principal, until))
+        return principal
+
+    def _verify(self, mark: bytes, verified: _Verified) -> None:
+        self._verified.pop(mark, None)
         if len(self._verified) >= VERIFIED_COUNT_MAX:
             del self._verified[next(iter(self._verified))]
-        self._verified[waiting.mark] = _Verified(record, principal, now + VERIFIED_SECONDS)
-        return principal
+        self._verified[mark] = verified
 
     def still(self, principal: Principal) -> Principal | None:
         """Give who a user is by what the log says now; None: what he was found by is no more."""
+        if principal.authority:
+            return principal
         record = self._record_of(principal.name)
         if record is None:
             return None
@@ -192,12 +243,21 @@ class Checking:
             return waiting
         if len(self._under_way) >= WAITING_COUNT_MAX:
             return Refusal(BUSY, now)
-        if len(shown.secret.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX:
+        authority = self._authority(shown, is_known=record is not None)
+        is_long = len(shown.secret.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX
+        if authority is None and is_long:
             return self.refused(shown.address, now)
         kept = "" if record is None else read_values(record.values).password
-        waiting = Waiting(mark, shown.name, shown.secret, kept or NOBODYS, record)
+        waiting = Waiting(mark, shown.name, shown.secret, kept or NOBODYS, record, authority)
         self._under_way[mark] = waiting
         return waiting
+
+    def _authority(self, shown: Shown, *, is_known: bool) -> Authority | None:
+        """Give who is asked of somebody; None: it is compared with what the log has of him."""
+        for each in self.authorities:
+            if each.recognises(shown.name, shown.secret, is_known=is_known):
+                return each
+        return None
 
     def _mark(self, shown: Shown) -> bytes:
         name, secret = (it.encode(errors="surrogatepass") for it in (shown.name, shown.secret))

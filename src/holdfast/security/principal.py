@@ -18,6 +18,8 @@ class Principal(NamedTuple):
     """When this ends, by the monotonic clock; None: with the connection, or by a change."""
     kept: str = ""
     """What of his record he was found by; empty: by his name, which his certificate has."""
+    authority: str = ""
+    """Who vouches for him; empty: the log."""
 
     def __repr__(self) -> str:
         """Without what anything is compared with: this stands in logs and traces."""

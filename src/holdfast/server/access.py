@@ -13,7 +13,7 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -23,6 +23,7 @@ from holdfast.environment.clock import Clock
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
+from holdfast.security.authority import Authority
 from holdfast.security.checking import Checking, Shown
 from holdfast.security.principal import Principal
 from holdfast.server.logins import Logins
@@ -62,12 +63,26 @@ class Conducting(Protocol):
 class NodeAccess:
     """Everybody who may be known to a node."""
 
-    def __init__(self, conductor: Conducting, pepper: Key, randomness: Randomness) -> None:
-        """Know everybody whom the log knows; `pepper` is what passwords are hashed with."""
+    def __init__(
+        self,
+        conductor: Conducting,
+        pepper: Key,
+        randomness: Randomness,
+        authorities: Sequence[Authority] = (),
+    ) -> None:
+        """
+        Know everybody whom the log knows, or somebody else vouches for.
+
+        Args:
+            conductor: Whose log it is.
+            pepper: What passwords are hashed with.
+            randomness: Of which what is only this process's is made.
+            authorities: Who vouches for whom the log does not know.
+        """
         self._conductor = conductor
         self.book = AccessBook(conductor.broker.state)
         """What everybody may."""
-        self.checking = Checking(self._record_of, randomness.bytes(_KEY_BYTES))
+        self.checking = Checking(self._record_of, randomness.bytes(_KEY_BYTES), authorities)
         self._threads = PasswordThreads(pepper, self._post)
         self.logins = Logins(
             self.book,

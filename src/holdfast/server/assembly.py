@@ -21,6 +21,7 @@ from typing import Protocol
 import structlog
 
 from holdfast import __version__
+from holdfast.authorities.opening import open_authorities
 from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
 from holdfast.config.format_level import format_level_max
@@ -117,7 +118,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     store = ReplicatedStore(driver, journal)
     context = _make_context(config, clock)
     conductor = _make_conductor(config, shares, hearer, clock, broker, store, context)
-    access = NodeAccess(conductor, pepper, SystemRandomness())
+    access = NodeAccess(conductor, pepper, SystemRandomness(), open_authorities(config.authorities))
     context.check = access.logins.check
     return Parts(
         config=config,

@@ -5,7 +5,8 @@ A session asks (`check`), and is told at once or, by `Clients.authenticated`, la
 was looked at, or when a refusal is due. It waits meanwhile, and nobody else does.
 
 Invariants:
-    As long as there are no users everybody is let in, whatever he shows.
+    As long as there are no users, and nobody vouches for any, everybody is let in, whatever he
+    shows.
     Whoever asked is told once, unless he is gone.
 
 Owned by the loop.
@@ -20,7 +21,7 @@ from typing import Protocol
 from holdfast.broker.serving.access_book import AccessBook
 from holdfast.environment.clock import Clock
 from holdfast.errors import AuthenticationError
-from holdfast.security.checking import Checking, Refusal, Shown, Waiting
+from holdfast.security.checking import Checking, Outcome, Refusal, Shown, Waiting
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.sessions.credentials import Answer, Credential
 from holdfast.sessions.session import Connection, Session
@@ -31,7 +32,7 @@ Tell = Callable[[Connection, Answer], None]
 class Looking(Protocol):
     """Whoever looks at passwords."""
 
-    def look(self, waiting: Waiting, done: Callable[[Waiting, bool], None]) -> None:
+    def look(self, waiting: Waiting, done: Callable[[Waiting, Outcome], None]) -> None:
         """Find out whether a password is right, and tell on the loop."""
 
 
@@ -68,6 +69,11 @@ class Logins:
         self._tell = tell
         self._call_later = call_later
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anybody to log in as: if not, everybody is let in."""
+        return self._book.has_users or bool(self._checking.authorities)
+
     def check(self, session: Session, credential: Credential) -> Answer | None:
         """Say who a client is; None: he is told later."""
         connection = session.connection
@@ -77,7 +83,7 @@ class Logins:
 
     def ask(self, shown: Shown, told: Callable[[Answer], None]) -> Answer | None:
         """Say who somebody is; None: that is told later, once, by `told`."""
-        if not self._book.has_users:
+        if not self.is_needed:
             return ANONYMOUS
         now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
         answer = self._checking.check(shown, now, now_ms)
@@ -90,18 +96,21 @@ class Logins:
             self._looking.look(answer, self._looked_at)
         return None
 
-    def _looked_at(self, waiting: Waiting, is_right: bool) -> None:
-        now = self._clock.monotonic()
-        principal = self._checking.looked_at(waiting, is_right=is_right, now=now)
+    def _looked_at(self, waiting: Waiting, outcome: Outcome) -> None:
+        now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
+        found = self._checking.looked_at(waiting, outcome, now=now, now_ms=now_ms)
         for tell in waiting.waiters:
-            tell(principal)
+            tell(found)
 
     def _found(
-        self, address: str, told: Callable[[Answer], None], principal: Principal | None
+        self, address: str, told: Callable[[Answer], None], found: Principal | Refusal | None
     ) -> None:
-        answer: Answer | None = principal
-        if answer is None:
-            answer = self._refuse(told, self._checking.refused(address, self._clock.monotonic()))
+        answer: Answer | None
+        if isinstance(found, Principal):
+            answer = found
+        else:
+            now = self._clock.monotonic()
+            answer = self._refuse(told, found or self._checking.refused(address, now))
         if answer is not None:
             told(answer)
 

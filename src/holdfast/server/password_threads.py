@@ -1,5 +1,5 @@
 """
-Two threads that look at passwords, so that the loop never does.
+Threads that look at passwords, and ask who knows people, so that the loop never does.
 
 What they find is told on the loop. Python goes on meanwhile: argon2 gives its lock free.
 
@@ -14,9 +14,13 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from holdfast.security.checking import Waiting
+import structlog
+
+from holdfast.errors import AuthenticationError
+from holdfast.security.authority import Authority
+from holdfast.security.checking import Outcome, Waiting
 from holdfast.security.passwords import (
     NOBODYS,
     PEPPER_BYTES,
@@ -26,6 +30,8 @@ from holdfast.security.passwords import (
 )
 
 THREAD_COUNT: Final = 2
+
+_log = structlog.get_logger("holdfast.server")
 
 
 class Key(Protocol):
@@ -47,17 +53,23 @@ class Key(Protocol):
 class PasswordThreads:
     """Looks at passwords, in the order in which they are given out."""
 
-    __slots__ = ("_executor", "_pepper", "_post")
+    __slots__ = ("_executor", "_of_authorities", "_pepper", "_post")
 
     def __init__(self, pepper: Key, post: Callable[[Callable[[], None]], object]) -> None:
         """Tell of everything by `post`, which may be called on any thread."""
         self._pepper = pepper
         self._post = post
         self._executor = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="holdfast-password")
+        self._of_authorities: dict[str, ThreadPoolExecutor] = {}
 
-    def look(self, waiting: Waiting, done: Callable[[Waiting, bool], None]) -> None:
-        """Find out whether a password is right, and tell."""
-        found = self._executor.submit(self._is_right, waiting.kept, waiting.secret)
+    def look(self, waiting: Waiting, done: Callable[[Waiting, Outcome], None]) -> None:
+        """Find out whether a password is right, or ask who knows, and tell."""
+        found: Future[Any]
+        if waiting.authority is None:
+            found = self._executor.submit(self._is_right, waiting.kept, waiting.secret)
+        else:
+            executor = self._asking(waiting.authority)
+            found = executor.submit(waiting.authority.look, waiting.name, waiting.secret)
         found.add_done_callback(partial(self._tell, waiting, done))
 
     def hash(self, password: str) -> Future[str]:
@@ -75,14 +87,31 @@ class PasswordThreads:
         salt = secrets.token_bytes(SALT_BYTES)
         return hash_password(password, pepper=self._pepper.need(), salt=salt)
 
+    def _asking(self, authority: Authority) -> ThreadPoolExecutor:
+        """Give an authority's own threads: one that hangs holds up nobody of the others."""
+        executor = self._of_authorities.get(authority.label)
+        if executor is None:
+            executor = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="holdfast-authority")
+            self._of_authorities[authority.label] = executor
+        return executor
+
     def _tell(
-        self, waiting: Waiting, done: Callable[[Waiting, bool], None], found: Future[bool]
+        self, waiting: Waiting, done: Callable[[Waiting, Outcome], None], found: Future[Any]
     ) -> None:
-        if not found.cancelled():
-            # A mistake of ours lets nobody in.
-            is_right = found.exception() is None and found.result()
-            self._post(partial(done, waiting, is_right))
+        if found.cancelled():
+            return
+        error = found.exception()
+        outcome: Outcome = False  # A mistake of ours lets nobody in, and so does nobody's word.
+        if isinstance(error, AuthenticationError):
+            outcome = error
+        elif error is not None:
+            # By its kind only: a trace may show what was shown.
+            _log.error("login.failed", kind=type(error).__name__)
+        elif found.result() is not None:
+            outcome = found.result()
+        self._post(partial(done, waiting, outcome))
 
     def close(self) -> None:
         """Look at nothing more; nobody is told of what was not begun."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        for each in (self._executor, *self._of_authorities.values()):
+            each.shutdown(wait=False, cancel_futures=True)

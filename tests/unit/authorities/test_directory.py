@@ -9,10 +9,10 @@ from typing import Any
 import ldap3
 import pytest
 
-from holdfast.authorities.authority import Vouched
 from holdfast.authorities.directory import Directory
 from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
+from holdfast.security.authority import Vouched
 
 PEOPLE, GROUPS, BROKER = "ou=people,o=x", "ou=groups,o=x", "cn=broker,o=x"
 ANNA = f"uid=anna,{PEOPLE}"

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
 from holdfast.security import checking as module
+from holdfast.security.authority import Vouched
 from holdfast.security.checking import Checking, Refusal, Shown, Waiting
 from holdfast.security.passwords import NOBODYS
 from holdfast.security.principal import ANONYMOUS, Principal
@@ -44,7 +46,7 @@ def test_a_password_is_looked_at_once_for_all_who_show_it(checking, users) -> No
     assert (waiting.kept, waiting.secret) == ("kept", "pw")
     assert all(show(checking, "ann", "pw") is waiting for _ in range(1_000))
     assert show(checking, "ann", "other") is not waiting
-    principal = checking.looked_at(waiting, is_right=True, now=2.0)
+    principal = checking.looked_at(waiting, True, now=2.0, now_ms=0)
     assert principal == Principal("ann", frozenset({"r"}), kept="kept")
     assert show(checking, "ann", "pw") == principal
     assert isinstance(show(checking, "ann", "pw", now=602.5), Waiting)
@@ -53,17 +55,17 @@ def test_a_password_is_looked_at_once_for_all_who_show_it(checking, users) -> No
 def test_what_was_right_is_so_only_by_the_same_record(checking, users) -> None:
     """Another password, other roles, or a user who was removed and is there again."""
     waiting = show(checking, "ann", "pw")
-    checking.looked_at(waiting, is_right=True, now=2.0)
+    checking.looked_at(waiting, True, now=2.0, now_ms=0)
     users["ann"] = user("ann", password="kept")
     assert isinstance(show(checking, "ann", "pw"), Waiting)
     waiting = show(checking, "ann", "pw")
     users["ann"] = user("ann", password="changed meanwhile")
-    assert checking.looked_at(waiting, is_right=True, now=3.0) is None
+    assert checking.looked_at(waiting, True, now=3.0, now_ms=0) is None
     fresh = show(checking, "ann", "pw")
     assert fresh is not waiting
     assert fresh.kept == "changed meanwhile"
     del users["ann"]
-    assert checking.looked_at(fresh, is_right=True, now=3.0) is None
+    assert checking.looked_at(fresh, True, now=3.0, now_ms=0) is None
 
 
 def test_who_does_not_exist_costs_the_same_work_and_gets_the_same_words(checking) -> None:
@@ -73,7 +75,7 @@ def test_who_does_not_exist_costs_the_same_work_and_gets_the_same_words(checking
         assert isinstance(waiting, Waiting)
         assert waiting.kept == NOBODYS
         assert show(checking, name, "pw") is waiting
-    assert checking.looked_at(show(checking, "nobody", "pw"), is_right=True, now=1.0) is None
+    assert checking.looked_at(show(checking, "nobody", "pw"), True, now=1.0, now_ms=0) is None
     wrong = {
         checking.refused("10.0.1.1", 1.0),
         checking.check(Shown("bot", "hf_", address="10.0.1.2"), 1.0, 0),
@@ -123,7 +125,7 @@ def test_who_is_in_stays_so_as_long_as_what_he_was_found_by_is_kept(checking, us
     """With the roles of now. Another token more ends nobody; another password ends who had it."""
     bot, ben = show(checking, "", TOKEN), show(checking, certified="ben")
     waiting = show(checking, "ann", "pw")
-    ann = checking.looked_at(waiting, is_right=True, now=1.0)
+    ann = checking.looked_at(waiting, True, now=1.0, now_ms=0)
     assert (checking.still(bot), checking.still(ann), checking.still(ben)) == (bot, ann, ben)
     other = {"name": "other", "sha256": "x"}
     token = {"name": "ci", "sha256": digest_of(TOKEN)}
@@ -162,9 +164,9 @@ def test_there_is_a_limit_to_what_is_looked_at_and_to_what_is_known(checking, mo
     waiting = show(checking, "ann", "pw")
     assert show(checking, "ann", "other") == Refusal(module.BUSY, 1.0)
     assert show(checking, "ann", "pw") is waiting
-    checking.looked_at(waiting, is_right=True, now=1.0)
+    checking.looked_at(waiting, True, now=1.0, now_ms=0)
     other = show(checking, "ann", "other")
-    checking.looked_at(other, is_right=True, now=1.0)
+    checking.looked_at(other, True, now=1.0, now_ms=0)
     assert isinstance(show(checking, "ann", "pw"), Waiting)
     principal = Principal("ann", frozenset({"r"}), kept="kept")
     assert show(checking, "ann", "other", now=1.0) == principal
@@ -181,3 +183,68 @@ def test_secrets_are_not_shown(checking) -> None:
     shown = Shown("ann", "hunter2", address=HERE)
     assert "hunter2" not in repr(shown)
     assert "hunter2" not in repr(checking.check(shown, 1.0, 0))
+
+
+class Others:
+    """Who vouches for whoever the log does not know, and for any token of its own."""
+
+    label = "ldap.people"
+
+    def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
+        return secret.startswith("eyJ") or not is_known
+
+    def look(self, name: str, secret: str) -> None:
+        raise AssertionError("nobody looks here")
+
+
+def test_whom_the_log_does_not_know_somebody_else_is_asked_of(users) -> None:
+    """And nobody else is where the log knows him; what is said of him holds for its time."""
+    others = Others()
+    checking = Checking(users.get, b"k" * 32, [others])
+    assert show(checking, "ann", "pw").authority is None
+    waiting = show(checking, "carl", "pw")
+    assert waiting.authority is others
+    assert checking.looked_at(waiting, False, now=2.0, now_ms=0) is None
+    waiting = show(checking, "carl", "pw")
+    carl = checking.looked_at(
+        waiting, Vouched("carl", frozenset({"orders"}), 300.0), now=2.0, now_ms=0
+    )
+    assert carl == Principal("carl", frozenset({"orders"}), authority="ldap.people")
+    assert show(checking, "carl", "pw", now=301.0) == carl
+    assert isinstance(show(checking, "carl", "pw", now=303.0), Waiting)
+    assert checking.still(carl) == carl
+
+
+def test_somebody_who_is_made_known_meanwhile_is_the_logs_from_then_on(users) -> None:
+    """What another one says of a name counts only while the log does not have it."""
+    checking = Checking(users.get, b"k" * 32, [Others()])
+    said = Vouched("carl", frozenset({"admin"}), 300.0)
+    waiting, early = show(checking, "carl", "pw"), show(checking, "carl", "other")
+    assert checking.looked_at(early, said, now=1.0, now_ms=0) is not None
+    users["carl"] = user("carl", password="kept")
+    assert checking.looked_at(waiting, said, now=1.0, now_ms=0) is None
+    assert show(checking, "carl", "other").authority is None
+
+
+def test_a_token_that_ends_lets_nobody_in_afterwards(users) -> None:
+    """Not by what was found out earlier either; and a long one is looked at."""
+    checking = Checking(users.get, b"k" * 32, [Others()])
+    token = "eyJ" + "x" * 4_000
+    said = Vouched("anna", frozenset(), 60.0, expires_ms=31_000)
+    waiting = show(checking, "", token)
+    found = checking.looked_at(waiting, said, now=1.0, now_ms=1_000)
+    assert found is not None
+    assert found.expires_at == 31.0
+    assert show(checking, "", token, now=30.0) == found
+    waiting = show(checking, "", token, now=32.0)
+    assert isinstance(waiting, Waiting)
+    assert checking.looked_at(waiting, said, now=32.0, now_ms=32_000) is None
+
+
+def test_who_could_not_be_looked_at_has_shown_nothing_wrong(users) -> None:
+    """He is told why, and his address is not slowed down for it."""
+    checking = Checking(users.get, b"k" * 32, [Others()])
+    for _ in range(30):
+        waiting = show(checking, "carl", "pw")
+        found = checking.looked_at(waiting, AuthenticationError("away"), now=1.0, now_ms=0)
+        assert found == Refusal("away", 1.0)

@@ -101,7 +101,7 @@ def test_what_is_found_when_the_loop_is_closed_is_told_nobody(access) -> None:
 
     run(access, work)
     access.logins._looking.look(
-        SimpleNamespace(kept="kept", secret="right"), lambda *_: pytest.fail("told")
+        SimpleNamespace(kept="kept", secret="right", authority=None), lambda *_: pytest.fail("told")
     )
     access._threads._executor.shutdown(wait=True)
 

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from holdfast.errors import AccessError
+from holdfast.errors import AccessError, AuthenticationError
+from holdfast.security.authority import Vouched
 from holdfast.security.checking import Waiting
 from holdfast.security.passwords import NOBODYS, hash_password, is_password
 from holdfast.server import password_threads
@@ -122,3 +123,38 @@ def test_two_are_looked_at_at_once_and_closing_waits_for_none(threads, posted, m
         posted.get(timeout=20)
     threads._executor.shutdown(wait=True)
     assert posted.empty()
+
+
+class Asked:
+    """Somebody who vouches, or cannot be asked, or is broken."""
+
+    label = "ldap.people"
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def look(self, name: str, secret: str) -> object:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def test_who_vouches_is_asked_on_threads_of_his_own(threads, posted) -> None:
+    """One that hangs holds up nobody whose password is looked at here."""
+    said, away = Vouched("ann", frozenset(), 1.0), AuthenticationError("away")
+    told: list[object] = []
+    for answer in (said, None, away, RuntimeError("a mistake")):
+        asked = Waiting(b"", "ann", "pw", NOBODYS, None, Asked(answer))
+        threads.look(asked, lambda _waiting, outcome: told.append(outcome))
+        posted.get(timeout=10)()
+    assert told == [said, False, away, False]
+    hanging = threading.Event()
+    stuck = Asked(None)
+    stuck.look = lambda *_: hanging.wait(10)
+    for _ in range(password_threads.THREAD_COUNT):
+        threads.look(Waiting(b"", "ann", "pw", NOBODYS, None, stuck), lambda *_: None)
+    kept = hash_password("right", pepper=PEPPER, salt=b"s" * 16)
+    threads.look(waiting("right", kept), lambda _waiting, outcome: told.append(outcome))
+    posted.get(timeout=10)()
+    hanging.set()
+    assert told[-1] is True

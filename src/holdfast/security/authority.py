@@ -25,8 +25,16 @@ class Vouched(NamedTuple):
 class Authority(Protocol):
     """One of them; may be used from several threads."""
 
-    def recognises(self, name: str, secret: str) -> bool:
-        """Whether what is shown is of the kind that is looked at here. Takes no time."""
+    @property
+    def label(self) -> str:
+        """What operators call it: the table of the file that names it."""
+
+    def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
+        """
+        Whether what is shown is of the kind that is looked at here. Takes no time.
+
+        `is_known`: the log has a user of that name, whose password is nobody else's business.
+        """
 
     def look(self, name: str, secret: str) -> Vouched | None:
         """
@@ -35,12 +43,4 @@ class Authority(Protocol):
         Raises:
             AuthenticationError: It could not be found out; the reason is a sentence for whoever
                 logs in, and names no secret.
-        """
-
-    def again(self, name: str) -> Vouched | None:
-        """
-        Say what is so of somebody by now who was vouched for earlier; None: nobody any more.
-
-        Raises:
-            AuthenticationError: It could not be found out.
         """
