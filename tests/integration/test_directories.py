@@ -1,19 +1,30 @@
-"""People of a real directory, OpenLDAP's: their passwords, their groups, and no trick (S17)."""
+"""People of a real directory, OpenLDAP's: their passwords, their groups, and no trick (S17); and a
+node that asks it, and an issuer of tokens on loopback, who its clients are."""
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
 
+import jwt
 import pytest
+import stomp
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
 from holdfast.authorities.directory import Directory
 from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
 from holdfast.security.authority import Vouched
 from holdfast.testing.free_ports import free_ports
+from holdfast.testing.local_cluster import LocalNode
 from holdfast.transport.certificates import make_node, open_authority
 from trials.directories import slapd
 from trials.directories.slapd import SlapdServer, missing_slapd
@@ -155,3 +166,105 @@ def test_who_cannot_be_asked_is_said_to_be_away(options: LdapOptions, server: Sl
     options.bind_password_file.unlink()
     with pytest.raises(AuthenticationError, match="cannot read its own password"):
         Directory(options).look("anna", "anna's own")
+
+
+class Issuing(BaseHTTPRequestHandler):
+    """An issuer's keys by HTTP."""
+
+    keys: ClassVar[dict[str, ec.EllipticCurvePrivateKey]] = {}
+
+    def answer(self) -> None:
+        """Give those that there are now."""
+        listed = []
+        for name, key in self.keys.items():
+            listed.append({**json.loads(ECAlgorithm.to_jwk(key.public_key())), "kid": name})
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"keys": listed}).encode())
+
+    do_GET = answer  # noqa: N815 - a name of Python's library
+
+    def log_message(self, *_args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def issuer() -> Iterator[str]:
+    """An issuer with one key."""
+    Issuing.keys = {"one": ec.generate_private_key(ec.SECP256R1())}
+    server = HTTPServer(("127.0.0.1", 0), Issuing)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/keys.json"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def signed(key_id: str, name: str = "anna", **more: Any) -> str:
+    """A token of the issuer's."""
+    said = {
+        "iss": "https://login.example/",
+        "aud": "holdfast",
+        "sub": name,
+        "exp": time.time() + 60,
+    }
+    key = Issuing.keys.get(key_id) or ec.generate_private_key(ec.SECP256R1())
+    return jwt.encode({**said, **more}, key, "ES256", headers={"kid": key_id})
+
+
+def told(node: LocalNode, name: str, passcode: str) -> str:
+    """Log in as stomp.py does: what the node says, `in` if it lets one in."""
+    connection = stomp.Connection([(node.host, node.stomp_port)], reconnect_attempts_max=1)
+    words: list[str] = []
+
+    class Heard(stomp.ConnectionListener):
+        def on_error(self, frame: Any) -> None:
+            """Keep what is said."""
+            words.append(f"{frame.headers.get('message', '')} {frame.body}")
+
+    connection.set_listener("heard", Heard())
+    try:
+        connection.connect(name, passcode, wait=True)
+    except stomp.exception.StompException:
+        return words[0] if words else "gone"
+    connection.disconnect()
+    return "in"
+
+
+def test_a_node_lets_in_whom_others_vouch_for(
+    options: LdapOptions, server: SlapdServer, issuer: str, tmp_path: Path, start_cluster: Any
+) -> None:
+    """By tokens and by the directory; nobody else, and nothing that was shown is in its log."""
+    file = tmp_path / "h.toml"
+    file.write_text(
+        f"""
+        [jwt.company]
+        issuer = "https://login.example/"
+        audience = "holdfast"
+        keys = "{issuer}"
+        [ldap.people]
+        url = "{server.url()}"
+        bind_dn = "{options.bind_dn}"
+        bind_password_file = "{options.bind_password_file}"
+        people_base = "{options.people_base}"
+        group_base = "{options.group_base}"
+        """
+    )
+    node = start_cluster("single", "--config", str(file)).leader()
+    good = signed("one")
+    assert told(node, "", good) == told(node, "anna", good) == "in"
+    assert told(node, "anna", "anna's own") == "in"
+    for name, passcode in (
+        ("anna", "bert's own"),
+        ("", signed("one", aud="others")),
+        ("", signed("none of its")),
+        ("bert", good),
+    ):
+        assert "login or passcode is wrong" in told(node, name, passcode)
+    assert "a login is needed" in told(node, "", "")
+    log = node.log_path.read_text()
+    for secret in ("anna's own", "bert's own", slapd.BROKER_PASSWORD, good):
+        assert secret not in log
