@@ -52,6 +52,7 @@ DUTIES: Final = (
     Asked("POST", "/cluster/remove", Duty.GOVERN),
     Asked("POST", "/cluster/promote", Duty.GOVERN),
     Asked("POST", "/mirrors", Duty.GOVERN),
+    Asked("POST", "/reload", Duty.GOVERN),
 )
 
 OPEN_PATHS: Final = frozenset(asked.path for asked in DUTIES if asked.is_open)

@@ -11,6 +11,7 @@ The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
     POST /queues/{name}/purge       DELETE /queues/{name}
     GET, POST /policies             (see policy_api)
     POST /messages                  (see message_api)
+    POST /reload                    read certificates anew
 
 Any node answers. A change that only the leader can make is passed on to it, once: a request that
 was passed on already is never passed on again. Errors are `{"error": {"code", "message"}}`.
@@ -33,6 +34,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from holdfast.admin.access import PROVEN, Access, Gate
+from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.leader_questions import Ask, LeaderQuestions, written
 from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.message_api import MessageInterface
@@ -41,6 +43,7 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.person import acting, on_behalf
 from holdfast.admin.policy_api import PolicyInterface
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX, page
+from holdfast.admin.reload_api import ReloadInterface, Renew, nothing
 from holdfast.admin.remote import (
     ERRORS,
     FORWARD_SECONDS_MAX,
@@ -73,7 +76,11 @@ _Page = Callable[[Request, int, str], Awaitable[Response]]
 
 
 def build_application(
-    operations: Operations, *, access: Access | None = None, ask: Ask | None = None
+    operations: Operations,
+    *,
+    access: Access | None = None,
+    ask: Ask | None = None,
+    renew: Renew = nothing,
 ) -> Gate:
     """
     The admin port of one node.
@@ -81,12 +88,14 @@ def build_application(
     Args:
         access: What proves that somebody may ask; by default the cluster's secret alone.
         ask: How to reach another node; by default over HTTP in a thread.
+        renew: Reads the node's certificates anew.
     """
     name = operations.status().name
-    api = _Interface(operations, ask or _ask_over_http(name, operations.secret))
+    api = _Interface(operations, ask or _ask_over_http(name, operations))
     log = LogInterface(operations)
     policies = PolicyInterface(operations, api.leaders_answer)
     messages = MessageInterface(operations)
+    reloading = ReloadInterface(renew)
     subscriptions = SubscriptionInterface(operations, api.leaders_answer)
     application = Starlette(
         routes=[
@@ -111,6 +120,7 @@ def build_application(
             Route("/cluster/add", api.guarded(api.add), methods=["POST"]),
             Route("/cluster/remove", api.guarded(api.remove), methods=["POST"]),
             Route("/cluster/promote", api.guarded(api.promote), methods=["POST"]),
+            Route("/reload", api.guarded(reloading.reload), methods=["POST"]),
             Route("/mirrors", api.guarded(api.change_mirror), methods=["POST"]),
             Route("/queues/{queue:path}/purge", api.guarded(api.purge), methods=["POST"]),
             Route("/queues/{queue:path}", api.guarded(api.delete), methods=["DELETE"]),
@@ -125,12 +135,12 @@ def build_application(
     return Gate(application, access or Access(secret=operations.secret))
 
 
-def _ask_over_http(own_name: str, secret: bytes) -> Ask:
+def _ask_over_http(own_name: str, operations: Operations) -> Ask:
     async def ask(address: str, method: str, path: str, body: dict[str, Any] | None) -> Answer:
         patience = QUESTION_SECONDS_MAX if method == "GET" else FORWARD_SECONDS_MAX
         remote = RemoteNode(
-            address,
-            secret=secret,
+            Endpoint("", operations.files).beside(address),
+            secret=operations.secret,
             timeout_seconds=patience,
             forwarded_by=own_name,
             on_behalf=on_behalf(acting()) if method != "GET" else "",

@@ -2,7 +2,8 @@
 The admin port itself: uvicorn inside the node's own loop.
 
 A socket costs a stranger nothing, so there is a bound on them, and a time in which each must have
-sent a whole request; see `transport.admission` for who goes when the port is full.
+sent a whole request; see `transport.admission` for who goes when the port is full. By TLS whoever
+has not finished his handshake does not count as inside, see `transport.handshakes`.
 
 The node decides when to stop, so no signal handlers are installed here. The socket is bound before
 uvicorn sees it: a port that is taken is an OSError for the node to report, where uvicorn would end
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from ipaddress import ip_address
 from typing import Any
 
 import h11
@@ -27,8 +30,13 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from holdfast.admin.access import CONNECTION_STATE
+from holdfast.admin.endpoint import TLS_REQUIRED
 from holdfast.admin.settings import AdminPortSettings
 from holdfast.transport.admission import Admission
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.listener import PortListener
+from holdfast.transport.settings import PortSettings
+from holdfast.transport.tls import ServerTls
 
 _logger = logging.getLogger("holdfast.admin.http")
 _logger.setLevel(logging.ERROR)  # a warning for each thing that strangers send would fill the log
@@ -37,13 +45,13 @@ STOP_SECONDS_MAX = 2
 DATE_SECONDS = 1.0
 """How old the date of an answer may be."""
 BACKLOG = 32
-"""Short: all that wait are accepted at once, before any of them can be turned away."""
+"""Short: those that wait to be accepted take a descriptor each, beside those that are inside."""
 
 
 class AdminServer:
     """Serves one application at one address."""
 
-    __slots__ = ("_host", "_port", "_server", "_socket", "_task")
+    __slots__ = ("_host", "_port", "_server", "_socket", "_task", "_tls", "_told_path")
 
     def __init__(
         self,
@@ -52,9 +60,21 @@ class AdminServer:
         host: str,
         port: int,
         settings: AdminPortSettings | None = None,
+        tls: tuple[ServerTls, Handshakes] | None = None,
+        told_path: Callable[[], str] = lambda: "",
     ) -> None:
+        """
+        Serve nobody yet, see `start`.
+
+        Args:
+            tls: What is shown, and the line of those who come; None: in clear.
+            told_path: Where the file is by which the node's own user finds out how to ask; who
+                speaks in clear where TLS is spoken is told, on this machine.
+        """
         self._host = host
         self._port = port
+        self._tls = tls
+        self._told_path = told_path
         self._server = _EmbeddedServer(
             _Config(
                 application,
@@ -96,11 +116,29 @@ class AdminServer:
         self._socket = socket.create_server(
             (self._host, self._port), family=family, backlog=BACKLOG
         )
-        self._socket.setblocking(False)
+        self._server.listener = PortListener(
+            self._server.make_protocol,
+            PortSettings() if self._tls is None else self._tls[1].settings,
+            tls=self._tls,
+            plain_answer=self._plain_answer,
+        )
         self._task = asyncio.create_task(self._server.serve([self._socket]), name="admin port")
         accepting = asyncio.create_task(self._server.accepting.wait())
         await asyncio.wait({self._task, accepting}, return_when=asyncio.FIRST_COMPLETED)
         accepting.cancel()
+
+    def _plain_answer(self, transport: asyncio.Transport) -> bytes:
+        """What somebody hears who speaks in clear where TLS is spoken: HTTP, as that speaks."""
+        fault = {"code": TLS_REQUIRED, "message": "this port speaks TLS: ask it by https://"}
+        there, here = (transport.get_extra_info(it) for it in ("peername", "sockname"))
+        if there and here and (there[0] == here[0] or ip_address(there[0]).is_loopback):
+            fault["token_file"] = self._told_path()
+        body = json.dumps({"error": fault}).encode()
+        head = (
+            "HTTP/1.1 426 Upgrade Required\r\nContent-Type: application/json\r\nUpgrade: TLS/1.2"
+            f"\r\nConnection: Upgrade, close\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
 
     async def stop(self) -> None:
         """Finish requests under way, at most STOP_SECONDS_MAX seconds, and close the port."""
@@ -244,10 +282,28 @@ class _EmbeddedServer(uvicorn.Server):
         super().__init__(config)
         self.accepting = asyncio.Event()
         self._ending = asyncio.Event()
+        self.listener: PortListener | None = None
+        """Takes the connections, a few a turn; to be set before it serves."""
+
+    def make_protocol(self) -> asyncio.Protocol:
+        """Serve one more connection."""
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await self.lifespan.startup()
+        assert sockets and self.listener is not None, "it was bound beforehand"
+        self.servers = []
+        self.listener.use(sockets[0])
+        self.started = True
         self.accepting.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.listener is not None:
+            self.listener.close()
+        await super().shutdown(sockets)
 
     def end(self) -> None:
         """Serve nobody new, and return once what is under way is answered."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from holdfast.admin.endpoint import NO_FILES, Files
 from holdfast.admin.health import Readiness, readiness
 from holdfast.admin.message_requests import MessageRequest, MessageStep
 from holdfast.admin.policy_status import PoliciesStatus, PolicyValue
@@ -164,11 +165,13 @@ class Node(Protocol):
 class Operations:
     """The questions and changes of one node."""
 
-    __slots__ = ("_node", "secret")
+    __slots__ = ("_node", "files", "secret")
 
-    def __init__(self, node: Node, *, secret: bytes = b"") -> None:
+    def __init__(self, node: Node, *, secret: bytes = b"", files: Files = NO_FILES) -> None:
         self._node = node
         self.secret = secret
+        self.files = files
+        """What it believes and shows when it asks another node by TLS."""
 
     def status(self) -> NodeStatus:
         """The node, its members and its store."""

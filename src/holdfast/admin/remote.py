@@ -7,7 +7,7 @@ raised.
 
 What needs a proof gets a token made from the cluster's secret; the secret itself is never sent. On
 the node's own machine the token in the node's file does as well (see `token_file`): it is read when
-the node asks for it.
+the node asks for it, and tells by which certificate the node is known where it speaks TLS.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from holdfast.admin.endpoint import TLS_REQUIRED, Endpoint, spoken_in_clear
 from holdfast.admin.person import ON_BEHALF_HEADER
-from holdfast.admin.token_file import read_token
+from holdfast.admin.token_file import NO_PROOF, LocalProof, read_proof
 from holdfast.errors import (
     AccessError,
     AuthenticationError,
@@ -50,6 +51,9 @@ FORWARD_SECONDS_MAX = 55.0
 """Shorter than a change may take, so that the asker hears why the leader did not answer."""
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+_ASKED_MAX = 3
+"""In clear, by TLS, and with the token of the node's file."""
+
 FORWARDED_HEADER = "holdfast-forwarded-by"
 _TOKEN_CONTEXT = b"holdfast admin token, version 1"
 
@@ -91,9 +95,9 @@ def same_machine(connection: HTTPConnection) -> tuple[str, int] | None:
     return (there[0], there[1]) if is_here else None
 
 
-def local_token(answer: dict[str, Any], place: tuple[str, int] | None) -> str:
+def local_proof(answer: dict[str, Any], place: tuple[str, int] | None) -> LocalProof:
     """
-    The token that a refusal asks for, from the file it names; empty if it cannot be had.
+    The proof that a refusal asks for, from the file it names; `NO_PROOF` if it cannot be had.
 
     Args:
         place: Who refused, see `same_machine`.
@@ -101,11 +105,34 @@ def local_token(answer: dict[str, Any], place: tuple[str, int] | None) -> str:
     fault = answer.get("error")
     path = fault.get("token_file") if isinstance(fault, dict) else None
     if place is None or not isinstance(path, str):
-        return ""
+        return NO_PROOF
     try:
-        return read_token(Path(path), *place)
+        return read_proof(Path(path), *place)
     except (OSError, ValueError):
-        return ""
+        return NO_PROOF
+
+
+def asked_again(
+    endpoint: Endpoint, answer: Answer, place: tuple[str, int] | None
+) -> tuple[Endpoint, str] | None:
+    """
+    Give where to ask once more, and with which token, after a refusal; None: nowhere.
+
+    Raises:
+        LinkLostError: The port speaks TLS, was asked in clear, and there is no file to go by.
+    """
+    fault = answer.body.get("error")
+    if isinstance(fault, dict) and fault.get("code") == TLS_REQUIRED and endpoint.files is None:
+        proof = local_proof(answer.body, place)
+        if not proof.fingerprint:
+            raise spoken_in_clear(endpoint)
+        return endpoint.trusting(proof.fingerprint), proof.token
+    if answer.status not in UNPROVEN:
+        return None
+    proof = local_proof(answer.body, place)
+    if not proof.token or bool(proof.fingerprint) != (endpoint.files is not None):
+        return None  # A token for TLS is not sent in clear.
+    return endpoint, proof.token
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -140,7 +167,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RemoteNode:
-    """One node's admin port, `host:port`; from another machine most needs the `secret`."""
+    """
+    One node's admin port, `host:port` or as `endpoint` has it; from another machine most needs the
+    `secret`.
+    """
 
     address: str
     secret: bytes = field(default=b"", repr=False)
@@ -177,15 +207,26 @@ class RemoteNode:
             LinkLostError: There was no answer, or none that is JSON.
         """
         data = None if body is None else json.dumps(body).encode()
-        answer, place = self._exchange(method, path, data, "")
-        if answer.status in UNPROVEN and (token := local_token(answer.body, place)):
-            answer, _ = self._exchange(method, path, data, token)
+        endpoint = Endpoint.parse(self.address)
+        token = ""
+        for _ in range(_ASKED_MAX):
+            answer, place = self._exchange(endpoint, (method, path, data), token)
+            again = asked_again(endpoint, answer, place)
+            if again is None or again == (endpoint, token):
+                break
+            endpoint, token = again
         return answer
 
     def _exchange(
-        self, method: str, path: str, data: bytes | None, token: str
+        self, endpoint: Endpoint, request: tuple[str, str, bytes | None], token: str
     ) -> tuple[Answer, tuple[str, int] | None]:
-        connection = HTTPConnection(self.address, timeout=self.timeout_seconds)
+        method, path, data = request
+        seconds = self.timeout_seconds
+        connection = (
+            HTTPConnection(endpoint.place, timeout=seconds)
+            if endpoint.files is None
+            else endpoint.connection(seconds)
+        )
         try:
             headers = self._headers(has_body=data is not None, token=token)
             connection.request(method, path, data, headers)
@@ -193,12 +234,9 @@ class RemoteNode:
             response = connection.getresponse()
             return Answer(response.status, _object(response.read(ANSWER_BYTES_MAX))), place
         except (OSError, HTTPException) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise LinkLostError(
-                f"no answer from the admin port {self.address}: {reason}"
-            ) from error
+            raise LinkLostError(str(endpoint.failure(error))) from error
         except ValueError as error:
-            raise LinkLostError(f"{self.address} did not answer in JSON: {error}") from error
+            raise LinkLostError(f"{endpoint} did not answer in JSON: {error}") from error
         finally:
             connection.close()
 

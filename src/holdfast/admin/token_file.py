@@ -5,24 +5,44 @@ A node makes a new one at each start and puts it in its data directory, where on
 may read it. A command on the same machine is told the file's place when it is refused, reads it,
 and asks again: nobody types anything, and whoever cannot read the node's files cannot act for it.
 
-The file also names the address of the port that it is for. A program that pretends to be a node
-can therefore not be sent the token of another: it would have to listen where that one does.
+The file also names the address of the port that it is for, and what certificate is shown there. A
+program that pretends to be a node can therefore not be sent the token of another: it would have to
+listen where that one does, and where TLS is spoken, to have its key.
+
+Invariants:
+    A token of a port that speaks TLS is given away by TLS only.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 FILE_NAME: Final = "admin-token"
 
 _FIRST_LINE: Final = "holdfast admin token, version 1"
+_FIRST_LINE_TLS: Final = "holdfast admin token, version 2"
+"""Which versions before TLS take for no file of theirs, and so never send in clear."""
+
+_FINGERPRINT: Final = re.compile(r"certificate sha256 ([0-9a-f]{64})")
 _BYTES_MAX: Final = 1024
 _TOKEN_BYTES: Final = 32
+
+
+class LocalProof(NamedTuple):
+    """What a node's file tells who may read it."""
+
+    token: str
+    fingerprint: str
+    """The SHA-256 of the certificate of the port; empty: it speaks in clear."""
+
+
+NO_PROOF: Final = LocalProof("", "")
 
 
 def new_token() -> str:
@@ -30,9 +50,12 @@ def new_token() -> str:
     return secrets.token_hex(_TOKEN_BYTES)
 
 
-def write_token(directory: Path, host: str, port: int, token: str) -> Path:
+def write_token(directory: Path, host: str, port: int, token: str, fingerprint: str = "") -> Path:
     """
     Put the token of the port at this address into its file, for the own user only.
+
+    Args:
+        fingerprint: Of the certificate that is shown there; empty: it speaks in clear.
 
     Raises:
         OSError: It cannot be written.
@@ -42,14 +65,18 @@ def write_token(directory: Path, host: str, port: int, token: str) -> Path:
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{_FIRST_LINE}\n{host} {port}\n{token}\n")
+        if fingerprint:
+            text = f"{_FIRST_LINE_TLS}\n{host} {port}\ncertificate sha256 {fingerprint}\n{token}\n"
+        else:
+            text = f"{_FIRST_LINE}\n{host} {port}\n{token}\n"
+        file.write(text)
     draft.replace(path)
     return path
 
 
-def read_token(path: Path, host: str, port: int) -> str:
+def read_proof(path: Path, host: str, port: int) -> LocalProof:
     """
-    Read the token for the port at this address; empty if the file is none of its.
+    Read the token for the port at this address; `NO_PROOF` if the file is none of its.
 
     The path may come from a stranger: nothing is read but a small regular file of that name, and
     nothing of it is given away that is not a token for exactly this address.
@@ -58,18 +85,23 @@ def read_token(path: Path, host: str, port: int) -> str:
         OSError: It cannot be read.
     """
     if path.name != FILE_NAME or not path.is_absolute():
-        return ""
+        return NO_PROOF
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
+            return NO_PROOF
         lines = os.read(descriptor, _BYTES_MAX).decode("ascii", "replace").split("\n")
     finally:
         os.close(descriptor)
-    if len(lines) != 4 or lines[0] != _FIRST_LINE:
-        return ""
+    fingerprint = ""
+    if len(lines) == 5 and lines[0] == _FIRST_LINE_TLS:
+        found = _FINGERPRINT.fullmatch(lines.pop(2))
+        fingerprint = found[1] if found else ""
+    if len(lines) != 4 or lines[0] != (_FIRST_LINE_TLS if fingerprint else _FIRST_LINE):
+        return NO_PROOF
     bound, _, bound_port = lines[1].partition(" ")
-    return lines[2] if bound_port == str(port) and _is_at(bound, host) else ""
+    is_it = bound_port == str(port) and _is_at(bound, host)
+    return LocalProof(lines[2], fingerprint) if is_it else NO_PROOF
 
 
 def _is_at(bound: str, host: str) -> bool:

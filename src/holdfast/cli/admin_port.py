@@ -1,9 +1,9 @@
 """
 The options of every command that asks a running node, and the way to ask it.
 
-All of them take `--admin HOST:PORT` (any node of the cluster) and, for changes by anybody but the
-node's own user on its own machine, `--secret-file`. Both may stand in the environment, under the
-names that `holdfast serve` reads.
+All of them take `--admin HOST:PORT` or an address by TLS (any node of the cluster, see
+`admin.endpoint`) and, for changes by anybody but the node's own user on its own machine,
+`--secret-file`. Both may stand in the environment, under the names that `holdfast serve` reads.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import typer
 
+from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
 from holdfast.config.plain_values import UnreadError, plain_value
@@ -24,7 +25,10 @@ ADMIN_DEFAULT = "127.0.0.1:8161"
 AdminOption = Annotated[
     str,
     typer.Option(
-        "--admin", envvar="HOLDFAST_ADMIN", metavar="HOST:PORT", help="Admin port of any node."
+        "--admin",
+        envvar="HOLDFAST_ADMIN",
+        metavar="HOST:PORT",
+        help="Admin port of any node; by TLS https://HOST:PORT.",
     ),
 ]
 SecretOption = Annotated[
@@ -143,12 +147,22 @@ def _read(node: RemoteNode, kind: Any, answer: object) -> Any:
         raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
 
 
-def leaders_status(status: NodeStatus) -> NodeStatus:
+def beside(admin: str, other: str) -> str:
+    """
+    Give the address that a node tells of another, with the files that the first was asked by.
+
+    Raises:
+        ConfigError: One of them is no address.
+    """
+    return Endpoint.parse(admin).beside(other)
+
+
+def leaders_status(status: NodeStatus, admin: str) -> NodeStatus:
     """The leader's status, which alone knows how far the others are; else the one given."""
     leader = status.member(status.leader)
     if status.role == "leader" or leader is None or not leader.admin:
         return status
     try:
-        return read_status(to_ask(leader.admin))
+        return read_status(to_ask(beside(admin, leader.admin)))
     except LinkLostError:
         return status

@@ -194,7 +194,7 @@ def _disk(status: NodeStatus) -> str:
 @cluster.command("status")
 def cluster_status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None:
     """The members and how far each is behind, as the leader sees it."""
-    seen = leaders_status(read_status(to_ask(admin)))
+    seen = leaders_status(read_status(to_ask(admin)), admin)
     if json:
         whole = as_json(seen)
         write_json({"seen_by": seen.name} | {key: whole[key] for key in CLUSTER_KEYS})

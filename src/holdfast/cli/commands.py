@@ -32,6 +32,7 @@ MODULES: Final = {
     "report": "stored_messages",
     "config": "config",
     "certificates": "certificates",
+    "reload": "reload",
     "cluster": "cluster",
     "queues": "queues",
     "messages": "queue_messages",

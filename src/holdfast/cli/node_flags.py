@@ -36,6 +36,7 @@ _TEXTS: Final = {
     "stomp": _flag("HOST:PORT", "Where clients connect."),
     "listen": _flag("HOST:PORT[,tls=NAME]", "Further ports of clients; TLS as the file says."),
     "admin": _flag("HOST:PORT", "Where operators connect."),
+    "admin_tls": _flag("NAME", "The table of TLS that the admin port goes by."),
     "admin_names": _flag("NAME,…", "More host names of the admin port."),
     "connections": _flag("N", "Client connections at one time."),
     "admin_connections": _flag("N", "The same for the admin port."),

@@ -20,7 +20,7 @@ from holdfast.admin.promotion import (
     furthest,
     promotion_report,
 )
-from holdfast.cli.admin_port import read_status, to_ask, to_change
+from holdfast.cli.admin_port import beside, read_status, to_ask, to_change
 from holdfast.cli.output import write_error, write_line
 from holdfast.cli.silence import require_silence
 from holdfast.errors import LinkLostError, MembershipError
@@ -51,7 +51,7 @@ def promote_force(
     chief = furthest(statuses) if len(statuses) > 1 else statuses[0]
     ends = [it.log_end for it in statuses if it is not chief and it.log_end is not None]
     report = promotion_report(chief, ends)
-    require_silence(statuses, places)
+    require_silence(statuses, places, admin)
     _explain(report)
     if report.incomplete and not is_incomplete:
         raise MembershipError(
@@ -86,9 +86,9 @@ def _places(names: Sequence[str], admin: str) -> dict[str, str]:
     for status in seen:
         for member in status.members:
             if member.name in names and member.name not in known and member.admin:
-                known[member.name] = member.admin
+                known[member.name] = beside(admin, member.admin)
                 if len(names) > 1:
-                    seen.append(read_status(to_ask(member.admin)))
+                    seen.append(read_status(to_ask(known[member.name])))
     for name in names:
         if name not in known:
             raise MembershipError(

@@ -23,6 +23,7 @@ from holdfast.cli.admin_port import (
     JsonOption,
     SecretOption,
     YesOption,
+    beside,
     read_status,
     to_change,
 )
@@ -317,7 +318,8 @@ class Work:
             members = read_status(first).members
         except HoldfastError:
             return False
-        others = {each.admin for each in members if each.admin} - {first.address}
+        told = {beside(first.address, each.admin) for each in members if each.admin}
+        others = told - {first.address, f"https://{first.address}"}
         self._nodes += [
             RemoteNode(each, secret=first.secret, timeout_seconds=first.timeout_seconds)
             for each in sorted(others)

@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.admin.promotion import require_strangers_dead
 from holdfast.admin.status import MemberStatus, NodeStatus
-from holdfast.cli.admin_port import read_status, to_ask
+from holdfast.cli.admin_port import beside, read_status, to_ask
 from holdfast.errors import LinkLostError, MembershipError
 from holdfast.replication.peer_address import split_address
 
@@ -22,9 +22,14 @@ CONNECT_SECONDS_MAX: Final = 2.0
 """So long each peer port is waited for."""
 
 
-def require_silence(statuses: Iterable[NodeStatus], names: Collection[str]) -> None:
+def require_silence(
+    statuses: Iterable[NodeStatus], names: Collection[str], admin: str = ""
+) -> None:
     """
     Make sure that nobody answers who is not among those that go on.
+
+    Args:
+        admin: The address by which the first node was asked: others are by the same files.
 
     Raises:
         MembershipError: Somebody does, so it is not dead.
@@ -36,13 +41,13 @@ def require_silence(statuses: Iterable[NodeStatus], names: Collection[str]) -> N
             if member.name in names or place in asked:
                 continue
             asked.add(place)
-            _require_silence_of(member, names)
+            _require_silence_of(member, names, admin)
 
 
-def _require_silence_of(member: MemberStatus, names: Collection[str]) -> None:
+def _require_silence_of(member: MemberStatus, names: Collection[str], admin: str) -> None:
     if member.admin:
         try:
-            alive = read_status(to_ask(member.admin))
+            alive = read_status(to_ask(beside(admin, member.admin)))
         except LinkLostError:
             pass
         else:

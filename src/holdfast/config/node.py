@@ -122,8 +122,9 @@ class NodeConfig(NodeSettings):
 
     @property
     def advertised_admin(self) -> str:
-        """Where other machines reach the admin port, `host:port`."""
-        return str(self._reachable(self.admin))
+        """Where other machines reach the admin port, `host:port` or `https://host:port`."""
+        place = str(self._reachable(self.admin))
+        return f"https://{place}" if self.admin_tls else place
 
     def _reachable(self, address: Address) -> Address:
         """A wildcard host replaced by the one the other members use for this node."""

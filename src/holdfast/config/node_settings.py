@@ -28,6 +28,7 @@ _OPERATORS: Final = Address("127.0.0.1", 8161)
 
 _Name = Annotated[str, ReadWith(check_name)]
 _Site = Annotated[str, ReadWith(check_site)]
+_TlsName = Annotated[str, ReadWith(check_site)]
 _Path = Annotated[Path, ReadWith(read_path)]
 _Address = Annotated[Address, ReadWith(read_address)]
 _Ports = Annotated[tuple[ListenConfig, ...], ReadWith(read_ports)]
@@ -69,6 +70,9 @@ class NodeSettings:
 
     admin_names: _Names = ()
     """Names under which the admin port may be asked, beside those it knows by itself."""
+
+    admin_tls: _TlsName = ""
+    """The table `[tls.NAME]` that the admin port goes by; empty: it is in clear."""
 
     peers: _Address | None = None
     """Where peers connect; None on a single node, which listens for none."""

@@ -197,6 +197,12 @@ def _check_listening(fields: NodeSettings, check: Draft) -> None:
             "listen",
             f"listen: {port.address} is to go by [tls.{port.tls}], and the file has no such table",
         )
+    check.require(
+        not fields.admin_tls or fields.admin_tls in check.tls,
+        "admin_tls",
+        f"admin_tls: the admin port is to go by [tls.{fields.admin_tls}], and the file has no such"
+        f" table",
+    )
 
 
 def own_member(fields: NodeSettings) -> MemberConfig | None:

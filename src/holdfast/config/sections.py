@@ -71,6 +71,7 @@ OTHER_SPELLINGS: Final = {
     "stomp.address": "stomp",
     "stomp.strict": "stomp.is_strict",
     "admin.address": "admin",
+    "admin.tls": "admin_tls",
     "lease.elector": "elector",
 }
 """A table and a value of one name cannot stand in one file, so the address moves into the table."""

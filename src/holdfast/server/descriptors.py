@@ -61,6 +61,9 @@ class Shares:
     tls_strangers: int
     """On ports of clients by TLS, with their handshakes not done."""
 
+    admin_strangers: int
+    """The same of the admin port."""
+
 
 def share_out(open_files: int, config: NodeConfig) -> Shares:
     """
@@ -90,14 +93,19 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     read_files_max, strangers_max = sections.journal.open_files_max, sections.links.strangers_max
     speaks_tls = any(it.tls for it in config.listen)
     tls_strangers_max = sections.ports.stranger_count_max if speaks_tls else 0
+    admin_strangers_max = min(sections.ports.stranger_count_max, admin_max)
+    admin_strangers_max = admin_strangers_max if config.admin_tls else 0
     wanted = _fixed(config, read_files_max, admin_max, strangers_max) + tls_strangers_max
+    wanted += admin_strangers_max
     wanted += clients + min(_BACKLOG_MAX, clients)
     read_files = max(8, min(read_files_max, open_files // 8))
     per_port = max(8, open_files // 12)
     admin = min(admin_max, per_port)
     strangers = min(strangers_max, per_port)
     tls_strangers = min(tls_strangers_max, per_port)
+    admin_strangers = min(admin_strangers_max, per_port)
     rest = open_files - _fixed(config, read_files, admin, strangers) - tls_strangers
+    rest -= admin_strangers
     backlog = max(_BACKLOG_MIN, min(_BACKLOG_MAX, rest // 4))
     return Shares(
         open_files=open_files,
@@ -109,6 +117,7 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
         strangers=strangers,
         strangers_per_source=min(sections.links.strangers_per_source_max, strangers),
         tls_strangers=tls_strangers,
+        admin_strangers=admin_strangers,
     )
 
 

@@ -15,24 +15,18 @@ import asyncio
 import logging
 import os
 import signal
-import socket
-from collections.abc import Callable
-from dataclasses import replace
 
 import structlog
 import uvloop
 
-from holdfast.admin.access import Access, own_names
-from holdfast.admin.http_api import build_application
 from holdfast.admin.http_server import AdminServer
-from holdfast.admin.operations import Operations
 from holdfast.admin.status import AwaitedStatus
-from holdfast.admin.token_file import FILE_NAME, new_token, write_token
+from holdfast.admin.token_file import FILE_NAME, write_token
 from holdfast.config.node import NodeConfig
 from holdfast.errors import CorruptEntryError, FencedError, HoldfastError, MirrorsLostError
 from holdfast.journal.scrub import Scrubber
 from holdfast.replication.driver import Driver
-from holdfast.replication.peer_address import split_address
+from holdfast.server.admin_port import admin_access, admin_server
 from holdfast.server.administration import Administration
 from holdfast.server.assembly import assemble
 from holdfast.server.checkpoints import Checkpoints
@@ -74,7 +68,7 @@ class Node:
         self.stopping: asyncio.Event | None = None
         self.seen_role = ""
         self.parts = parts = assemble(config, self)
-        self.access = _access(config, self._token_path)
+        self.access = admin_access(config, self._token_path)
         if parts.caretaker is not None:
             parts.caretaker.disk.keeper.on_lost = self._mirrors_lost
         self.clock = parts.clock
@@ -95,9 +89,12 @@ class Node:
         self.stopping = asyncio.Event()
         self._take_signals()
         self.renewal.begin(parts.shown.values())
-        admin = self._admin_server()
+        admin = admin_server(
+            self.config, parts, self.administration, access=self.access, renew=self.renewal.renew
+        )
         parts.writer.start()
         await admin.start()
+        self.renewal.on_renewed = lambda: self._leave_token(admin)
         self._leave_token(admin)
         self._attach_links()
         await parts.links.start()
@@ -135,26 +132,17 @@ class Node:
             assert isinstance(driver, Driver), "they are made together"
             links.attach(driver, self.conductor.schedule)
 
-    def _admin_server(self) -> AdminServer:
-        operations = Operations(self.administration, secret=self.config.secret)
-        return AdminServer(
-            build_application(operations, access=self.access),
-            host=self.config.admin.host,
-            port=self.config.admin.port,
-            settings=replace(
-                self.config.sections.admin, connection_count_max=self.parts.shares.admin
-            ),
-        )
-
     def _take_signals(self) -> None:
         assert self.loop is not None, "signals are taken inside the loop"
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self._stop)
 
     def _leave_token(self, admin: AdminServer) -> None:
+        tls = self.parts.shown.get(self.config.admin_tls)
+        told = self.access.local_token, "" if tls is None else tls.fingerprint
         for directory in (self.config.data, *self.config.mirrors):
             try:
-                write_token(directory, *admin.bound, self.access.local_token)
+                write_token(directory, *admin.bound, *told)
             except OSError as error:
                 log.warning("commands on this machine need --secret-file", reason=str(error))
 
@@ -327,17 +315,6 @@ class Node:
         self.administration.close()
         self.scrubber.close()
         await asyncio.to_thread(self.parts.journal.close)
-
-
-def _access(config: NodeConfig, token_place: Callable[[], str]) -> Access:
-    hosts = [split_address(it)[0] for it in (str(config.admin), config.advertised_admin)]
-    hosts += [it.address.host for it in config.members if it.name == config.name]
-    return Access(
-        secret=config.secret,
-        local_token=new_token(),
-        token_place=token_place,
-        names=own_names(socket.gethostname(), *hosts, more=config.admin_names),
-    )
 
 
 def run(config: NodeConfig, hang_ups: HangUps | None = None) -> int:

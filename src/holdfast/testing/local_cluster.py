@@ -22,7 +22,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
-from holdfast.admin.token_file import FILE_NAME, read_token
+from holdfast.admin.endpoint import Endpoint
+from holdfast.admin.token_file import FILE_NAME, NO_PROOF, LocalProof, read_proof
 from holdfast.testing.free_ports import free_ports
 from holdfast.testing.guardian import end_with_us
 
@@ -155,16 +156,30 @@ class LocalNode:
 
     def get(self, path: str) -> Any:
         """Ask the admin port; raises OSError while it is closed."""
+        if self._local_proof().fingerprint:
+            return self._get_by_tls(path)
         request = urllib.request.Request(f"http://{self.admin}{path}", headers=self.proof())
         with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - http
             return json.loads(answer.read())
 
+    def _get_by_tls(self, path: str) -> Any:
+        endpoint = Endpoint(self.admin).trusting(self._local_proof().fingerprint)
+        connection = endpoint.connection(5)
+        try:
+            connection.request("GET", path, headers=self.proof())
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
     def proof(self) -> dict[str, str]:
         """Give the header by which the node knows its own user; none before it has started."""
+        token = self._local_proof().token
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _local_proof(self) -> LocalProof:
         with suppress(OSError):
-            token = read_token(self.data.absolute() / FILE_NAME, self.host, self.admin_port)
-            return {"Authorization": f"Bearer {token}"}
-        return {}
+            return read_proof(self.data.absolute() / FILE_NAME, self.host, self.admin_port)
+        return NO_PROOF
 
     def status(self) -> dict[str, Any] | None:
         """Give the node's status, None while it does not answer."""

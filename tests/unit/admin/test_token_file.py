@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.admin.token_file import FILE_NAME, new_token, read_token, write_token
+from holdfast.admin.token_file import (
+    FILE_NAME,
+    NO_PROOF,
+    LocalProof,
+    new_token,
+    read_proof,
+    write_token,
+)
 
 
 def test_only_the_nodes_user_may_read_it(tmp_path: Path) -> None:
@@ -23,7 +30,7 @@ def test_only_the_nodes_user_may_read_it(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert read_token(path, "127.0.0.1", 8161) == "b" * 64
+    assert read_proof(path, "127.0.0.1", 8161) == LocalProof("b" * 64, "")
     assert new_token() != new_token()
     assert list(tmp_path.iterdir()) == [path]
 
@@ -46,7 +53,7 @@ def test_it_is_for_one_port_only(
     A program that pretends to be a node does not get another's token.
     """
     path = write_token(tmp_path, bound, 8161, "c" * 64)
-    assert bool(read_token(path, host, port)) is is_given
+    assert bool(read_proof(path, host, port).token) is is_given
 
 
 @pytest.mark.parametrize(
@@ -58,7 +65,7 @@ def test_nothing_is_given_away_that_is_no_token(tmp_path: Path, content: bytes) 
     """
     path = tmp_path / FILE_NAME
     path.write_bytes(content)
-    assert read_token(path, "127.0.0.1", 8161) == ""
+    assert read_proof(path, "127.0.0.1", 8161) == NO_PROOF
 
 
 def test_no_other_kind_of_file_is_read(tmp_path: Path) -> None:
@@ -68,11 +75,23 @@ def test_no_other_kind_of_file_is_read(tmp_path: Path) -> None:
     pipe = tmp_path / "a"
     pipe.mkdir()
     os.mkfifo(pipe / FILE_NAME)
-    assert read_token(pipe / FILE_NAME, "127.0.0.1", 8161) == ""
+    assert read_proof(pipe / FILE_NAME, "127.0.0.1", 8161) == NO_PROOF
     good = write_token(tmp_path, "127.0.0.1", 8161, "d" * 64)
     other = good.rename(tmp_path / "secret")
-    assert read_token(other, "127.0.0.1", 8161) == ""
+    assert read_proof(other, "127.0.0.1", 8161) == NO_PROOF
     good.symlink_to(other)
     with pytest.raises(OSError):
-        read_token(good, "127.0.0.1", 8161)
-    assert read_token(Path(FILE_NAME), "127.0.0.1", 8161) == ""
+        read_proof(good, "127.0.0.1", 8161)
+    assert read_proof(Path(FILE_NAME), "127.0.0.1", 8161) == NO_PROOF
+
+
+def test_where_tls_is_spoken_the_certificate_is_told(tmp_path: Path) -> None:
+    """
+    By it a command on this machine knows the node; versions before it take the file for none of
+    theirs, so that they never send the token in clear.
+    """
+    path = write_token(tmp_path, "0.0.0.0", 8161, "a" * 64, "5" * 64)
+    assert read_proof(path, "127.0.0.1", 8161) == LocalProof("a" * 64, "5" * 64)
+    assert path.read_text().split("\n")[0] == "holdfast admin token, version 2"
+    path.write_text(path.read_text().replace("sha256", "sha1"))
+    assert read_proof(path, "127.0.0.1", 8161) == NO_PROOF

@@ -51,8 +51,8 @@ def test_the_leaders_view_is_taken_where_it_can_be_had(cluster) -> None:
     """
     leader = read_status(to_ask(A))
     follower = replace(leader, name="b", role="follower")
-    assert leaders_status(follower).name == "a"
-    assert leaders_status(leader) is leader
-    assert leaders_status(replace(follower, leader=None)).name == "b"
+    assert leaders_status(follower, A).name == "a"
+    assert leaders_status(leader, A) is leader
+    assert leaders_status(replace(follower, leader=None), A).name == "b"
     del cluster.answers[A, "/status"]
-    assert leaders_status(follower).name == "b"
+    assert leaders_status(follower, A).name == "b"

@@ -26,14 +26,17 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from holdfast.admin.remote import UNPROVEN, Answer, local_token, same_machine
+from holdfast.admin.endpoint import Endpoint
+from holdfast.admin.remote import Answer, asked_again, same_machine
 from holdfast.errors import (
     AuthenticationError,
     BusyError,
+    CertificateError,
     ConfigError,
     CorruptEntryError,
     HoldfastError,
     LimitReachedError,
+    LinkError,
     LinkLostError,
     RecordNotFoundError,
 )
@@ -53,6 +56,7 @@ BUSY_SECONDS: Final = 600.0
 """How long to go on asking where every node says that it is busy: others read, and will be done."""
 
 _PAUSE_SECONDS_MAX: Final = 2.0
+_ASKED_AGAIN_MAX: Final = 2
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of an answer in JSON."""
 
@@ -74,7 +78,7 @@ _RANK: Final = {"follower": 0, "learner": 1, "leader": 2}
 
 @dataclass(frozen=True)
 class RemoteLog:
-    """The log of the cluster with these admin ports, `host:port`."""
+    """The log of the cluster with these admin ports, as `admin.endpoint` reads them."""
 
     addresses: tuple[str, ...]
     token: str = field(default="", repr=False)
@@ -211,7 +215,7 @@ class RemoteLog:
         started = time.monotonic()
         while True:
             found: list[tuple[str, dict[str, Any]]] = []
-            last: HoldfastError = LinkLostError("no admin port was named")
+            faults: list[HoldfastError] = []
             for address in self.addresses:
                 try:
                     with _Link(address, self.token, POSITION_SECONDS) as link:
@@ -220,11 +224,12 @@ class RemoteLog:
                 except AuthenticationError:
                     raise
                 except HoldfastError as error:
-                    last = error
+                    faults.append(error)
             if found:
                 return _ruling(found)
-            if time.monotonic() - started > PATIENCE_SECONDS:
-                raise last
+            will_not_pass = all(isinstance(it, CertificateError | ConfigError) for it in faults)
+            if will_not_pass or time.monotonic() - started > PATIENCE_SECONDS:
+                raise [LinkLostError("no admin port was named"), *faults][-1]
             time.sleep(PAUSE_SECONDS)
 
 
@@ -407,12 +412,19 @@ def _give_up(index: int, faults: list[HoldfastError]) -> DamagedRange:
 class _Link:
     """One connection to one admin port."""
 
-    __slots__ = ("_connection", "_token", "address")
+    __slots__ = ("_connection", "_endpoint", "_seconds", "_token", "address")
 
     def __init__(self, address: str, token: str, seconds: float = TIMEOUT_SECONDS) -> None:
         self.address = address
         self._token = token
-        self._connection = HTTPConnection(address, timeout=seconds)
+        self._seconds = seconds
+        self._endpoint = Endpoint.parse(address)
+        self._connection = self._connected()
+
+    def _connected(self) -> HTTPConnection:
+        if self._endpoint.files is None:
+            return HTTPConnection(self._endpoint.place, timeout=self._seconds)
+        return self._endpoint.connection(self._seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -450,11 +462,20 @@ class _Link:
     def _exchange(
         self, method: str, path: str, data: bytes | None, bytes_max: int | None
     ) -> tuple[int, bytes]:
-        """Send one request; with the token of a node on this machine if it asks for that."""
+        """Send one request, as often as it takes to be known by what a node's file tells."""
         status, content, place = self._send(method, path, data, bytes_max)
-        if status in UNPROVEN and (token := local_token(_object(content), place)):
-            self._token = token
-            status, content, _ = self._send(method, path, data, bytes_max)
+        for _ in range(_ASKED_AGAIN_MAX):
+            if status < HTTPStatus.BAD_REQUEST:
+                break
+            again = asked_again(self._endpoint, Answer(status, _object(content)), place)
+            if again is None or again == (self._endpoint, self._token):
+                break
+            endpoint, self._token = again
+            if endpoint != self._endpoint:
+                self._endpoint = endpoint
+                self._connection.close()
+                self._connection = self._connected()
+            status, content, place = self._send(method, path, data, bytes_max)
         return status, content
 
     def _send(
@@ -468,9 +489,8 @@ class _Link:
         response = self._connection.getresponse()
         return response.status, response.read(bytes_max), place
 
-    def _lost(self, error: Exception) -> LinkLostError:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return LinkLostError(f"no answer from the admin port {self.address}: {reason}")
+    def _lost(self, error: Exception) -> LinkError:
+        return self._endpoint.failure(error)
 
 
 def _object(data: bytes) -> dict[str, Any]:

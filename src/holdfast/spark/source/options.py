@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, cast
-from urllib.parse import urlsplit
 
+from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import admin_token
 from holdfast.config.store_url import StoreUrl, hidden
 from holdfast.errors import ConfigError
@@ -57,7 +57,7 @@ class ReadOptions:
     view: View = "messages"
     columns: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
-    """Admin ports, `host:port`."""
+    """Admin ports, as `admin.endpoint` reads them."""
 
     path: str = ""
     stores: tuple[StoreUrl, ...] = ()
@@ -193,7 +193,9 @@ def read_secret(path: str) -> bytes:
 
 def urls_of(text: str) -> tuple[str, ...]:
     """
-    Return the places `host:port` in a list of `http://host:port`.
+    Return the addresses in a list of `http://host:port` or `https://host:port?caFile=…`.
+
+    Those in clear are given as `host:port`.
 
     Raises:
         ValueError: One of them is none.
@@ -201,10 +203,15 @@ def urls_of(text: str) -> tuple[str, ...]:
     found = []
     for word in text.split(","):
         url = word.strip()
-        parts = urlsplit(url if "//" in url else f"http://{url}")
-        if parts.scheme != "http" or not parts.hostname or not parts.port:
-            raise ValueError(f"expected http://host:port of an admin port, found {url!r}")
-        found.append(parts.netloc)
+        try:
+            endpoint = Endpoint.parse(url if "//" in url else f"http://{url}")
+        except ConfigError:
+            endpoint = Endpoint("")
+        if not endpoint.place:
+            raise ValueError(
+                f"expected http:// or https://host:port of an admin port, found {url!r}"
+            )
+        found.append(endpoint.place if endpoint.files is None else url)
     return tuple(found)
 
 

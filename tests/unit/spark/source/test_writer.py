@@ -63,7 +63,7 @@ def test_all_mistakes_are_told_together() -> None:
         write_options({"window": "0", "destinations": "q"}, schema("text"))
     for word in ("destinations", "uri, url", "column body", "destination:", "'text'", "window"):
         assert any(word in problem for problem in caught.value.problems), word
-    with pytest.raises(ConfigError, match="url: expected http://host:port"):
+    with pytest.raises(ConfigError, match="url: expected http:// or https://host:port"):
         write_options({"url": "x", "destination": "q"}, BODY)
 
 
