@@ -366,6 +366,8 @@ class LeasedDriver(LeasedView):
         state.claimant = replace(state.claimant, lease_seconds=state.lease_seconds)
         state.look_at = state.now
         tenure.seen(state, report)
+        if report.gone:
+            self.holder_is_gone(report.gone)
 
     def _look(self, report: Report) -> None:
         state = self._state

@@ -131,6 +131,9 @@ class Report:
     is_more: bool = False
     """Something is left to forget, or to read."""
 
+    gone: str = ""
+    """Of a `Join`: the holder, if its process ran on this very directory and so has ended."""
+
     waiters: list[Waiter] = field(default_factory=list)
     keys: list[MessageKey] = field(default_factory=list)
     """Of a `Project` that asked for them: what is shown of messages."""

@@ -15,7 +15,7 @@ from holdfast.errors import UnreachableError
 from holdfast.journal.entry import bytes_of
 from holdfast.leases import tenure
 from holdfast.leases.contract import TakeGoesOnError
-from holdfast.leases.orders import Look, Report, Store, Take
+from holdfast.leases.orders import Join, Look, Report, Store, Take
 from holdfast.leases.state import LeasedState
 
 logger = logging.getLogger("holdfast.leases")
@@ -50,7 +50,9 @@ def put_off(
     if state.is_holder:
         tenure.forget_projection(state)  # A medium that crashed may have lost what it showed.
     if not state.trouble:
-        logger.warning("the store does not answer: %s", error)
+        is_joining = isinstance(order, Join)
+        what = "the log cannot be joined yet" if is_joining else "the store does not answer"
+        logger.warning("%s: %s", what, error)
     state.trouble = str(error)
     settings = state.settings
     state.retry_seconds = min(

@@ -21,6 +21,7 @@ from typing import Any
 from holdfast.errors import MissingEntriesError, StoreError, UnreachableError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.leases.contract import ENTRIES_BYTES_MAX, Holding, LeasedLog, Outcome, Place
+from holdfast.leases.namesakes import Namesakes
 from holdfast.leases.orders import (
     Drop,
     Fetch,
@@ -49,10 +50,24 @@ class LogWorker:
     """Performs one order after the other."""
 
     def __init__(
-        self, log: LeasedLog, seen: SeenFile, clock: Callable[[], float], *, name: str
+        self,
+        log: LeasedLog,
+        seen: SeenFile,
+        clock: Callable[[], float],
+        *,
+        name: str,
+        namesakes: Namesakes | None = None,
     ) -> None:
-        """Work on this medium for the broker of this name; `clock` is the lease clock."""
+        """
+        Work on this medium for the broker of this name.
+
+        Args:
+            clock: The lease clock.
+            namesakes: Who judges whether another one has the name; nobody if it is None.
+        """
         self._name = name
+        self._namesakes = namesakes
+        self._has_told = namesakes is None
         self._log = log
         self._seen = seen
         self._clock = clock
@@ -80,7 +95,8 @@ class LogWorker:
             if self._is_open:
                 if self._epoch:
                     log.release(_FAREWELL_SECONDS)
-                log.forget(self._name, _FAREWELL_SECONDS)
+                if self._has_told:
+                    log.forget(self._name, _FAREWELL_SECONDS)
         except StoreError as error:
             logger.warning("the store does not answer at the end: %s", error)
         finally:
@@ -121,6 +137,9 @@ class LogWorker:
             case Tell(waiter, seconds_max, forgets):
                 for name in forgets:
                     log.forget(name, seconds_max)
+                if self._namesakes is not None:
+                    self._namesakes.meet(log.waiters(seconds_max), log.facts().place)
+                self._has_told = True
                 log.tell(waiter, seconds_max)
                 return {"waiters": log.waiters(seconds_max)}
             case Project(changes, seconds_max):
@@ -142,6 +161,8 @@ class LogWorker:
         if not self._is_open:
             log.open(may_lay_out=self._seen.last is None and not order.last_index)
             self._is_open = True
+        if self._namesakes is not None:
+            self._namesakes.judge(log.waiters(order.seconds_max), log.facts().place)
         holding = log.observe(order.seconds_max)
         seen = self._seen.last
         is_ours = seen is not None and seen.identity == log.identity()
@@ -152,6 +173,9 @@ class LogWorker:
         self._judge_in_full(holding, order.seconds_max)
         self._note(holding)
         found: dict[str, Any] = {"holding": holding}
+        holder = "" if holding.claimant is None else holding.claimant.holder
+        if self._namesakes is not None and self._namesakes.ran_here(holder):
+            found["gone"] = holder
         there = self._chain_at(holding, order.last_index, order.seconds_max)
         if there != order.chain:
             found |= self._begin_anew(order.seconds_max)

@@ -17,6 +17,7 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.leases.contract import HOLDER_LENGTH, Claimant
 from holdfast.leases.elector_thread import ElectorAsking
+from holdfast.leases.namesakes import Namesakes
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
 from holdfast.replication.format_levels import KNOWN
@@ -68,7 +69,16 @@ def leased(
         admin=config.advertised_admin,
         stomp=config.advertised_stomp,
     )
-    worker = LogWorker(medium, SeenFile(config.data, RealDisk()), boottime, name=config.name)
+    namesakes = Namesakes(
+        config.data,
+        RealDisk(),
+        boottime,
+        name=config.name,
+        holder=claimant.holder,
+        tell_seconds=config.sections.lease.tell_seconds,
+    )
+    seen = SeenFile(config.data, RealDisk())
+    worker = LogWorker(medium, seen, boottime, name=config.name, namesakes=namesakes)
     elector, asking = make_elector(config), None
     if elector is not None:
         session_seconds = config.sections.lease.elector_session_seconds

@@ -1,0 +1,268 @@
+"""Whether another living broker has the name of this one, and who of the two is refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases.contract import Claimant, Waiter
+from holdfast.leases.namesakes import FILE_NAME, Namesakes, stamp_of
+from holdfast.leases.orders import Join, Report, Tell
+from holdfast.leases.seen import SeenFile
+from holdfast.leases.worker import LogWorker
+from trials.leased.model_log import ModelLog
+from trials.leased.model_medium import ModelMedium
+from trials.leased.passage import DirectPassage
+from trials.simulation.simulated_disk import SimulatedDisk
+
+TELL_SECONDS = 2.0
+ZEROS = bytes(16)
+
+
+class Machine:
+    """A directory of its own, and one process after the other on it."""
+
+    def __init__(self, medium: ModelMedium, passage: DirectPassage, number: int = 1) -> None:
+        self.medium, self.passage = medium, passage
+        self.directory = Path(f"/node{number}")
+        self.disk = SimulatedDisk(number)
+        self.disk.make_directory(self.directory)
+        self.holder = ""
+        self._count = 0
+        self._beat = 0
+
+    def start(self, *, stamp: str = "", name: str = "a") -> LogWorker:
+        """Start a process; what ran before it is gone."""
+        self._count += 1
+        self._beat = 0
+        self.holder = f"{self.directory.name[4:]}{self._count:031x}"
+        self.claimant = Claimant(
+            holder=self.holder, name=name, admin=f"{self.holder[:1]}:8161", stomp=""
+        )
+        namesakes = Namesakes(
+            self.directory,
+            self.disk,
+            self.passage.clock,
+            name=name,
+            holder=self.holder,
+            tell_seconds=TELL_SECONDS,
+            stamp=lambda path: stamp or str(path),
+        )
+        self.worker = LogWorker(
+            ModelLog(self.medium, self.passage),
+            SeenFile(self.directory, self.disk),
+            self.passage.clock,
+            name=name,
+            namesakes=namesakes,
+        )
+        return self.worker
+
+    def join(self) -> Report:
+        return self.worker.perform(Join(0, ZEROS, 1.0))
+
+    def tell(self) -> Report:
+        """As a driver does every two seconds."""
+        self._beat += 1
+        told = Waiter(claimant=self.claimant, known_level=1, beat=self._beat, applied_index=0)
+        return self.worker.perform(Tell(told, 1.0))
+
+    def copied_to(self, other: Machine) -> None:
+        """Copy the directory to another machine, file by file."""
+        data = self.disk.content(self.directory / FILE_NAME)
+        file = other.disk.open(other.directory / FILE_NAME, create=True)
+        file.write(data, 0)
+
+
+@pytest.fixture
+def machine(medium: ModelMedium) -> Callable[[int], Machine]:
+    """Make a machine; all are over one medium, in one time."""
+    passage = DirectPassage()
+    return lambda number: Machine(medium, passage, number)
+
+
+def joined_in(newcomer: Machine, other: Machine | None = None) -> tuple[float, Report]:
+    """After how long it has joined or is refused, where the other one lives on; and how."""
+    began = newcomer.passage.now
+    tell_at = began + TELL_SECONDS / 2
+    while isinstance((report := newcomer.join()).error, UnreachableError):
+        newcomer.passage.wait(0.5)
+        if other is not None and newcomer.passage.now >= tell_at:
+            other.tell()
+            tell_at += TELL_SECONDS
+        assert newcomer.passage.now < began + 60
+    return newcomer.passage.now - began, report
+
+
+def test_one_that_was_killed_comes_back_at_once(machine: Callable[[int], Machine]) -> None:
+    """Its own line stands there still: of a process that ran on this directory, so it is gone."""
+    one = machine(1)
+    for _ in range(3):
+        one.start()
+        assert joined_in(one) == (0.0, one.join())
+        one.tell()
+
+
+def test_the_lease_of_one_that_was_killed_is_known_to_be_over(
+    machine: Callable[[int], Machine], medium: ModelMedium
+) -> None:
+    """Its own admin port answers again, so nobody else would say so: whoever took it has ended."""
+    one, two = machine(1), machine(2)
+    one.start()
+    assert one.join().gone == ""
+    medium.take(medium.read(), one.claimant)
+    killed = one.holder
+    two.start(name="b")
+    assert joined_in(two)[1].gone == ""
+    one.start()
+    assert joined_in(one)[1].gone == killed
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_who_was_killed_takes_its_lease_anew_at_once(
+    broker: Callable[..., Any], medium: ModelMedium, is_known: bool
+) -> None:
+    """It is the same machine and directory: nobody has to be silent for a whole lease."""
+    broker("a").serve()
+    again = broker("b")
+    ran = {"a" * 32} if is_known else set()
+    again.worker._namesakes = SimpleNamespace(
+        judge=lambda *_: None, meet=lambda *_: None, ran_here=lambda holder: holder in ran
+    )
+    began = again.passage.now
+    again.until(lambda: again.driver.is_leader)
+    assert (again.passage.now - began < 0.1) is is_known
+    assert [epoch for epoch, _ in medium.takes] == [1, 2]
+
+
+def test_one_that_was_killed_before_it_told_comes_back_at_once_too(
+    machine: Callable[[int], Machine],
+) -> None:
+    """The line is of the process before that one."""
+    one = machine(1)
+    one.start()
+    one.join()
+    one.tell()
+    one.start()
+    one.join()
+    one.start()
+    assert joined_in(one)[0] == 0.0
+
+
+@pytest.mark.parametrize("is_copied", [False, True], ids=["of its own", "copied"])
+def test_who_comes_later_is_refused_and_hurts_nobody(
+    machine: Callable[[int], Machine], medium: ModelMedium, is_copied: bool
+) -> None:
+    """Also with the directory of the other one: a copy is another directory, and knows nobody."""
+    one, two = machine(1), machine(2)
+    one.start()
+    one.join()
+    one.tell()
+    if is_copied:
+        one.copied_to(two)
+    worker = two.start()
+    seconds, report = joined_in(two, one)
+    assert type(report.error) is StoreError
+    assert "another broker called a uses" in str(report.error)
+    assert "its admin port: 1:8161" in str(report.error)
+    assert 0 < seconds <= 3 * TELL_SECONDS
+    worker.close()
+    assert medium.waiters["a"].claimant.holder == one.holder
+    assert one.tell().error is None
+
+
+def test_where_a_copy_cannot_be_told_from_its_original_both_say_so(
+    machine: Callable[[int], Machine], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with machines that were cloned: neither is refused, and each tells it once."""
+    one, two = machine(1), machine(2)
+    one.start(stamp="same")
+    one.join()
+    one.copied_to(two)
+    two.start(stamp="same")
+    assert joined_in(two)[0] == 0.0
+    one.start(stamp="same")
+    one.join()
+    with caplog.at_level(logging.ERROR):
+        for _ in range(6):
+            one.tell()
+            two.tell()
+    told = [it.message for it in caplog.records if "another broker called a" in it.message]
+    assert len(told) == 2
+    assert "stop one of the two" in told[0]
+
+
+def test_one_that_has_lost_its_directory_waits_until_it_is_sure(
+    machine: Callable[[int], Machine],
+) -> None:
+    """A broker of that name was killed elsewhere: it tells nothing more, and is gone."""
+    one, two = machine(1), machine(2)
+    one.start()
+    one.join()
+    one.tell()
+    two.start()
+    seconds, report = joined_in(two)
+    assert report.error is None
+    assert 3 * TELL_SECONDS <= seconds < 3 * TELL_SECONDS + 1
+    assert two.tell().error is None
+
+
+def test_what_a_dead_one_had_on_its_way_is_no_life(machine: Callable[[int], Machine]) -> None:
+    """One more sign of it may come; two are of somebody who lives."""
+    one, two = machine(1), machine(2)
+    one.start()
+    one.join()
+    one.tell()
+    two.start()
+    two.join()
+    one.tell()
+    assert joined_in(two)[1].error is None
+
+
+def test_others_and_a_clean_end_are_no_matter(
+    machine: Callable[[int], Machine], medium: ModelMedium
+) -> None:
+    """Whoever has another name; and who stopped has left no line."""
+    one, two, three = machine(1), machine(2), machine(3)
+    one.start(name="b")
+    one.join()
+    one.tell()
+    two.start()
+    assert joined_in(two)[0] == 0.0
+    two.tell()
+    two.worker.close()
+    assert list(medium.waiters) == ["b"]
+    three.start()
+    assert joined_in(three)[0] == 0.0
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"directory": "/node1"}'])
+def test_a_file_that_says_nothing_is_none(
+    machine: Callable[[int], Machine], content: bytes
+) -> None:
+    """It is an aid: without it one is watched."""
+    one = machine(1)
+    one.start()
+    one.join()
+    one.tell()
+    file = one.disk.open(one.directory / FILE_NAME, create=True)
+    file.truncate(0)
+    file.write(content, 0)
+    one.start()
+    assert isinstance(one.join().error, UnreachableError)
+
+
+def test_a_copy_of_a_directory_is_another_one(tmp_path: Path) -> None:
+    """By the number that its file system gives it."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    assert stamp_of(tmp_path / "one") == stamp_of(tmp_path / "one")
+    assert stamp_of(tmp_path / "one") != stamp_of(tmp_path / "two")
+    (tmp_path / "one").rename(tmp_path / "moved")
+    with pytest.raises(FileNotFoundError):
+        stamp_of(tmp_path / "one")
