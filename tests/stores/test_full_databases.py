@@ -8,8 +8,9 @@ once there is room again, MariaDB 10.11 ends by itself. Or they are in a space t
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,10 @@ from holdfast.errors import AppendRefusedError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import LeasedLog, Outcome
 from holdfast.model.limits import MiB
+from holdfast.raidb.opening import open_raidb_log
+from holdfast.raidb.settings import RaidbSettings
 from holdfast.sql.opening import open_sql_log
+from holdfast.sql.sqlite_room import SqliteRoom
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
 from tests.stores.sql_faults_suite import SHORT_SECONDS
 from trials.chaos.small_disk import SmallDisk, SmallDiskError
@@ -29,6 +33,7 @@ from trials.databases.server import DatabaseServer
 pytestmark = pytest.mark.processes
 
 BODY = bytes(range(256)) * (MiB >> 8)
+SMALL_BYTES = 24 * MiB
 
 
 class TightMariadb(MariadbServer):
@@ -163,6 +168,85 @@ def until_it_fails(writer: Writer, bytes_max: int) -> list[Entry]:
         except (AppendRefusedError, UnreachableError):
             return entries
     raise AssertionError("there was room for all of it")
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["as it is", "without what is kept"])
+def test_two_of_three_files_of_sqlite_on_full_disks(
+    logs: list[LeasedLog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+) -> None:
+    """
+    J3: nothing more is published before they are full; then what is acknowledged is stored, the
+    lease is kept and taken, all by the room that was set aside, and with more they are alike.
+    """
+    with ExitStack() as stack:
+        smalls = [stack.enter_context(small_disk(tmp_path / name, SMALL_BYTES)) for name in "ab"]
+        for small in smalls:
+            small.fill(8 * MiB)
+        (tmp_path / "c").mkdir()
+        urls = [f"sqlite:///{tmp_path}/{name}/log.db" for name in "abc"]
+        first = several(urls, logs, tmp_path)
+        writer = Writer(first)
+        writer.take()
+        while not first.low_room:
+            writer.append(BODY[: MiB // 4])
+        assert first.low_room.count("bytes left") == 2
+        for small in smalls:
+            small.fill()
+        assert until_refused(writer, 64 * MiB).count("has no room") == 2
+        assert first.renew(SECONDS) is Outcome.STORED
+        if not is_kept:
+            monkeypatch.setattr(SqliteRoom, "give_up", lambda _: None)
+            with pytest.raises(AppendRefusedError, match="has no room"):
+                acknowledge(writer, 50)
+            return
+        acknowledge(writer, 50)
+
+        second = several(urls, logs, tmp_path)
+        heir = Writer(second, "b")
+        acknowledge(heir, 50)
+        assert {state.partition(":")[0] for _, _, state in second.facts().members} == {"active"}
+        for small in smalls:
+            small.make_room()
+        assert heir.append(BODY)
+        assert not second.low_room
+        found = read_all(second)
+        assert found == writer.stored + heir.stored
+        raw = b"".join(it.raw for it in found)
+        assert all(raw_of(Path(it.removeprefix("sqlite:///"))) == raw for it in urls)
+
+
+def acknowledge(writer: Writer, count: int) -> None:
+    """Take the lease, as a broker does that has given up what is large, and store what is small."""
+    writer.take()
+    for _ in range(count):
+        entries = writer.sealed(b"an acknowledgement")
+        try:
+            writer.send_until_known(entries)
+        except AppendRefusedError:  # What is set aside is for the next attempt.
+            assert writer.send_until_known(entries) is Outcome.STORED
+
+
+def several(urls: list[str], logs: list[LeasedLog], tmp_path: Path) -> LeasedLog:
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    logs.append(log)
+    log.open()
+    return log
+
+
+def raw_of(path: Path) -> bytes:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT raw FROM holdfast_entries ORDER BY idx, part").fetchall()
+    return b"".join(row[0] for row in rows)
+
+
+@contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[SmallDisk]:
+    try:
+        disk = SmallDisk(folder, size).__enter__()
+    except SmallDiskError as error:
+        pytest.skip(f"needs a disk that is really full: {error}")
+    with closing(disk):
+        yield disk
 
 
 def test_a_table_space_of_mariadb_that_may_not_grow(logs: list[LeasedLog]) -> None:

@@ -213,6 +213,7 @@ class ModelMember:
     """A broker's connection to one of them."""
 
     lease_seconds = 5.0
+    low_room = ""
 
     def __init__(self, database: ModelDatabase, way: Passage) -> None:
         self.database = database

@@ -62,6 +62,11 @@ class Databases:
         """What people call it."""
         return self.places.get(member, member)
 
+    def low_room(self, member: str) -> str:
+        """Why nothing more is to be published there, or nothing; waits for nothing."""
+        found = self._by_id.get(member)
+        return "" if found is None else found.low_room
+
     def named(self, members: Iterable[str]) -> str:
         """The same of several."""
         return ", ".join(sorted(map(self.name, members)))

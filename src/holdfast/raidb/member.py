@@ -89,6 +89,11 @@ class Member(Protocol):
         """Its address, without a password."""
         ...
 
+    @property
+    def low_room(self) -> str:
+        """As `LeasedLog.low_room`, of this database."""
+        ...
+
     def facts(self) -> MediumFacts:
         """Tell what this is; waits for nothing."""
         ...

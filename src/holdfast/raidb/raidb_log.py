@@ -60,9 +60,6 @@ _CLOSE_SECONDS: Final = 2.0
 class RaidbLog:
     """A `LeasedLog` in several databases."""
 
-    low_room = ""
-    """How much is left is the databases' to know."""
-
     is_fence = True
     """Each database judges what it is given, and what is stored is in all that count."""
 
@@ -103,6 +100,17 @@ class RaidbLog:
     def member_timeout_seconds(self) -> float:
         """So long a database may fail before it is left out."""
         return self._settings.member_timeout_seconds
+
+    @property
+    def low_room(self) -> str:
+        """Why nothing more is to be published: so many say it that the others may not go on."""
+        tenure = self._tenure
+        if tenure is None:
+            return ""
+        told = {it: why for it in tenure.active if (why := self.databases.low_room(it))}
+        if not told or tenure.holding.may_go_on_without(told):
+            return ""
+        return "; ".join(told[it] for it in sorted(told))
 
     def message_bytes_max(self, sure_seconds: float) -> int:
         """Give the most that the slowest enabled database stores in its part of a lease; 0: any."""
@@ -164,7 +172,8 @@ class RaidbLog:
         lacking = 0 if self._tenure is None else self._tenure.lacking_bytes(member)
         if state == "active" and lacking:
             return f"{state}: {lacking:,} bytes behind the others"
-        return self.caretaker.state(member) or state
+        low = self.databases.low_room(member) if state == "active" else ""
+        return self.caretaker.state(member) or (f"{state}: {low}" if low else state)
 
     def observe(self, seconds_max: float) -> Holding:
         """Read the lease as it is now."""

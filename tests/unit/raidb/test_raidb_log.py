@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -617,3 +618,18 @@ def test_of_several_lines_of_one_broker_the_latest_counts(several: Several) -> N
 
     assert [it.beat for it in (several.databases[0].waiters["b"], later)] == [1, 2]
     assert writer.log.waiters(SECONDS) == [later]
+
+
+def test_little_room_is_told_where_the_others_could_not_go_on(several: Several) -> None:
+    """One of three that is nearly full would be left out in the end; of two it is told before."""
+    writer = several.writer()
+    log: Any = writer.log
+    members = log.databases.members
+    assert log.low_room == ""
+    members[0].low_room = "a is nearly full"
+    assert log.low_room == ""
+    assert "active: a is nearly full" in {state for _, _, state in log.facts().members}
+    members[1].low_room = "b is nearly full"
+    assert log.low_room == "a is nearly full; b is nearly full"
+    log.release(SECONDS)
+    assert log.low_room == ""
