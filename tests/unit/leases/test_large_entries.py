@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import AppendRefusedError, EntryRefusedError
+from holdfast.leases.refusals import Refusals
 from holdfast.model.limits import KiB
 from holdfast.shared.host_file import Host
 from holdfast.shared.reserve import Reserve
@@ -86,6 +87,44 @@ def test_what_has_no_room_does_not_hold_up_what_has(
     holder.until(lambda: holder.passage.now > began + 20.0)
     assert holder.driver.is_leader
     assert holder.driver.refusal()
+
+
+@pytest.mark.parametrize("is_by_time", [True, False], ids=["by time", "by what is stored"])
+def test_what_was_given_up_is_refused_whatever_else_is_stored(
+    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, is_by_time: bool
+) -> None:
+    """
+    Its sender sends it again, and others send little: were that a sign of room, each would cost the
+    lease anew. In five minutes it does twice: it is tried again after two.
+    """
+    if not is_by_time:
+        stored = Refusals.stored
+
+        def lift(self: Refusals, count: int) -> None:
+            stored(self, count)
+            self._bytes = 0
+
+        monkeypatch.setattr(Refusals, "stored", lift)
+    holder = broker("a").serve()
+    append = type(holder.log).append
+
+    def store(entries: list[Any], seconds_max: float) -> Any:
+        if sum(len(it.raw) for it in entries) > 100_000:
+            raise AppendRefusedError("the table is full")
+        return append(holder.log, entries, seconds_max)
+
+    monkeypatch.setattr(holder.log, "append", store)
+    until = holder.passage.now + 290.0
+    while holder.passage.now < until:
+        holder.serve()
+        holder.store(b"little")
+        limit = holder.driver.message_bytes_max
+        if not limit or limit > 300_000:
+            holder.propose(b"x" * 300_000)
+            holder.until(lambda: not holder.driver.is_leader)
+        holder.passage.wait(1.0)
+    losses = holder.state.epoch - 1
+    assert losses == 2 if is_by_time else losses > 20
 
 
 def test_the_slowest_of_several_copies_limits_what_one_message_may_have(

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from holdfast.errors import AppendRefusedError, StoreError
+from holdfast.environment.remote_server import Host
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
+from holdfast.sql import safety as safety_module
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import UnsafeHostError
+from holdfast.sql.log import SqlLog
 from holdfast.sql.safety import LOOK_SECONDS, OLDER_SECONDS, SEARCH_SECONDS, Safety
-from holdfast.sql.session import Values
+from holdfast.sql.session import Session, Values
+from holdfast.sql.sqlite import SqliteSession
+from holdfast.sql.url import parse_store_url
+from tests.stores.leased_log_suite import SECONDS, Writer
 from tests.unit.sql.test_session import WrittenDown
 
 ONE, OTHER = "1" * 32, "2" * 32
@@ -276,3 +287,70 @@ def test_in_a_cluster_an_older_state_is_never_gone_on_with() -> None:
         world.now += 10 * OLDER_SECONDS
         with pytest.raises(UnsafeHostError, match="no newer one any more, restart all brokers"):
             world.safety.greet(node)
+
+
+class TwoStates:
+    """One URL that leads to a database, and once that is away to an older state of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.newest, self.older = folder / "newest.db", folder / "older.db"
+        self.is_away: set[str] = set()
+        """Names of brokers that reach the older one only."""
+        self.logs: list[SqlLog] = []
+
+    def log(self, name: str) -> SqlLog:
+        """The way of the broker of this name."""
+        url = parse_store_url(f"sqlite:///{self.newest}", own_directory=self.newest.parent)
+
+        def connect(_: object, host: Host | None, seconds: float) -> Session:
+            path = self.older if name in self.is_away else self.newest
+            return SqliteSession.connect(replace(url, database=str(path)), host, seconds)
+
+        log = SqlLog(url, SqliteSession, connect)
+        self.logs.append(log)
+        return log
+
+    def back_up(self) -> None:
+        """From now on the older one is as the database is now."""
+        with closing(sqlite3.connect(self.newest)) as source:
+            with closing(sqlite3.connect(self.older)) as copy:
+                source.backup(copy)
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> Iterator[TwoStates]:
+    states = TwoStates(tmp_path)
+    yield states
+    for log in states.logs:
+        log.close()
+
+
+@pytest.mark.parametrize("missing", ["nothing", "the look at its age", "the wait for a newer one"])
+def test_whoever_knows_a_newer_state_does_not_take_the_lease_of_an_older_one(
+    states: TwoStates, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """
+    As of a node that began its cluster anew, or a standby that lags: two would confirm. Without
+    either safeguard two do.
+    """
+    if missing == "the look at its age":
+        monkeypatch.setattr(Safety, "_require_newest", lambda *_: None)
+    elif missing == "the wait for a newer one":
+        monkeypatch.setattr(safety_module, "OLDER_SECONDS", 0.0)
+    holder = Writer(states.log("a"))
+    holder.log.open()
+    states.back_up()
+    holder.take()
+    holder.append(b"one")
+    other = Writer(states.log("b"), "b")
+    other.log.open()
+    other.log.observe(SECONDS)
+    states.is_away.add("b")
+    other.log._link.close()  # type: ignore[attr-defined]
+    if missing == "nothing":
+        with pytest.raises(UnreachableError, match=r"went back in time.*waited for"):
+            other.take()
+    else:
+        other.take()
+        assert other.append(b"another one")
+    assert holder.append(b"two")
