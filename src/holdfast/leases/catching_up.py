@@ -35,7 +35,8 @@ def take(state: LeasedState, journal: Journal, writer: CacheWriter, report: Repo
         raise StoreError(
             f"entry {entries[0].index:,} of the store begins with record"
             f" {entries[0].first_record:,}, and the one before it ends with"
-            f" {journal.next_record_number - 1:,}: the log was changed by hand"
+            f" {journal.next_record_number - 1:,}: it was changed by hand; compare with another"
+            f" copy ('holdfast store verify')"
         )
     writer.submit(journal.stage(entries))
     state.commit_index = entries[-1].index

@@ -34,7 +34,9 @@ def forget(state: LeasedState, name: str, *, is_there: bool) -> None:
         MembershipError: There is none of this name, or it is there.
     """
     if name not in state.waiters:
-        raise MembershipError(f"no broker of this log is called {name!r}")
+        raise MembershipError(
+            f"no broker of this log is called {name!r}: 'holdfast status' lists them"
+        )
     if name == state.claimant.name or is_there:
         raise MembershipError(f"{name} is there: stop a broker to take it out")
     state.forgets = (*state.forgets, name)

@@ -228,10 +228,13 @@ class LeasedDriver(LeasedView):
         others = [it.claimant.name for it in self.others() if self.is_there(it.claimant.name)]
         if to is not None:
             raise StoreError(
-                "whoever waits takes the lease first: it cannot be handed to a certain broker"
+                "whoever waits takes the lease first: it cannot be handed to a certain broker; ask"
+                " without a name"
             )
         if not others:
-            raise StoreError("no other broker waits for this log: nobody would take the lease")
+            raise StoreError(
+                "no other broker waits for this log, and nobody would take the lease: start one"
+            )
         if state.elections is not None and state.elections.trouble:
             raise StoreError(
                 "the elector does not answer: whoever waits would take the lease after three leases"

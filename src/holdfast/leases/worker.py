@@ -84,7 +84,7 @@ class LogWorker:
             found = {"error": error}
         except Exception as error:  # a bug or a driver's own error must not end the thread
             logger.exception("the store broke")
-            found = {"error": StoreError(f"the store broke: {type(error).__name__}: {error}")}
+            found = {"error": broke(error)}
         return Report(order=order, began=began, seconds=self._clock() - began, **found)
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class LogWorker:
             found = self._read(holding, first - 1, first, 1, seconds_max)
             if found:
                 return {"is_other": True, "anchor": found[0]}
-        raise UnreachableError("entries of the store go as fast as they can be read")
+        raise UnreachableError("the store drops entries as fast as this broker reads them")
 
     def _chain_at(self, holding: Holding, index: int, seconds_max: float) -> bytes | None:
         """The chain value of the log there; None if it does not say."""
@@ -287,6 +287,14 @@ def _require_unbroken(entries: list[Entry], last_index: int) -> None:
         if not is_next:
             raise _broken(last_index)
         before = entry
+
+
+def broke(error: Exception) -> StoreError:
+    """Give the error of a failure that nobody has thought of."""
+    return StoreError(
+        f"the store broke: {type(error).__name__}: {error}: this is a fault of Holdfast or of a"
+        f" driver, and the log tells where; restart this broker, and report it"
+    )
 
 
 def _broken(index: int) -> StoreError:

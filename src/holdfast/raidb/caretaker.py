@@ -260,7 +260,9 @@ class Caretaker:
                 f" brokers with it in place of {place} first, one after the other"
             )
         if member in self._held().holding.current.active:
-            raise MirrorError(f"{place} is in use: disable it before it is taken out")
+            raise MirrorError(
+                f"{place} is in use: disable it before it is taken out ('holdfast mirror disable')"
+            )
         self._want({member: None})
 
     def _held(self) -> Tenure:
@@ -291,6 +293,9 @@ class Caretaker:
     def _want(self, changes: Mapping[str, MirrorState | None]) -> None:
         wanted = self.want_soon(changes)
         if not wanted.is_done.wait(_WANT_SECONDS_MAX):
-            raise MirrorError("the databases did not answer in time: ask again")
+            raise MirrorError(
+                "the databases did not answer in time, so it may be done yet: 'holdfast mirror"
+                " status' tells; if it is not, ask again"
+            )
         if wanted.error is not None:
             raise wanted.error

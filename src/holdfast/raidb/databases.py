@@ -106,7 +106,7 @@ class Databases:
 
     def trouble(self) -> StoreError:
         """What is to be told where none could be read."""
-        told = "; ".join(map(str, self.troubles.values())) or "no database is laid out"
+        told = named_each(self.troubles) or "no database is laid out"
         if self.troubles and not any(
             isinstance(it, UnreachableError) for it in self.troubles.values()
         ):
@@ -159,7 +159,10 @@ class Databases:
         members: dict[str, str] = {}
         for it, pair in acts.items():
             if pair is None:
-                found[it] = UnreachableError(f"{self.name(it)} is no address of this broker")
+                found[it] = UnreachableError(
+                    f"{self.name(it)} is none of the databases that this broker has reached: start"
+                    f" it with a --store for each"
+                )
             else:
                 key, act = pair
                 bound[key], members[key] = act, it
@@ -253,6 +256,14 @@ class Databases:
 
     def _key(self, member: Member) -> str:
         return f"{self.members.index(member)}"
+
+
+def named_each(errors: Mapping[str, StoreError]) -> str:
+    """Give what errors say, each with the name that stands for where it happened."""
+    told = {name: str(error) for name, error in errors.items()}
+    return "; ".join(
+        each if name in each else f"{name}: {each}" for name, each in sorted(told.items())
+    )
 
 
 def _bound(act: ActOf, member: Member) -> Callable[[float], Any]:

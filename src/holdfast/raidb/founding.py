@@ -38,7 +38,10 @@ def complete(
             return dict(rows)
         databases.run(acts, max(deadline - clock(), 0.1))
         rows = databases.read(max(deadline - clock(), 0.1))
-    raise UnreachableError("the first set of the databases could not be written in all of them")
+    raise UnreachableError(
+        f"the first set could not be written in all of {databases.named(rows)}: see whether each"
+        f" may be written, and whether another broker begins with other ones"
+    )
 
 
 def _next(databases: Databases, rows: Mapping[str, Row]) -> dict[str, ActOf]:

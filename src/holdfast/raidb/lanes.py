@@ -14,6 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 
 from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases.worker import broke
+
+logger = logging.getLogger("holdfast.raidb")
 
 Act = Callable[[float], Any]
 """What is to be done, within so many seconds."""
@@ -114,8 +118,9 @@ def attempt(act: Act, seconds_max: float) -> Any:
         return act(seconds_max)
     except StoreError as error:
         return error
-    except Exception as error:  # noqa: BLE001 - a bug or a driver's own error ends no thread
-        return StoreError(f"the store broke: {type(error).__name__}: {error}")
+    except Exception as error:  # a bug or a driver's own error ends no thread
+        logger.exception("the store broke")
+        return broke(error)
 
 
 class _Job:

@@ -183,7 +183,10 @@ class Levelling:
             if not failed or self._are_spared(failed):
                 return
         told = "; ".join(f"{self._databases.name(it)}: {failed[it]}" for it in sorted(failed))
-        raise UnreachableError(f"{told}: without that too few databases are left")
+        raise UnreachableError(
+            f"{told}: without that too few databases are left; put that right, or, if one is gone"
+            f" for good, go on without it ('holdfast mirror accept')"
+        )
 
     def _compare(self, member: str) -> Steps:
         """See that its log is the beginning of the longest."""
@@ -197,7 +200,10 @@ class Levelling:
             read = yield from self._read(end.index - 1, end.index, 1, self._left())
             there = read[0].chain
         if there is None:
-            raise UnreachableError(f"entry {end.index:,} was cleaned away elsewhere")
+            raise UnreachableError(
+                f"it ends with entry {end.index:,}, which was cleaned away elsewhere: empty it, and"
+                f" it is filled"
+            )
         if there != end.chain:
             name = self._databases.name
             raise MirrorHistoriesError(

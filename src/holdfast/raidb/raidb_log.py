@@ -36,7 +36,7 @@ from holdfast.leases.contract import (
 )
 from holdfast.raidb import founding
 from holdfast.raidb.caretaker import Caretaker
-from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases
+from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases, named_each
 from holdfast.raidb.lanes import Lanes
 from holdfast.raidb.member import Member, Row, Token
 from holdfast.raidb.rates import Rates
@@ -210,7 +210,7 @@ class RaidbLog:
         if self._identity and set_id != self._identity:
             raise StoreError(
                 f"the databases {self.databases.named(rows)} have another log now ({set_id}) than"
-                f" the one that was opened ({self._identity})"
+                f" the one that was opened ({self._identity}): see where the addresses lead to"
             )
         self._identity = set_id
         self.lease_seconds = max(it.lease_seconds for it in self.databases.members)
@@ -325,7 +325,8 @@ class RaidbLog:
         self._let_go()
         self._given_back = tenure
         if not tenure.release(tenure.active, seconds_max):
-            raise UnreachableError("no database is known to have taken the lease back")
+            where = self.databases.named(tenure.active)
+            raise UnreachableError(f"none of {where} is known to have taken the lease back")
         self._given_back = None
 
     def append(self, entries: list[Entry], seconds_max: float) -> Outcome:
@@ -353,9 +354,11 @@ class RaidbLog:
             return []
         deadline = self._clock() + seconds_max
         wrong: StoreError | None = None
-        away = UnreachableError("no database answered in time")
+        readable = self._readable()
+        asked = self.databases.named(readable) or "the databases"
+        away = UnreachableError(f"{asked} did not answer in time")
         is_one_away = False
-        for member in self._readable():
+        for member in readable:
             left = deadline - self._clock()
             if left <= 0:
                 raise away
@@ -438,9 +441,8 @@ class RaidbLog:
         found = self.databases.run(acts, seconds_max, STRAGGLER_SECONDS)
         done = [found[it] for it in sorted(found) if not isinstance(found[it], StoreError)]
         if not done:
-            raise UnreachableError(
-                "; ".join(map(str, found.values())) or "no database is known yet"
-            )
+            wrong = {self.databases.name(it): each for it, each in found.items()}
+            raise UnreachableError(named_each(wrong) or "no database is known yet")
         return done
 
     def close(self) -> None:

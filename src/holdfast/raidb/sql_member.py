@@ -188,7 +188,10 @@ class SqlMember(SqlLog):
                 self._wrote(session, token, values["at"])
                 return Outcome.STORED
             if self._is_ours(self._row(session), token):
-                raise StoreError(f"{self.place} says that it is ours and lets nothing be written")
+                raise StoreError(
+                    f"{self.place} says that it is ours and lets nothing be written: it does not do"
+                    f" what it is asked; look at it, or 'holdfast mirror disable' it"
+                )
             return Outcome.DEPOSED
 
         return self._link.run(seconds_max, beat)
@@ -221,7 +224,7 @@ class SqlMember(SqlLog):
                 return Outcome.STORED if is_held else Outcome.DEPOSED
             raise StoreError(
                 f"{self.place} ends with entry {row.lease.end.index:,}, and not before entry"
-                f" {first.index:,}: it was changed by somebody else"
+                f" {first.index:,}: it was changed by somebody else; empty it, and it is filled"
             )
 
         return self._link.run(seconds_max, store)

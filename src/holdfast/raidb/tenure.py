@@ -31,7 +31,7 @@ from holdfast.leases.throughput import LARGE_BYTES
 from holdfast.mirrors.mirror_set import Holding as SetHolding
 from holdfast.mirrors.mirror_set import MirrorState
 from holdfast.model.limits import MiB
-from holdfast.raidb.databases import ActOf, Databases
+from holdfast.raidb.databases import ActOf, Databases, named_each
 from holdfast.raidb.member import KnownSet, Member, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
@@ -328,8 +328,8 @@ class Tenure:
         return max(bound, min(slow, left * _LARGE_SHARE))
 
     def _unreachable(self, failed: Mapping[str, StoreError]) -> UnreachableError:
-        told = [f"{self._databases.name(it)}: {failed[it]}" for it in sorted(failed)]
-        return UnreachableError("; ".join(told))
+        names = self._databases.name
+        return UnreachableError(named_each({names(it): why for it, why in failed.items()}))
 
 
 def may_pass(error: StoreError) -> bool:

@@ -260,7 +260,8 @@ class DirectoryLog:
         if first.index != end.index + 1 or not verify_chain(first, end.chain):
             raise StoreError(
                 f"entries from {first.index:,} on do not follow on entry {end.index:,}, the last of"
-                f" {self._places.root} under epoch {held.epoch:,}"
+                f" {self._places.root} under epoch {held.epoch:,}: restart this broker, which reads"
+                f" the log anew, and report it"
             )
         try:
             held.write(entries)
@@ -276,7 +277,9 @@ class DirectoryLog:
 
     def _refusal(self, held: HeldEpoch, error: NoRoomError) -> AppendRefusedError:
         """Say that there is no room; whoever gives up the lease for it must get it again."""
-        made = AppendRefusedError(f"there is no room in {self._places.root}: {error.strerror}")
+        made = AppendRefusedError(
+            f"there is no room in {self._places.root} (make some): {error.strerror}"
+        )
         with suppress(OSError):
             # One take for who gives it up, and one for who follows if that one is lost.
             made.keeps_lease = held.is_low and self._reserve.takes_left() < TAKES_LEFT_MIN

@@ -247,7 +247,9 @@ class LogView:
     def _require_same(self, entry: Entry) -> None:
         if entry.chain != self.sure.chain:
             raise StoreError(
-                f"entry {entry.index:,} in {self._places.journal} is not the one that was confirmed"
+                f"entry {entry.index:,} in {self._places.journal} is not the one that was"
+                f" confirmed: a file was changed, or brought back from an older copy; stop all"
+                f" brokers, and get the whole directory back from a copy"
             )
 
     def _reach_back(self, index: int) -> None:
@@ -308,7 +310,7 @@ class LogView:
         if entry.index != expected:
             raise StoreError(
                 f"{self._places.journal / self._reading.name} has entry {entry.index:,} where entry"
-                f" {expected:,} belongs"
+                f" {expected:,} belongs: it was changed; get it back from a copy of the directory"
             )
 
 

@@ -79,7 +79,10 @@ def read_segment_page(disk: SharedDisk, places: Places, name: str, identity: str
             " file back from a copy of the directory"
         )
     if fields["log"] != identity:
-        raise StoreError(f"{path} is of log {fields['log']}, and this one is {identity}")
+        raise StoreError(
+            f"{path} is of log {fields['log']}, and this one is {identity}: somebody put it there;"
+            f" get this log's own file back from a copy of the directory"
+        )
     index, term, chain = fields["cut"]
     return SegmentPage(
         name=parsed,

@@ -245,9 +245,12 @@ class SharedLog:
                 " back from a copy of the directory"
             ) from error
         except NoRoomError as error:
-            raise UnreachableError(f"{root} has no room: {error.strerror}") from error
+            raise UnreachableError(f"{root} has no room (make some): {error.strerror}") from error
         except OSError as error:
-            raise UnreachableError(f"{root} cannot be reached: {error.strerror}") from error
+            advice = "see whether it is mounted, and whether this user may read and write it"
+            raise UnreachableError(
+                f"{root} cannot be reached: {error.strerror}; {advice}"
+            ) from error
 
     def _is_away(self, seconds_max: float) -> bool:
         """Whether not one file is gone, but all: a share that is mounted anew looks like that."""

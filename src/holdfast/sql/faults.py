@@ -53,12 +53,19 @@ _ADVICE = {
 }
 
 
+_ADVICE_MEANWHILE = {
+    Fault.CROWDED: "it is tried again; raise its limit of connections, or end some of others",
+    Fault.READ_ONLY: "it is tried again; name the host that may be written in the URL as well",
+}
+
+
 def error_of(fault: Fault, place: str, said: str) -> StoreError:
     """Give the error to raise; `said` is what the database itself says."""
     said = " ".join(said.split()).rstrip(".")
     sentence = f"{place} {fault.value}: {said}"
     if fault is Fault.FULL:
-        return AppendRefusedError(sentence)
+        return AppendRefusedError(f"{sentence}; make room where its files are, or let it grow")
     if fault in _ADVICE:
         return StoreError(f"{sentence}; {_ADVICE[fault]}")
-    return UnreachableError(sentence)
+    advice = _ADVICE_MEANWHILE.get(fault, "")
+    return UnreachableError(f"{sentence}; {advice}" if advice else sentence)

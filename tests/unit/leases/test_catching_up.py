@@ -64,7 +64,7 @@ def test_what_is_known_already_is_not_taken_twice(reader: Any) -> None:
 
 def test_records_must_follow_on_one_another(reader: Any) -> None:
     """An entry whose records begin elsewhere was made by hand."""
-    with pytest.raises(StoreError, match="the log was changed by hand"):
+    with pytest.raises(StoreError, match="it was changed by hand"):
         take(reader, entries=[following(reader, first_record=99)])
 
 

@@ -170,7 +170,7 @@ def test_want_of_room_is_told_as_that(logs: list[SharedLog], tmp_path: Path) -> 
 
     log = opened(logs, tmp_path, disk=Full())
     Full.fails = True
-    with pytest.raises(UnreachableError, match="shared has no room: no space left on device"):
+    with pytest.raises(UnreachableError, match=r"has no room \(make some\): no space left on"):
         log.take(log.observe(SECONDS), claimant("a"), SECONDS)
     waiter = Waiter(claimant=claimant("a"), known_level=1, beat=1, applied_index=0)
     with pytest.raises(StoreError, match="shared has no room to tell of broker a: no sp") as raised:
