@@ -60,6 +60,12 @@ def test_worlds_as_they_are_drawn_keep_their_promises() -> None:
 
 
 @pytest.mark.slow
+def test_a_store_that_was_away_for_long_is_served_soon_after() -> None:
+    """Seed 1620: who waits for it had ever more patience to hear of the lease, up to 160 s."""
+    all_kept([simulate(1620)])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("is_fence", [True, False])
 @pytest.mark.parametrize(
     "kinds",

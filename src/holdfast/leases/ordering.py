@@ -62,9 +62,8 @@ def _most_urgent(
             return order
     is_reading = state.phase is not Phase.HOLDING and is_room and state.now >= state.retry_at
     if is_reading and state.now >= state.look_at:
-        if not state.is_holder:
-            seconds = max(seconds, state.look_seconds_max)
-        return Look(last_index, chain, seconds)
+        reading = 0.0 if state.is_holder else state.look_seconds_max
+        return Look(last_index, chain, seconds, reading)
     if state.is_holder and state.now < state.retry_at:
         return None  # What is to be tried again comes first: nothing else may take its time.
     if state.damaged and not state.is_mending and state.now >= _mend_at(state):

@@ -32,6 +32,8 @@ class Look:
     last_index: int
     chain: bytes
     seconds_max: float
+    read_seconds_max: float = 0.0
+    """For entries, if that is more: one may be large, and the lease is a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ class Report:
 
     outcome: Outcome | None = None
     holding: Holding | None = None
-    """As read, or taken; None of a `Take`: somebody else was first."""
+    """As read, or taken; None of a `Take`: somebody else was first. Of a `Look` also where entries
+    could not be read."""
 
     entries: list[Entry] = field(default_factory=list)
     anchor: Entry | None = None

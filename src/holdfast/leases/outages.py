@@ -21,7 +21,7 @@ from holdfast.leases.state import LeasedState
 logger = logging.getLogger("holdfast.leases")
 
 LOOK_SECONDS_MAX: Final = 160.0
-"""The longest look of a broker that waits: an entry of 64 MiB at 0.4 MiB a second."""
+"""The longest a broker that waits reads at once: an entry of 64 MiB at 0.4 MiB a second."""
 _LATE_FRACTION: Final = 0.5
 """Of its time: less was no want of time."""
 _DOUBLINGS_MAX: Final = 16
@@ -44,9 +44,12 @@ def put_off(
             # Once: what is tried again says nothing new, and less while there is less time.
             state.is_known_late = True
             state.throughput.late(bytes_of(order.entries), report.seconds, state.now)
-    elif isinstance(order, Look) and report.seconds >= _LATE_FRACTION * order.seconds_max:
-        # Who waits may take its time: what is read is one entry at least, however long.
-        state.look_seconds_max = min(2 * order.seconds_max, LOOK_SECONDS_MAX)
+    elif isinstance(order, Look) and report.holding is not None:
+        # Who waits may take its time: what is read is one entry at least, however long. Where not
+        # even the lease could be read the store is away, and may be back at any moment.
+        reading = max(order.seconds_max, order.read_seconds_max)
+        if report.seconds >= _LATE_FRACTION * reading:
+            state.look_seconds_max = min(2 * reading, LOOK_SECONDS_MAX)
     if state.is_holder:
         tenure.forget_projection(state)  # A medium that crashed may have lost what it showed.
     if not state.trouble:

@@ -237,27 +237,35 @@ class LogWorker:
         return found
 
     def _look(self, order: Look) -> dict[str, Any]:
+        holding = self._log.observe(order.seconds_max)
+        self._seen.judge(self._log.identity(), holding, None)
+        try:
+            seconds_max = max(order.seconds_max, order.read_seconds_max)
+            return {"holding": holding} | self._look_behind(order, holding, seconds_max)
+        except UnreachableError as error:
+            return {"holding": holding, "error": error}
+
+    def _look_behind(self, order: Look, holding: Holding, seconds_max: float) -> dict[str, Any]:
+        """What is there behind the last entry that is known; each reading has so long."""
         log = self._log
-        holding = log.observe(order.seconds_max)
-        self._seen.judge(log.identity(), holding, None)
-        found: dict[str, Any] = {"holding": holding}
+        found: dict[str, Any] = {}
         # With a fence nothing is followed that might be undone.
         last, end = order.last_index, (holding.sure if log.is_fence else holding.end).index
         # An end that was seen before a take may have been cut off by it.
         if last >= end or last + 1 < holding.first_index:
-            if self._chain_at(holding, last, order.seconds_max) != order.chain:
-                self._judge_in_full(holding, order.seconds_max)
-                found |= self._begin_anew(order.seconds_max)
+            if self._chain_at(holding, last, seconds_max) != order.chain:
+                self._judge_in_full(holding, seconds_max)
+                found |= self._begin_anew(seconds_max)
             self._note(holding)
             return found
-        entries = self._read(holding, last, end, ENTRIES_BYTES_MAX, order.seconds_max)
+        entries = self._read(holding, last, end, ENTRIES_BYTES_MAX, seconds_max)
         if not entries:
             return found | {"is_more": True}  # Gone just now: the next look begins anew.
         if not verify_chain(entries[0], order.chain):
-            if self._chain_at(holding, last, order.seconds_max) == order.chain:
+            if self._chain_at(holding, last, seconds_max) == order.chain:
                 raise _broken(last + 1)
-            self._judge_in_full(holding, order.seconds_max)
-            return found | self._begin_anew(order.seconds_max)
+            self._judge_in_full(holding, seconds_max)
+            return found | self._begin_anew(seconds_max)
         _require_unbroken(entries, last)
         self._note(holding)
         return found | {"entries": entries, "is_more": entries[-1].index < end}

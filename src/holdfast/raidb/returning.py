@@ -37,6 +37,8 @@ logger = logging.getLogger("holdfast.raidb")
 
 PATIENCE_SECONDS_MAX = 160.0
 """For one piece that is copied: 64 MiB at 0.4 MiB a second."""
+_WANT_OF_TIME = 0.8
+"""What failed after so much of its time may have wanted more."""
 
 
 class Step(Enum):
@@ -70,7 +72,7 @@ class Returning:
         self._is_compared = False
         self._read_at = self._turn = 0
         self._patience = 0.0
-        self._is_copying = False
+        self._copying_since: float | None = None
         """A piece is under way: what fails now may have wanted time."""
         self._read: Row | None = None
         self._databases = databases
@@ -84,7 +86,7 @@ class Returning:
 
     def step(self, seconds_max: float) -> Step:
         """Do one small piece; never raises what another database does."""
-        self._is_copying = False
+        self._copying_since = None
         try:
             found = self._step(seconds_max)
         except StoreError as error:
@@ -93,7 +95,7 @@ class Returning:
             self.trouble = str(error)
             if isinstance(error, CorruptEntryError | MissingEntriesError):
                 self._turn += 1  # Another one may have it whole.
-            elif self._is_copying:
+            elif isinstance(error, UnreachableError) and self._was_late(seconds_max):
                 # One entry is a piece, however long it is: a slow way to there takes its time. One
                 # that does not even tell what it has is away, and is asked again and again.
                 self._patience = min(2 * max(self._patience, seconds_max), PATIENCE_SECONDS_MAX)
@@ -102,6 +104,13 @@ class Returning:
         if found is not Step.LATER:
             self.trouble = ""
         return found
+
+    def _was_late(self, seconds_max: float) -> bool:
+        """Whether what has failed now had too little time: what is refused at once had enough."""
+        if self._copying_since is None:
+            return False
+        took = self.tenure.now() - self._copying_since
+        return took >= _WANT_OF_TIME * max(seconds_max, self._patience)
 
     def _step(self, seconds_max: float) -> Step:
         row = self._row(self.member, seconds_max)
@@ -113,7 +122,7 @@ class Returning:
             copier = Copier(self._databases, seconds_max, beside=True)
             copier.require(self._compare(copier, row, source))
             return Step.MORE
-        self._is_copying = True
+        self._copying_since = self.tenure.now()
         patience = max(seconds_max, self._patience)
         copier = Copier(self._databases, patience, self.tenure.rates, beside=True)
         return self._copy(copier, row, source)

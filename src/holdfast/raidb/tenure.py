@@ -78,6 +78,10 @@ class Tenure:
         self._clock = clock
         self._failing: dict[str, float] = {}
 
+    def now(self) -> float:
+        """Give the time by which all here is measured."""
+        return self._clock()
+
     @property
     def active(self) -> list[str]:
         """The members that have everything."""

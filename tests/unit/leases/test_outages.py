@@ -118,3 +118,27 @@ def test_a_take_that_goes_on_is_ordered_again_at_once() -> None:
 
     assert tenure.claim(state) == Take(HOLDING, CLAIMANT, state.call_seconds())
     assert (state.trouble, state.take_trouble) == ("", "")
+
+
+def test_only_what_was_too_long_to_read_is_given_more_time() -> None:
+    """Where not even the lease could be read the store is away, and may be back at any moment."""
+    state = waiting()
+
+    def look(seconds: float, holding: Holding | None) -> None:
+        order = Look(0, bytes(16), 5.0, state.look_seconds_max)
+        error = UnreachableError("no answer")
+        report = Report(order=order, began=1.0, seconds=seconds, error=error, holding=holding)
+        outages.put_off(state, report, error, EvenChance())  # type: ignore[arg-type]
+
+    for _ in range(6):
+        look(5.0, None)
+    look(0.1, HOLDING)
+    assert state.look_seconds_max == 0.0
+    look(5.0, HOLDING)
+    assert state.look_seconds_max == 10.0
+    look(5.0, None)
+    look(4.0, HOLDING)
+    assert state.look_seconds_max == 10.0
+    for _ in range(6):
+        look(state.look_seconds_max, HOLDING)
+    assert state.look_seconds_max == outages.LOOK_SECONDS_MAX

@@ -430,3 +430,23 @@ def test_who_knows_its_log_begins_no_other(desk: Desk, monkeypatch: pytest.Monke
     desk.join()
 
     assert [True, False, False] == asked
+
+
+def test_entries_may_take_longer_than_the_lease_and_what_is_away_is_known_soon(
+    desk: Desk,
+) -> None:
+    """A look that cannot read entries says that the lease could be read; one that cannot, not."""
+    desk.hold(1)
+    slow = Fate(before=4.0)
+    desk.passage.fates.extend([Fate(), slow])
+    assert [1] == [it.index for it in desk.worker.perform(Look(0, ZEROS, 1.0, 5.0)).entries]
+
+    desk.passage.fates.extend([Fate(), slow])
+    report = desk.worker.perform(Look(0, ZEROS, 1.0, 2.0))
+    assert isinstance(report.error, UnreachableError)
+    assert report.holding is not None
+
+    desk.passage.fates.append(slow)
+    report = desk.worker.perform(Look(0, ZEROS, 1.0, 5.0))
+    assert isinstance(report.error, UnreachableError)
+    assert (report.holding, report.seconds) == (None, 1.0)

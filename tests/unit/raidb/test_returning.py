@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import UnreachableError
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Outcome
 from holdfast.mirrors.mirror_set import Acceptance, Number
@@ -196,6 +196,7 @@ def test_a_piece_that_takes_long_is_given_twice_the_time(
         if self.place == "c-member" and token.member == "c-member":
             bounds.append(seconds)
             if seconds < 4 * SECONDS:
+                several.pass_time(seconds)
                 raise UnreachableError("timed out")
         return store(self, token, entries, seconds)
 
@@ -206,3 +207,30 @@ def test_a_piece_that_takes_long_is_given_twice_the_time(
         writer.log.renew(SECONDS)
     assert returning.is_ready
     assert [round(it / SECONDS) for it in bounds] == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "error", [AppendRefusedError("full"), UnreachableError("refused")], ids=["full", "away"]
+)
+def test_a_piece_that_fails_at_once_is_given_no_more_time(
+    several: Several, monkeypatch: pytest.MonkeyPatch, error: StoreError
+) -> None:
+    """Else what is lost on its way later on is waited for 160 s, and nothing is filled."""
+    writer, returning = left_out(several)
+    bounds: list[float] = []
+    store = ModelMember.store
+
+    def fail(self: ModelMember, token: Token, entries: list[Entry], seconds: float) -> Outcome:
+        if self.place == "c-member" and token.member == "c-member":
+            bounds.append(seconds)
+            if len(bounds) < 6:
+                raise error
+        return store(self, token, entries, seconds)
+
+    monkeypatch.setattr(ModelMember, "store", fail)
+    for _ in range(40):
+        if returning.step(SECONDS) is Step.READY:
+            break
+        writer.log.renew(SECONDS)
+    assert returning.is_ready
+    assert [SECONDS] * 6 == bounds
