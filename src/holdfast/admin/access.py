@@ -36,6 +36,13 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.admin.duties import OPEN_PATHS, duty_for
+from holdfast.admin.forwarding import (
+    FORWARDED_HEADER,
+    ForwardCheck,
+    Forwarded,
+    is_forwarded,
+    proven_body,
+)
 from holdfast.admin.logins import Nobody, People, read_login
 from holdfast.admin.person import (
     CLUSTER,
@@ -127,6 +134,7 @@ class Gate:
         self._application = application
         self._access = access
         self._turnstile = Turnstile()
+        self._forwards = ForwardCheck(access.secret)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -135,6 +143,8 @@ class Gate:
             return
         request = _Request(scope)
         refusal = self._misdirected(request)
+        if refusal is None and is_forwarded(request.authorization) and not request.is_page:
+            refusal, receive = await self._passed_on(request, receive)
         person = NOBODY if refusal or request.is_page else self._proven(request)
         if person.duty is Duty.NONE:
             # By what it asks: who asks whether the node lives does not wait for all the others.
@@ -159,15 +169,31 @@ class Gate:
             f" or add the name to its setting admin_names",
         )
 
+    async def _passed_on(
+        self, request: _Request, receive: Receive
+    ) -> tuple[JSONResponse | None, Receive]:
+        """Judge a request that another node passes on, once: see `forwarding`."""
+        taken = self._forwards.take(request.authorization, request.forwarded)
+        reason = taken.refusal
+        if not reason:
+            body = await proven_body(receive, taken.body)
+            if body is not None:
+                request.is_passed_on = True
+                return None, body
+            reason = "it came with another body than it was passed on with"
+        told = f"this request of {request.forwarded.by[:80]!r} is not taken: {reason}"
+        self._access.tell(
+            Person("", request.address, Duty.NONE), request.method, request.path, told
+        )
+        return _refuse(HTTPStatus.FORBIDDEN, told), receive
+
     def _proven(self, request: _Request) -> Person:
         """Give who sends a request by the proof in it; nobody, if there is none."""
+        if request.is_passed_on:
+            person = Person(CLUSTER, request.address, Duty.GOVERN)
+            return self._behind(request, person) if request.on_behalf else person
         proof = self._access.proof_of(request.authorization)
-        if not proof:
-            return NOBODY
-        person = Person(proof, request.address, Duty.GOVERN)
-        if proof == CLUSTER and request.on_behalf:
-            return self._behind(request, person)
-        return person
+        return Person(proof, request.address, Duty.GOVERN) if proof else NOBODY
 
     def _behind(self, request: _Request, member: Person) -> Person:
         """Give for whom a member passes a request on, with the roles that he has here."""
@@ -248,17 +274,32 @@ class Gate:
 class _Request:
     """What of a request says who sends it, and what he wants."""
 
-    __slots__ = ("_scope", "authorization", "host", "is_page", "method", "on_behalf", "path")
+    __slots__ = (
+        *("_headers", "_scope", "authorization", "host", "is_page", "is_passed_on", "method"),
+        *("on_behalf", "path"),
+    )
 
     def __init__(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._scope = scope
+        self._headers = headers
+        self.is_passed_on = False
+        """Whether another node has proven that it passes this on."""
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.host = headers.get(b"host", b"").decode("latin-1")
         self.authorization = headers.get(b"authorization", b"")
         self.on_behalf = headers.get(ON_BEHALF_HEADER.encode(), b"").decode("latin-1")
         self.is_page = b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none"
+
+    @property
+    def forwarded(self) -> Forwarded:
+        """What it must be proven to be, if it says that it was passed on."""
+        raw: bytes = self._scope.get("raw_path") or self.path.encode()
+        query: bytes = self._scope.get("query_string", b"")
+        target = raw.partition(b"?")[0] + (b"?" + query if query else b"")
+        by = self._headers.get(FORWARDED_HEADER.encode(), b"").decode("latin-1")
+        return Forwarded(self.method, target.decode("latin-1"), by, self.on_behalf)
 
     @property
     def address(self) -> str:

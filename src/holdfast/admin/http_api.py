@@ -35,6 +35,7 @@ from starlette.routing import Route
 
 from holdfast.admin.access import PROVEN, Access, Gate
 from holdfast.admin.endpoint import Endpoint
+from holdfast.admin.forwarding import BODY_BYTES_MAX, FORWARDED_HEADER
 from holdfast.admin.leader_questions import Ask, LeaderQuestions, written
 from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.message_api import MessageInterface
@@ -47,7 +48,6 @@ from holdfast.admin.reload_api import ReloadInterface, Renew, nothing
 from holdfast.admin.remote import (
     ERRORS,
     FORWARD_SECONDS_MAX,
-    FORWARDED_HEADER,
     QUESTION_SECONDS_MAX,
     Answer,
     RemoteNode,
@@ -67,7 +67,6 @@ from holdfast.model.digits import read_digits
 if TYPE_CHECKING:
     from holdfast.admin.metrics import Metrics
 
-REQUEST_BYTES_MAX = 64 * 1024
 _PIECE_BYTES = 64 * 1024
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
@@ -375,7 +374,7 @@ async def _receive(request: Request) -> bytes:
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
-        if len(data) > REQUEST_BYTES_MAX:
+        if len(data) > BODY_BYTES_MAX:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too large")
     return bytes(data) or b"{}"
 

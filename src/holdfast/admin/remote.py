@@ -5,7 +5,8 @@ Used by the command line, and by a node (in a thread) to pass a change on to the
 that is an error becomes the same error here as there, so that a caller need not know where it was
 raised.
 
-What needs a proof gets a token made from the cluster's secret; the secret itself is never sent. On
+What needs a proof gets a token made from the cluster's secret; the secret itself is never sent. A
+request that is passed on has a proof of its own, good for it and once (see `forwarding`). On
 the node's own machine the token in the node's file does as well (see `token_file`): it is read when
 the node asks for it, and tells by which certificate the node is known where it speaks TLS.
 """
@@ -24,6 +25,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from holdfast.admin.endpoint import TLS_REQUIRED, Endpoint, spoken_in_clear
+from holdfast.admin.forwarding import FORWARDED_HEADER, Forwarded, sign
 from holdfast.admin.person import ON_BEHALF_HEADER
 from holdfast.admin.token_file import NO_PROOF, LocalProof, read_proof
 from holdfast.errors import (
@@ -54,7 +56,6 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _ASKED_MAX = 3
 """In clear, by TLS, and with the token of the node's file."""
 
-FORWARDED_HEADER = "holdfast-forwarded-by"
 _TOKEN_CONTEXT = b"holdfast admin token, version 1"
 
 # One list for both directions: the status an error is answered with, and the error read from it.
@@ -228,7 +229,7 @@ class RemoteNode:
             else endpoint.connection(seconds)
         )
         try:
-            headers = self._headers(has_body=data is not None, token=token)
+            headers = self._headers(request, token)
             connection.request(method, path, data, headers)
             place = same_machine(connection)
             response = connection.getresponse()
@@ -240,16 +241,20 @@ class RemoteNode:
         finally:
             connection.close()
 
-    def _headers(self, *, has_body: bool, token: str) -> dict[str, str]:
+    def _headers(self, request: tuple[str, str, bytes | None], token: str) -> dict[str, str]:
+        method, path, data = request
         headers = {"Accept": "application/json"}
-        if has_body:
+        if data is not None:
             headers["Content-Type"] = "application/json"
-        if token or self.secret:
-            headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"
         if self.forwarded_by:
             headers[FORWARDED_HEADER] = self.forwarded_by
         if self.on_behalf:
             headers[ON_BEHALF_HEADER] = self.on_behalf
+        if self.forwarded_by and self.secret:
+            passed_on = Forwarded(method, path, self.forwarded_by, self.on_behalf)
+            headers["Authorization"] = sign(self.secret, passed_on, data or b"")
+        elif token or self.secret:
+            headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"
         return headers
 
     @staticmethod

@@ -15,6 +15,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from holdfast.admin.access import CONNECTION_STATE, PROVEN, Access, Gate, own_names
+from holdfast.admin.forwarding import Forwarded, sign
 from holdfast.admin.person import Person, acting, on_behalf
 from holdfast.admin.remote import admin_token
 from holdfast.errors import AuthenticationError
@@ -46,8 +47,9 @@ class Caller:
         *headers: tuple[bytes, bytes],
         client: tuple[str, int] | None = ("127.0.0.1", 5000),
         method: str = "GET",
+        content: bytes | None = None,
     ) -> int:
-        """Give the status of the answer."""
+        """Give the status of the answer; without content nothing may be waited for."""
         sent: list[dict[str, Any]] = []
         scope = {
             "type": "http",
@@ -63,7 +65,8 @@ class Caller:
             sent.append(message)
 
         async def receive() -> Any:
-            raise AssertionError("nothing is read at the gate")
+            assert content is not None, "nothing is read at the gate"
+            return {"type": "http.request", "body": content, "more_body": False}
 
         asyncio.run(self.gate(scope, receive, send))
         self.body = b"".join(message.get("body", b"") for message in sent)
@@ -422,19 +425,49 @@ def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here()
     believed, and no user can be the machine.
     """
     caller = Manned()
-    secret = proof(admin_token(SECRET))
 
-    def passed_on(who: str, *, by: tuple[bytes, bytes] = secret, path: str = "/queues/a") -> int:
-        said = on_behalf(Person(who, "192.0.2.1", Duty.NONE)).encode()
-        return caller.ask(path, by, (b"holdfast-on-behalf", said), method="DELETE")
+    def passed_on(who: str, *, by: tuple[bytes, bytes] | None = None) -> int:
+        said = on_behalf(Person(who, "192.0.2.1", Duty.NONE))
+        own = Forwarded("DELETE", "/queues/a", "b", said)
+        by = by or (b"authorization", sign(SECRET, own, b"{}").encode())
+        named = (b"holdfast-on-behalf", said.encode()), (b"holdfast-forwarded-by", b"b")
+        return caller.ask("/queues/a", by, *named, method="DELETE", content=b"{}")
 
     assert passed_on("olga") == 200
     assert caller.acted[-1][0] == Person("olga", "192.0.2.1", Duty.OPERATE)
     assert (passed_on("vic"), passed_on("gone")) == (403, 403)
     assert passed_on("the node's machine") == 200
     assert caller.acted[-1][0] == Person("the node's machine", "192.0.2.1", Duty.GOVERN)
-    assert passed_on("vic", by=proof(LOCAL)) == 200
-    assert caller.acted[-1][0].who == "the node's machine"
+    for of, token in (("the node's machine", LOCAL), ("the cluster's secret", admin_token(SECRET))):
+        assert passed_on("vic", by=proof(token)) == 200
+        assert caller.acted[-1][0].who == of, "a token passes nothing on"
     assert passed_on("ada", by=basic("vic:civ")) == 403
-    broken = (b"holdfast-on-behalf", b'["ada"]')
-    assert caller.ask("/queues", secret, broken) == 401
+
+
+def test_what_is_passed_on_is_taken_as_it_was_and_once() -> None:
+    """
+    Whoever sees one on its way can send it neither again nor changed, nor keep it for later (S11).
+    """
+    caller = Caller()
+    by = (b"holdfast-forwarded-by", b"b")
+
+    def ask(header: str, path: str = "/cluster/transfer", content: bytes = b"{}") -> int:
+        named = (b"authorization", header.encode())
+        return caller.ask(path, named, by, method="POST", content=content)
+
+    def signed(**given: int) -> str:
+        return sign(SECRET, Forwarded("POST", "/cluster/transfer", "b", ""), b"{}", **given)
+
+    seen = signed()
+    assert ask(seen) == 200
+    assert ask(seen) == 403
+    assert b"it came before" in caller.body
+    assert ask(signed(), path="/cluster/remove") == 403
+    assert b"does not fit" in caller.body
+    assert ask(signed(), content=b'{"to": "c"}') == 403
+    assert b"another body" in caller.body
+    assert ask(signed(now=1_000_000)) == 403
+    assert b"look at the clocks of both nodes" in caller.body
+    assert ask(sign(b"another secret!!", Forwarded("POST", "/log", "b", ""), b"{}")) == 403
+    assert b"token_file" not in caller.body, "no node may act for the machine's own user instead"
+    assert ask("Holdfast-Forward what") == 403

@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from holdfast.admin.access import Access
-from holdfast.admin.http_api import REQUEST_BYTES_MAX, build_application
+from holdfast.admin.forwarding import BODY_BYTES_MAX, FORWARDED_HEADER
+from holdfast.admin.http_api import build_application
 from holdfast.admin.operations import Operations
-from holdfast.admin.remote import FORWARDED_HEADER, Answer, admin_token
+from holdfast.admin.remote import Answer, admin_token
 from holdfast.admin.status import HoldStatus
 from holdfast.errors import (
     LinkLostError,
@@ -378,7 +379,7 @@ def test_a_change_that_takes_too_long_is_no_mistake_of_ours(node) -> None:
         ("/cluster/add", '{"name": "d", "address": "h:\u0663"}'.encode(), 400, "address"),
         ("/cluster/add", b'{"name": "d", "address": "h:1", "kind": "boss"}', 400, "kind"),
         ("/cluster/remove", b'{"nam": "d"}', 400, "nam: extra"),
-        ("/cluster/remove", b" " * (REQUEST_BYTES_MAX + 1), 413, "too large"),
+        ("/cluster/remove", b" " * (BODY_BYTES_MAX + 1), 413, "too large"),
         ("/nothing", b"", 404, "Not Found"),
         ("/status", b"", 405, "Method"),
     ],

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.admin import remote
+from holdfast.admin.forwarding import ForwardCheck, Forwarded, Taken, digest_of
+from holdfast.admin.person import Person, on_behalf
 from holdfast.admin.remote import Answer, RemoteNode, admin_token, queue_path
 from holdfast.admin.token_file import FILE_NAME, write_token
 from holdfast.errors import (
@@ -22,6 +24,7 @@ from holdfast.errors import (
     MembershipError,
     NotLeaderError,
 )
+from holdfast.security.roles import Duty
 
 SECRET = b"0123456789abcdef"
 TOKEN = "22" * 32
@@ -77,14 +80,27 @@ def test_a_question_is_a_plain_get(connection) -> None:
 
 def test_a_change_carries_a_token_and_not_the_secret(connection) -> None:
     """
-    The secret stays where it is; a passed-on change says who passed it on.
+    The secret stays where it is.
     """
-    RemoteNode("h:1", secret=SECRET, forwarded_by="b").change("POST", "/cluster/transfer")
+    RemoteNode("h:1", secret=SECRET).change("POST", "/cluster/transfer")
     _, _, _, data, headers = connection.asked[0]
     assert json.loads(data) == {}
     assert headers["Authorization"] == f"Bearer {admin_token(SECRET)}"
-    assert headers["holdfast-forwarded-by"] == "b"
     assert SECRET.decode() not in str(connection.asked)
+
+
+def test_a_change_that_is_passed_on_carries_a_proof_of_its_own(connection) -> None:
+    """
+    It says who passed it on, and for whom; the token that is good for everything stays at home.
+    """
+    said = on_behalf(Person("olga", "192.0.2.1", Duty.NONE))
+    RemoteNode("h:1", secret=SECRET, forwarded_by="b", on_behalf=said).change("POST", "/a?b=c")
+    _, method, path, data, headers = connection.asked[0]
+    assert headers["holdfast-forwarded-by"] == "b"
+    passed_on = Forwarded(method, path, "b", said)
+    taken = ForwardCheck(SECRET).take(headers["Authorization"].encode(), passed_on)
+    assert taken == Taken("", digest_of(data))
+    assert admin_token(SECRET) not in str(connection.asked)
 
 
 @pytest.mark.parametrize(

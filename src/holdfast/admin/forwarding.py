@@ -1,0 +1,176 @@
+"""
+Requests that one node passes on to another: who passes on what, for whom, and only once.
+
+    Authorization: Holdfast-Forward v=1,at=SECONDS,nonce=HEX,body=SHA256,proof=HEX
+
+The proof is keyed by a word made from the cluster's secret, and is over the method, the path with
+its query, the digest of the body, who passes it on, for whom, the time and the nonce. So whoever
+sees one on its way can neither change it nor send it again, where the token of before was good for
+everything and for ever.
+
+Invariants:
+    A proof is taken once; what is remembered for that is bounded, and what there is no room to
+    remember is refused.
+    No body is waited for before the proof is right, and nothing done before it has come whole and
+    is the one that was proven.
+
+Owned by the loop; signing is for any thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from starlette.types import Message, Receive
+
+from holdfast.environment.clock import SystemClock
+
+FORWARDED_HEADER: Final = "holdfast-forwarded-by"
+"""Who passes a request on; one that has it is not passed on again."""
+
+AGE_SECONDS_MAX: Final = 60
+"""So far apart may two nodes' clocks be, and so long may a request take to come."""
+
+REMEMBERED_MAX: Final = 20_000
+"""So many proofs are remembered for twice that time: some 150 a second, where two are under way at
+once from each node."""
+
+BODY_BYTES_MAX: Final = 64 * 1024
+"""As large as any change may be."""
+
+_SCHEME: Final = "Holdfast-Forward "
+_CONTEXT: Final = b"holdfast forwarded request, version 1"
+_NONCE_BYTES: Final = 16
+_FORM: Final = re.compile(
+    r"Holdfast-Forward v=1,at=(?P<at>[0-9]{1,12}),nonce=(?P<nonce>[0-9a-f]{32})"
+    r",body=(?P<body>[0-9a-f]{64}),proof=(?P<proof>[0-9a-f]{64})",
+    re.ASCII,
+)
+
+
+class Forwarded(NamedTuple):
+    """One request as it is passed on, all that the proof is over but its body."""
+
+    method: str
+    path: str
+    """With its query, as it goes over the wire."""
+
+    by: str
+    """The node that passes it on."""
+
+    person: str
+    """For whom, as the header has it; empty: for nobody in particular."""
+
+
+class Taken(NamedTuple):
+    """What became of one."""
+
+    refusal: str = ""
+    """Why it is not taken; empty: it is."""
+
+    body: str = ""
+    """The digest that its body must have."""
+
+
+def _wall_seconds() -> int:
+    return SystemClock().wall_microseconds() // 1_000_000
+
+
+def sign(secret: bytes, request: Forwarded, body: bytes, *, now: int | None = None) -> str:
+    """Give the `Authorization` header of a request that is passed on."""
+    at = _wall_seconds() if now is None else now
+    nonce, digest = secrets.token_hex(_NONCE_BYTES), digest_of(body)
+    proof = _proof(secret, request, (str(at), nonce, digest))
+    return f"{_SCHEME}v=1,at={at},nonce={nonce},body={digest},proof={proof}"
+
+
+def digest_of(body: bytes) -> str:
+    """Give what stands for a body in the header."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def _proof(secret: bytes, request: Forwarded, said: tuple[str, str, str]) -> str:
+    key = hmac.digest(secret, _CONTEXT, "sha256")
+    parts = [it.encode("utf-8", "surrogateescape") for it in (*request, *said)]
+    text = b"".join(len(it).to_bytes(4, "big") + it for it in parts)  # No field can be another's.
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def is_forwarded(header: bytes) -> bool:
+    """Whether an `Authorization` header is that of a request that was passed on."""
+    return header.startswith(_SCHEME.encode())
+
+
+class ForwardCheck:
+    """Which requests were passed on by who knows the secret, and not before."""
+
+    __slots__ = ("_clock", "_seen", "_secret")
+
+    def __init__(self, secret: bytes, clock: Callable[[], int] = _wall_seconds) -> None:
+        self._secret = secret
+        self._clock = clock
+        self._seen: dict[str, int] = {}
+        """Until when each is remembered, in the order in which they came."""
+
+    def take(self, header: bytes, request: Forwarded) -> Taken:
+        """Judge a request by its header; one that is taken is not taken again."""
+        found = _FORM.fullmatch(header.decode("latin-1"))
+        if not self._secret or found is None:
+            return Taken("it was passed on in a way that is not known here")
+        expected = _proof(self._secret, request, (found["at"], found["nonce"], found["body"]))
+        if not hmac.compare_digest(expected, found["proof"]):
+            return Taken("what proves who passed it on does not fit it")
+        now, at = self._clock(), int(found["at"])
+        if abs(now - at) > AGE_SECONDS_MAX:
+            when = "ago" if now > at else "from now"
+            return Taken(
+                f"it was passed on {abs(now - at):,} s {when}, and {AGE_SECONDS_MAX} s are allowed:"
+                f" look at the clocks of both nodes"
+            )
+        return Taken(self._note(found["proof"], now), found["body"])
+
+    def _note(self, proof: str, now: int) -> str:
+        while self._seen and next(iter(self._seen.values())) < now:
+            del self._seen[next(iter(self._seen))]
+        if proof in self._seen:
+            return "it came before: somebody sends again what he saw"
+        if len(self._seen) >= REMEMBERED_MAX:
+            return "more is passed on than can be remembered; ask again in a minute"
+        # By this clock, however wrong the other one is: it cannot come again after that.
+        self._seen[proof] = now + 2 * AGE_SECONDS_MAX + 1
+        return ""
+
+
+async def proven_body(receive: Receive, digest: str) -> Receive | None:
+    """
+    Wait for a body, and give it to be received again; None: it is not the one that was proven.
+
+    Whoever leaves before all of it has come is not answered: what is given then says so.
+    """
+    content = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return _again(message, receive)
+        content += message.get("body", b"")
+        if len(content) > BODY_BYTES_MAX:
+            return None
+        if not message.get("more_body", False):
+            break
+    if not hmac.compare_digest(digest_of(bytes(content)), digest):
+        return None
+    return _again({"type": "http.request", "body": bytes(content), "more_body": False}, receive)
+
+
+def _again(first: Message, receive: Receive) -> Receive:
+    waiting = [first]
+
+    async def received() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return received
