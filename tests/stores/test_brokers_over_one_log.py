@@ -190,7 +190,7 @@ def test_a_database_shows_the_queues_of_whoever_serves(
     )
 
 
-@pytest.mark.parametrize("medium", ["sqlite", *SERVERS], indirect=True)
+@pytest.mark.parametrize("medium", ["several", *SERVERS], indirect=True)
 def test_a_database_shows_the_messages_of_whoever_serves(
     medium: list[str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import LeasedLog, Outcome, TakeGoesOnError, Waiter
+from holdfast.leases.projection import Changes, MessageKey, Span
 from holdfast.model.limits import MiB
 from holdfast.raidb.member import Token
 from holdfast.raidb.opening import open_raidb_log
@@ -20,6 +21,7 @@ from holdfast.raidb.sql_member import SqlMember
 from holdfast.sql.opening import make_sql_log
 from tests.stores.broker_suite import BrokerSuite
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
+from tests.stores.projection_suite import change, message, row
 from trials.databases.mariadb import MariadbServer
 from trials.databases.postgresql import PostgresqlServer
 
@@ -138,6 +140,59 @@ def test_three_kinds_of_databases_hold_one_log(
             assert rows_of(url, tmp_path) == [it.raw for it in writer.stored]
     finally:
         log.close()
+
+
+def test_each_of_several_shows_queues_and_messages(
+    postgresql: PostgresqlServer, tmp_path: Path
+) -> None:
+    """
+    Two files of SQLite and PostgreSQL: one that somebody holds a lock on misses some, and nothing
+    else comes of it; then all is compared, and what one shows by itself goes.
+    """
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    urls.append(postgresql.create("showing"))
+    log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path)
+    log.open()
+    try:
+        writer = Writer(log)
+        writer.take()
+        writer.append(b"one")
+        first, second, third = (message(1, it) for it in (1, 2, 3))
+        assert change(log, Changes(queues=(row(1, 2),), messages=(first, second)))
+        assert [shown(it, tmp_path) for it in urls] == [([(1, 2)], [1, 2])] * 3
+        foreign = sqlite3.connect(tmp_path / "b.db", isolation_level=None)
+        foreign.execute("BEGIN IMMEDIATE")
+        settled = (Span(1, 1, 1),)
+        assert change(log, Changes(queues=(row(1, 1),), messages=(third,), settled=settled))
+        foreign.execute("ROLLBACK")
+        foreign.close()
+        assert writer.append(b"two")
+        assert {state for _, _, state in log.facts().members} == {"active"}
+        told = [shown(it, tmp_path) for it in urls]
+        assert told == [([(1, 1)], [2, 3]), ([(1, 2)], [1, 2]), ([(1, 1)], [2, 3])]
+
+        with pytest.raises(StoreError, match=r"b\.db: .*all is compared anew"):
+            change(log, Changes(queues=(row(1, 1),)))
+        assert [it.sequence for it in log.shown_keys(MessageKey(-1, 0), SECONDS)] == [2]
+        assert change(log, Changes(queues=(row(1, 1),), messages=(third,)))
+        assert [shown(it, tmp_path) for it in urls] == [([(1, 1)], [2, 3])] * 3
+    finally:
+        log.close()
+
+
+def shown(url: str, directory: Path) -> tuple[list[tuple[int, int]], list[int]]:
+    """What one of them shows: number and depth of each queue, and its messages."""
+    member = make_sql_log(
+        url, lambda: SqlMember, allow_unsafe_database=False, own_directory=directory
+    )
+    queues = "SELECT number, depth FROM holdfast_queues ORDER BY number"
+    messages = "SELECT sequence FROM holdfast_messages ORDER BY sequence"
+    try:
+        rows = member._link.run(SECONDS, lambda it: it.rows(queues))
+        found = member._link.run(SECONDS, lambda it: it.rows(messages))
+        return [(number, depth) for number, depth in rows], [it for (it,) in found]
+    finally:
+        member.close()
 
 
 def stored_after(writer: Writer, entries: list[Entry]) -> None:

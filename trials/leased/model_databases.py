@@ -21,7 +21,7 @@ from holdfast.errors import (
 )
 from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
-from holdfast.leases.projection import Changes
+from holdfast.leases.projection import Changes, MessageKey
 from holdfast.mirrors.mirror_set import MirrorSet, newest_of
 from holdfast.raidb.member import KnownSet, Row, Token
 from trials.leased.model_medium import ModelMedium
@@ -97,6 +97,14 @@ class ModelDatabase(ModelMedium):
             self.rows[entry.index] = entry.raw
         return Outcome.STORED
 
+    def show(self, token: Token, last_index: int, changes: Changes) -> str:
+        """Write what is shown, unless the log went on; or tell why not."""
+        if not self.is_held_by(token.epoch, token.holder) or self.end.index > last_index:
+            return "another broker has taken it"
+        self.beat += 1
+        self.shown.append((token.epoch, changes))
+        return ""
+
     def keep(self, entries: list[Entry]) -> None:
         """Write the rows and the lease's."""
         for entry in entries:
@@ -123,7 +131,7 @@ class ModelSet:
     def __init__(self, count: int) -> None:
         self.databases = [ModelDatabase(name) for name in "abcde"[:count]]
         self.shown: list[tuple[int, Changes]] = []
-        """Nothing is shown to people in several databases."""
+        """Nothing is shown to people in these worlds."""
         self._read: list[tuple[KnownSet | None, int]] = []
         """The sets and epochs by which was judged last."""
         self._of_read: tuple[MirrorSet | None, list[ModelDatabase]] = (None, [])
@@ -318,6 +326,18 @@ class ModelMember:
             len(self.database.rows.get(after + 1, b"")),
         )
         return found
+
+    def show(self, token: Token, last_index: int, changes: Changes, seconds: float) -> str:
+        """Show it."""
+        why: str = self._ask(
+            "project", seconds, lambda: self.database.show(token, last_index, changes)
+        )
+        return why
+
+    def shown_keys(self, after: MessageKey, seconds: float) -> list[MessageKey]:
+        """Read what is shown."""
+        keys: list[MessageKey] = self._ask("keys", seconds, lambda: self.database.shown_keys(after))
+        return keys
 
     def drop(self, token: Token, index: int, seconds: float) -> bool:
         """Forget entries."""

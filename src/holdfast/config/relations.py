@@ -90,9 +90,9 @@ def _check_medium(fields: NodeSettings, check: Draft) -> None:
     )
     shown = check.value("lease.sql_messages")
     check.require(
-        shown == "off" or (len(fields.store) == 1 and fields.shared is None),
+        shown == "off" or (bool(fields.store) and fields.shared is None),
         "sql_messages store shared",
-        f"sql_messages: {shown} shows messages in the database of the log, which needs one --store",
+        f"sql_messages: {shown} shows messages in the database of the log, which needs a --store",
     )
     if not fields.store and fields.shared is None:
         return

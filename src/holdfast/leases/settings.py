@@ -48,7 +48,7 @@ class LeaseSettings:
 
     sql_messages: MessagesShown = "off"
     """Whether the database shows each message that waits in a table for people, too: `off`,
-    `headers`, or `full` with the bodies. Only with one `store`."""
+    `headers`, or `full` with the bodies. Only with `store`; of several each shows it."""
 
     elector_session_seconds: Annotated[float, Allowed(1, 120)] = 3.0
     """An elector takes a broker that was not heard of for so long out of the line; ZooKeeper and

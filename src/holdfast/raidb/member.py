@@ -17,6 +17,7 @@ from typing import Protocol
 
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Place, Waiter
+from holdfast.leases.projection import Changes, MessageKey
 from holdfast.mirrors.mirror_set import MirrorSet
 
 NOTHING = Place(0, bytes(16))
@@ -161,6 +162,20 @@ class Member(Protocol):
 
     def entries(self, after: int, through: int, bytes_max: int, seconds_max: float) -> list[Entry]:
         """As `LeasedLog.entries`."""
+        ...
+
+    def show(self, token: Token, last_index: int, changes: Changes, seconds_max: float) -> str:
+        """
+        Write what is shown to people, unless an entry behind this one is there; or tell why not.
+
+        Raises:
+            UnreachableError: It is not known whether it was written.
+            StoreError: It cannot be written.
+        """
+        ...
+
+    def shown_keys(self, after: MessageKey, seconds_max: float) -> list[MessageKey]:
+        """As `Projection.shown_keys`."""
         ...
 
     def drop(self, token: Token, index: int, seconds_max: float) -> bool:

@@ -34,6 +34,7 @@ from holdfast.leases.contract import (
     TakeGoesOnError,
     Waiter,
 )
+from holdfast.leases.projection import Changes, MessageKey
 from holdfast.raidb import founding
 from holdfast.raidb.caretaker import Caretaker
 from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases, named_each
@@ -41,6 +42,7 @@ from holdfast.raidb.lanes import Lanes
 from holdfast.raidb.member import Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
+from holdfast.raidb.showing import Showing
 from holdfast.raidb.sight import Sight, look
 from holdfast.raidb.taking import Taking
 from holdfast.raidb.tenure import Tenure
@@ -91,6 +93,7 @@ class RaidbLog:
         """The highest that was ever seen from here."""
         self._identity = ""
         self._rates = Rates(clock)
+        self._showing: Showing | None = None
         self._refusing: dict[str, float] = {}
         """Members that could be read and not be taken, and until when they are passed over."""
         self._late_to_read: dict[str, float] = {}
@@ -276,6 +279,7 @@ class RaidbLog:
             return None
         self._tenure, self._epoch = tenure, tenure.epoch
         self._given_back = None
+        self._showing = Showing(self.databases, tenure, self._clock)
         self.caretaker.begin(tenure)
         return replace(
             seen,
@@ -307,7 +311,7 @@ class RaidbLog:
         )
 
     def _let_go(self) -> None:
-        self._tenure = None
+        self._tenure = self._showing = None
         self.caretaker.begin(None)
 
     def renew(self, seconds_max: float) -> Outcome:
@@ -430,6 +434,18 @@ class RaidbLog:
             dict.fromkeys(self._at_rest(), lambda member, seconds: member.forget(name, seconds)),
             seconds_max,
         )
+
+    def project(self, changes: Changes, seconds_max: float) -> Outcome:
+        """Show this in each enabled database that was shown everything before."""
+        showing = self._showing
+        if showing is None:
+            return Outcome.DEPOSED
+        showing.project(changes, seconds_max)
+        return Outcome.STORED
+
+    def shown_keys(self, after: MessageKey, seconds_max: float) -> list[MessageKey]:
+        """Read which messages have rows in all of them."""
+        return [] if self._showing is None else self._showing.shown_keys(after, seconds_max)
 
     def _of_any(self, acts: dict[str, ActOf], seconds_max: float) -> list[Any]:
         """

@@ -16,9 +16,10 @@ from typing import Any, Final
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Outcome, Place
+from holdfast.leases.projection import Changes
 from holdfast.raidb import set_text
 from holdfast.raidb.member import NOTHING, KnownSet, Row, Token
-from holdfast.sql import layout, parts, statements
+from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.lease_row import Held, fence_of, held_by, holding_of
 from holdfast.sql.log import SqlLog
 from holdfast.sql.session import Session
@@ -43,6 +44,9 @@ MEND: Final = f"{statements.RENEW} AND first_index <= :index AND last_index >= :
 """The fence of an entry that is written anew."""
 
 FORGET_ALL: Final = "DELETE FROM holdfast_brokers"
+SHOW: Final = f"{statements.RENEW} AND last_index <= :last"
+"""As `statements.SHOW`; one that lags by majority shows what is told all the same."""
+
 DELETE_ONE: Final = "DELETE FROM holdfast_entries WHERE idx = :index"
 DELETE_BEHIND: Final = "DELETE FROM holdfast_entries WHERE idx > :last"
 DELETE_THROUGH: Final = "DELETE FROM holdfast_entries WHERE idx <= :through"
@@ -155,9 +159,24 @@ class SqlMember(SqlLog):
         return self._link.run(seconds_max, seize)
 
     def _make_shown(self, session: Session) -> None:
-        """Make the view on the lease, as who took it; queues are not shown in several databases."""
+        """Make the view on the lease, and the table of queues, as who took it."""
         if self._view is None and self._is_taken:
+            self._tables = layout.make_projections(session)
             self._view = layout.make_view(session)
+
+    def show(self, token: Token, last_index: int, changes: Changes, seconds_max: float) -> str:
+        """Write what is shown to people; or tell why not."""
+        fence = {"at": self._at(), "last": last_index, **held_by(token)}
+
+        def show(session: Session) -> str:
+            self._require(token)
+            self._make_shown(session)
+            if unmade := self._tables or self._messages.make(session, changes):
+                return unmade
+            is_written, refusal = projection.write_unless_refused(session, fence, changes, SHOW)
+            return refusal if refusal or is_written else "another broker has taken it"
+
+        return self._link.run(seconds_max, show)
 
     def write_set(self, token: Token, written: KnownSet, seconds_max: float) -> Outcome:
         """Replace the set."""

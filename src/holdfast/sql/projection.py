@@ -60,28 +60,33 @@ class MessageTables:
         return refusal
 
 
-def write(session: Session, fence: Values, changes: Changes) -> bool:
+def write(
+    session: Session, fence: Values, changes: Changes, statement: str = statements.SHOW
+) -> bool:
     """
     Write all of these or nothing; false if the lease is not ours any more, or the log went on.
 
     Args:
-        fence: What `statements.SHOW` names.
+        fence: What the statement names.
+        statement: What is to change a row first.
     """
     with session.hasty():
-        is_held = session.write(statements.SHOW, fence) == 1
+        is_held = session.write(statement, fence) == 1
         if is_held:
             _write(session, changes)
     return is_held
 
 
-def write_unless_refused(session: Session, fence: Values, changes: Changes) -> tuple[bool, str]:
+def write_unless_refused(
+    session: Session, fence: Values, changes: Changes, statement: str = statements.SHOW
+) -> tuple[bool, str]:
     """
     The same, and why nothing was done where the database refuses it, or others hold a lock on it.
 
     Who looks into a table, or has put something on it, must not hold up what is stored.
     """
     try:
-        return write(session, fence, changes), ""
+        return write(session, fence, changes, statement), ""
     except session.errors as error:
         why = _REFUSALS.get(session.fault(error))
         if why is None:
