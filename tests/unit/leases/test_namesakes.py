@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases import namesakes as namesakes_module
 from holdfast.leases.contract import Claimant, Waiter
 from holdfast.leases.namesakes import FILE_NAME, Namesakes, stamp_of
 from holdfast.leases.orders import Join, Report, Tell
@@ -68,9 +70,14 @@ class Machine:
 
     def tell(self) -> Report:
         """As a driver does every two seconds."""
+        return self.telling()()
+
+    def telling(self) -> Callable[[], Report]:
+        """What this very process would tell next."""
         self._beat += 1
         told = Waiter(claimant=self.claimant, known_level=1, beat=self._beat, applied_index=0)
-        return self.worker.perform(Tell(told, 1.0))
+        worker = self.worker
+        return lambda: worker.perform(Tell(told, 1.0))
 
     def copied_to(self, other: Machine) -> None:
         """Copy the directory to another machine, file by file."""
@@ -266,3 +273,88 @@ def test_a_copy_of_a_directory_is_another_one(tmp_path: Path) -> None:
     (tmp_path / "one").rename(tmp_path / "moved")
     with pytest.raises(FileNotFoundError):
         stamp_of(tmp_path / "one")
+
+
+class Life:
+    """Machines whose brokers have one name, killed and started at any time, from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        medium, self.passage = ModelMedium(), DirectPassage()
+        self.machines = [Machine(medium, self.passage, it) for it in (1, 2, 3)]
+        self.chance = random.Random(seed)
+        self.alive: set[int] = set()
+        self.alive_at = 0.0
+        """When one lived last."""
+        self.joining: dict[int, float] = {}
+        """Since when."""
+        self.next_tell: dict[int, float] = {}
+        self.late: list[tuple[float, Callable[[], Report]]] = []
+        """What a killed one had on its way, and when it arrives."""
+        self.refused = 0
+
+    def pass_time(self, seconds: float, *, is_calm: bool) -> None:
+        """Let time pass; whoever is off or was refused is started again by its supervisor."""
+        until = self.passage.now + seconds
+        while self.passage.now < until:
+            self.passage.wait(0.25)
+            if self.alive:
+                self.alive_at = self.passage.now
+            self._arrive()
+            for number in range(len(self.machines)):
+                self._step(number, is_calm=is_calm)
+
+    def _step(self, number: int, *, is_calm: bool) -> None:
+        machine, now, lot = self.machines[number], self.passage.now, self.chance.random()
+        if number in self.joining:
+            error = machine.join().error
+            if not isinstance(error, UnreachableError):
+                self._joined(number, self.joining.pop(number), error)
+        elif number not in self.alive:
+            if is_calm or lot < 0.1:
+                machine.start()
+                self.joining[number] = now
+        elif not is_calm and lot < 0.03:
+            self.alive.discard(number)
+            if lot < 0.015:
+                late = self.chance.uniform(0, 4 * TELL_SECONDS)
+                self.late.append((now + late, machine.telling()))
+        elif now >= self.next_tell[number]:
+            machine.tell()
+            self.next_tell[number] = now + TELL_SECONDS
+
+    def _joined(self, number: int, since: float, error: StoreError | None) -> None:
+        if error is None:
+            self.alive.add(number)
+            self.next_tell[number] = self.passage.now
+        else:
+            self.refused += 1
+            assert self.alive_at >= since, "it was refused for nobody"
+
+    def _arrive(self) -> None:
+        """A process that has ended left one call that takes effect later."""
+        due = [it for when, it in self.late if when <= self.passage.now]
+        self.late = [it for it in self.late if it[0] > self.passage.now]
+        for tell in due:
+            tell()
+
+
+def lived(seed: int) -> Life:
+    """Half a minute of trouble, and as much of calm; gives what there was."""
+    life = Life(seed)
+    life.pass_time(30.0, is_calm=False)
+    life.pass_time(30.0, is_calm=True)
+    assert life.alive, "all have refused each other"
+    return life
+
+
+def test_whenever_they_come_and_go_one_is_left_and_nobody_is_refused_for_a_dead_one() -> None:
+    """Sixty seeds: three machines of one name, killed, started and refused at any time."""
+    assert sum(lived(seed).refused for seed in range(60)) > 30
+
+
+def test_one_sign_of_life_may_be_of_a_dead_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were it believed, some would be refused where nobody lives."""
+    monkeypatch.setattr(namesakes_module, "_BEATS_ON_THE_WAY", 0)
+    with pytest.raises(AssertionError, match="refused for nobody"):
+        for seed in range(200):
+            lived(seed)
