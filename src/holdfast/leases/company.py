@@ -16,6 +16,7 @@ def told(state: LeasedState, report: Report) -> None:
     order = report.order
     assert isinstance(order, Tell), "it is asked for by telling"
     state.forgets = tuple(it for it in state.forgets if it not in order.forgets)
+    state.namesake = report.namesake
     before = state.waiters
     state.waiters = {it.claimant.name: it for it in report.waiters}
     for name, waiter in state.waiters.items():

@@ -121,22 +121,30 @@ class Namesakes:
         """Whether that is an earlier process of this directory, which has ended."""
         return holder in self._before
 
-    def meet(self, lines: Iterable[Waiter], place: str) -> None:
-        """Look at what was read before this broker tells anew: a line of another's was no relic."""
+    def meet(self, lines: Iterable[Waiter], place: str) -> str:
+        """
+        Look at what was read before this broker tells anew: a line of another's was no relic.
+
+        Returns:
+            What is to be told of it; nothing while this broker is the only one of its name.
+        """
         other = self._other(lines)
-        if other is None or other.claimant.holder == self._reported:
-            return
+        if other is None:
+            return ""
+        holder = other.claimant.holder
         _, grown, _ = self._watch(other)
-        if grown > _BEATS_ON_THE_WAY:
-            self._reported = other.claimant.holder
-            logger.error(
-                "another broker called %s uses %s (its admin port: %s): stop one of the two, and"
-                " give it its own --name and its own --data; until then neither sees the other"
-                " wait",
-                self._name,
-                place,
-                other.claimant.admin or "an unknown address",
-            )
+        if grown <= _BEATS_ON_THE_WAY and holder != self._reported:
+            return ""
+        admin = other.claimant.admin or "an unknown address"
+        told = (
+            f"another broker called {self._name} uses {place} (its admin port: {admin}): stop one"
+            f" of the two, and give it its own --name and its own --data; until then neither sees"
+            f" the other wait"
+        )
+        if holder != self._reported:
+            self._reported = holder
+            logger.error(told)
+        return told
 
     def _other(self, lines: Iterable[Waiter]) -> Waiter | None:
         known = {self._holder, *self._before}

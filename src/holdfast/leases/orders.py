@@ -137,6 +137,9 @@ class Report:
     gone: str = ""
     """Of a `Join`: the holder, if its process ran on this very directory and so has ended."""
 
+    namesake: str = ""
+    """Of a `Tell`: what is to be told of another broker of the same name, if there is one."""
+
     waiters: list[Waiter] = field(default_factory=list)
     keys: list[MessageKey] = field(default_factory=list)
     """Of a `Project` that asked for them: what is shown of messages."""

@@ -166,6 +166,9 @@ class LeasedState:
     projection_trouble: str = ""
     """Why it shows nothing new; empty while it does."""
 
+    namesake: str = ""
+    """What is to be told of another broker of our name; empty if there is none."""
+
     waiters: dict[str, Waiter] = field(default_factory=dict)
     waiters_seen_at: dict[str, float] = field(default_factory=dict)
     """When each one's beat was last seen to change."""

@@ -124,7 +124,9 @@ class LeasedView:
         """What the medium is."""
         facts = self._log.facts()
         undone = tuple(f"left for later: {it.reason}" for it in self._state.left_undone.values())
-        return replace(facts, warnings=(*facts.warnings, *undone))
+        namesake = self._state.namesake
+        told = (namesake,) if namesake else ()
+        return replace(facts, warnings=(*facts.warnings, *undone, *told))
 
     def identity(self) -> str:
         """The log's own id; empty before it was reached."""

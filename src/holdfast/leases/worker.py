@@ -137,11 +137,12 @@ class LogWorker:
             case Tell(waiter, seconds_max, forgets):
                 for name in forgets:
                     log.forget(name, seconds_max)
+                namesake = ""
                 if self._namesakes is not None:
-                    self._namesakes.meet(log.waiters(seconds_max), log.facts().place)
+                    namesake = self._namesakes.meet(log.waiters(seconds_max), log.facts().place)
                 self._has_told = True
                 log.tell(waiter, seconds_max)
-                return {"waiters": log.waiters(seconds_max)}
+                return {"waiters": log.waiters(seconds_max), "namesake": namesake}
             case Project(changes, seconds_max):
                 assert isinstance(log, Projection), "only such a one is asked"
                 found: dict[str, Any] = {"outcome": log.project(changes, seconds_max)}

@@ -147,6 +147,16 @@ def test_who_was_killed_takes_its_lease_anew_at_once(
     assert [epoch for epoch, _ in medium.takes] == [1, 2]
 
 
+def test_another_of_its_name_stands_in_its_status(broker: Callable[..., Any]) -> None:
+    """As a warning, for as long as it is there."""
+    one = broker("a").serve()
+    said = ["another broker called a"]
+    one.worker._namesakes = SimpleNamespace(meet=lambda *_: said[0])
+    one.until(lambda: "another broker called a" in one.driver.facts().warnings)
+    said[0] = ""
+    one.until(lambda: one.driver.facts().warnings == ())
+
+
 def test_one_that_was_killed_before_it_told_comes_back_at_once_too(
     machine: Callable[[int], Machine],
 ) -> None:
@@ -197,11 +207,13 @@ def test_where_a_copy_cannot_be_told_from_its_original_both_say_so(
     one.join()
     with caplog.at_level(logging.ERROR):
         for _ in range(6):
-            one.tell()
-            two.tell()
+            found = one.tell().namesake, two.tell().namesake
     told = [it.message for it in caplog.records if "another broker called a" in it.message]
     assert len(told) == 2
     assert "stop one of the two" in told[0]
+    assert set(found) == set(told)
+    two.worker.close()
+    assert one.tell().namesake == ""
 
 
 def test_one_that_has_lost_its_directory_waits_until_it_is_sure(
