@@ -43,6 +43,7 @@ from holdfast.broker.removing import Removing
 from holdfast.broker.returning import Returning
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
+from holdfast.broker.serving.access_book import AccessBook
 from holdfast.broker.serving.careful import choose
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.finished_producers import FinishedProducers
@@ -71,6 +72,7 @@ class Broker:
         self.receipts, self.errands = Receipts(), Errands()  # On its way to the log; long work.
         self.flow, self.publishing = FlowControl(settings), Publishing(settings)
         self.policies = PolicyBook(settings, self.state)
+        self.access_book = AccessBook(self.state, settings.anonymous_role)
         self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
         self.access_changes = AccessChanges(settings, self.state, self.receipts)

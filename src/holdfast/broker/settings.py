@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from holdfast.errors import AccessError, ConfigError
 from holdfast.model.allowed import NO_SETTING, Allowed
 from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX, KiB, MiB
+from holdfast.security.names import NAME_BYTES_MAX, require_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,10 @@ class BrokerSettings:
     schedule_time_zone: Annotated[str, Allowed(1, 64)] = "UTC"
     """By which the cron expressions of scheduled messages are meant that name no time zone."""
 
+    anonymous_role: Annotated[str, Allowed(0, NAME_BYTES_MAX)] = ""
+    """The role of clients that show nothing once there are users; empty: they are not let in then.
+    With it ports that other machines reach are open before there is a user, to everybody."""
+
     policy_count_max: int = 1_000
     """Patterns of which a policy says something, in files and at run time. One more is refused."""
     user_count_max: Annotated[int, NO_SETTING] = 10_000
@@ -130,3 +136,10 @@ class BrokerSettings:
 
     known_format_level: Annotated[int, NO_SETTING] = NEWEST_LEVEL
     """The level of the log's format that this node knows; a log beyond it is refused."""
+
+    def __post_init__(self) -> None:
+        if self.anonymous_role:
+            try:
+                require_name(self.anonymous_role, "role")
+            except AccessError as error:
+                raise ConfigError([f"anonymous_role: {error}"]) from error

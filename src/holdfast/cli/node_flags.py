@@ -46,6 +46,8 @@ _TEXTS: Final = {
         "Each member of the cluster, this one too.",
     ),
     "secret_file": _flag("FILE", "What the members know of each other."),
+    "anonymous_role": _flag("ROLE", "Of clients that show nothing; else they are not let in."),
+    "plain_without_tls": _flag("", "Take passwords in clear from other machines, too."),
     "site": _flag("NAME", "Where this node stands."),
     "copies": _flag("N", "Nodes with data that must hold a message."),
     "sites": _flag("N", "Distinct sites among them."),

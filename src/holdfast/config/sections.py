@@ -54,6 +54,8 @@ SHORT_NAMES: Final = {
     "copies": "replication.copies",
     "sites": "replication.sites",
     "memory": "broker.memory_bytes",
+    "anonymous_role": "broker.anonymous_role",
+    "plain_without_tls": "server.plain_without_tls",
     "learner_hold": "server.learner_hold_bytes_max",
     "reader_hold": "server.reader_hold_bytes_max",
     "stomp_strict": "stomp.is_strict",

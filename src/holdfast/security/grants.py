@@ -192,15 +192,29 @@ class Grants:
 
     __slots__ = ("_by_role", "_known")
 
-    def __init__(self, grants: Iterable[Grant] = ()) -> None:
-        self._by_role: dict[str, list[Grant]] = {}
+    def __init__(self, grants: Iterable[Grant] = (), before: Grants | None = None) -> None:
+        """Take all; what was worked out `before` of roles that have the same is not once more."""
+        by_role: dict[str, list[Grant]] = {}
         for grant in grants:
-            self._by_role.setdefault(grant.role, []).append(grant)
+            by_role.setdefault(grant.role, []).append(grant)
+        self._by_role = {role: tuple(sorted(of, key=_in_order)) for role, of in by_role.items()}
         self._known: dict[frozenset[str], Access] = {}
         """Worked out once for all principals with the same roles."""
+        if before is not None:
+            changed = self.changed_since(before)
+            self._known = before.known_but(changed)
+
+    def known_but(self, changed: frozenset[str]) -> dict[frozenset[str], Access]:
+        """Give what is worked out of sets without these roles."""
+        return {roles: it for roles, it in self._known.items() if not roles & changed}
+
+    def changed_since(self, before: Grants) -> frozenset[str]:
+        """Give the roles that had other grants then."""
+        now, then = self._by_role, before._by_role
+        return frozenset(it for it in now.keys() | then.keys() if now.get(it) != then.get(it))
 
     def of(self, roles: frozenset[str]) -> Access:
-        """Give what a principal with these roles may."""
+        """Give what a principal with these roles may; as long as that is the same, the same."""
         granted = frozenset(roles & self._by_role.keys())
         found = self._known.get(granted)
         if found is None:

@@ -18,7 +18,6 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.serving.access_book import AccessBook
 from holdfast.environment.clock import Clock
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AuthenticationError
@@ -28,6 +27,8 @@ from holdfast.security.checking import Checking, Shown
 from holdfast.security.principal import Principal
 from holdfast.server.logins import Logins
 from holdfast.server.password_threads import Key, PasswordThreads
+from holdfast.server.rejudging import Rejudging
+from holdfast.server.settings import ServerSettings
 from holdfast.sessions.credentials import Answer
 from holdfast.sessions.session import Connection
 
@@ -56,6 +57,14 @@ class Conducting(Protocol):
         """By which refusals are due and tokens end."""
 
     @property
+    def settings(self) -> ServerSettings:
+        """Whether secrets are taken in clear."""
+
+    @property
+    def rejudging(self) -> Rejudging:
+        """Who judges clients again."""
+
+    @property
     def clients(self) -> Told:
         """Its clients."""
 
@@ -80,18 +89,26 @@ class NodeAccess:
             authorities: Who vouches for whom the log does not know.
         """
         self._conductor = conductor
-        self.book = AccessBook(conductor.broker.state)
+        self.book = conductor.broker.access_book
         """What everybody may."""
+        self.book.has_authorities = bool(authorities)
         self.checking = Checking(self._record_of, randomness.bytes(_KEY_BYTES), authorities)
+        conductor.rejudging.still = self.checking.still
         self._threads = PasswordThreads(pepper, self._post)
         self.logins = Logins(
             self.book,
             self.checking,
             self._threads,
             conductor.clock,
+            takes_clear=conductor.settings.plain_without_tls,
             tell=conductor.clients.authenticated,
             call_later=self._call_later,
         )
+
+    @property
+    def lets_others_in(self) -> bool:
+        """Whether clients of other machines may come: there are users, or nobody need be one."""
+        return self.book.is_guarded or self.book.anonymous is not None
 
     async def hash_password(self, password: str) -> str:
         """

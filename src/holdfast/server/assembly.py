@@ -137,7 +137,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         context=context,
         conductor=conductor,
         access=access,
-        listener=_make_listener(config, shares, conductor, hearer, shown),
+        listener=_make_listener(config, shares, conductor, hearer, shown, access),
         shown=shown,
     )
 
@@ -306,6 +306,7 @@ def _make_listener(
     conductor: Conductor,
     hearer: Hearer,
     shown: Mapping[str, ServerTls],
+    access: NodeAccess,
 ) -> Listener:
     clients = conductor.clients
     ports = [ClientPort(config.stomp, lambda: ClientConnection(clients))]
@@ -323,5 +324,6 @@ def _make_listener(
         conductor.role,
         Handshakes(config.sections.ports, count_max=shares.tls_strangers),
         backlog=shares.client_backlog,
+        lets_others_in=lambda: access.lets_others_in,
         fail=hearer.fail,
     )

@@ -2,10 +2,12 @@
 The client ports: open while the role admits clients, closed otherwise.
 
 A node that does not serve keeps them closed, so that any failover client finds the leader by
-trying. They open and close together.
+trying. They open and close together, but for those that other machines reach: these wait until it
+is known who may come.
 
 Invariants:
     They are open only while the role admits clients, and never again once they are ended.
+    No port beyond this machine is open while everybody may do everything, unless that is wanted.
     There is one attempt to open them at a time.
 
 Owned by the loop.
@@ -44,7 +46,7 @@ class Doorkeeper(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ClientPort:
     """One port, and what clients find there."""
 
@@ -66,7 +68,9 @@ class Listener:
         "_backlog",
         "_fail",
         "_handshakes",
+        "_has_told",
         "_is_ended",
+        "_lets_others_in",
         "_open_ports",
         "_opening",
         "_ports",
@@ -80,16 +84,30 @@ class Listener:
         handshakes: Handshakes,
         *,
         backlog: int,
+        lets_others_in: Callable[[], bool] = lambda: True,
         fail: Callable[[Exception], None],
     ) -> None:
-        """Serve clients at these ports; `fail` if one cannot be opened."""
+        """
+        Serve clients at these ports.
+
+        Args:
+            ports: All of them.
+            role: When they are open.
+            handshakes: Those of TLS, of all ports.
+            backlog: So many connections wait at each to be taken.
+            lets_others_in: Whether clients of other machines may come.
+            fail: Told if a port cannot be opened.
+        """
         self._ports = ports
         self._role = role
         self._handshakes = handshakes
         self._backlog = backlog
+        self._lets_others_in = lets_others_in
         self._fail = fail
-        self._open_ports: list[PortListener] = []
+        self._open_ports: dict[ClientPort, PortListener] = {}
         self._opening: asyncio.Task[None] | None = None
+        self._has_told = False
+        """That others are not let in, in this leadership."""
         self._is_ended = False
 
     @property
@@ -98,41 +116,66 @@ class Listener:
         return bool(self._open_ports)
 
     def follow(self) -> None:
-        """Open or close the ports as the role says now."""
-        if not self._is_wanted:
-            self._close()
-        elif not self._open_ports and (self._opening is None or self._opening.done()):
+        """Open or close the ports as the role says now, and as it is known who may come."""
+        if not self._role.admits_clients:
+            self._has_told = False
+        for port in [it for it in self._open_ports if not self._is_wanted(it)]:
+            self._open_ports.pop(port).close()
+            if not self._open_ports:
+                log.info("client port is closed")
+        if self._missing and (self._opening is None or self._opening.done()):
             self._opening = asyncio.get_running_loop().create_task(self._open())
 
     def end(self) -> None:
         """Close the ports for good."""
         self._is_ended = True
-        self._close()
+        self.follow()
+
+    def _is_wanted(self, port: ClientPort) -> bool:
+        if not self._role.admits_clients or self._is_ended:
+            return False
+        if port.address.is_loopback or self._lets_others_in():
+            return True
+        if not self._has_told:
+            self._has_told = True
+            log.error(
+                "clients of other machines are not let in: there are no users, and without any"
+                " everybody may do everything",
+                port=str(port),
+                remedy="make a user (holdfast users add), or let everybody in (anonymous_role)",
+            )
+        return False
 
     @property
-    def _is_wanted(self) -> bool:
-        return self._role.admits_clients and not self._is_ended
+    def _missing(self) -> list[ClientPort]:
+        return [it for it in self._ports if it not in self._open_ports and self._is_wanted(it)]
 
     async def _open(self) -> None:
-        opened: list[PortListener] = []
-        for port in self._ports:
-            if not self._is_wanted:
-                break  # The role changed meanwhile.
+        while missing := self._missing:
+            opened = await self._listen_at(missing)
+            for port in [it for it in opened if not self._is_wanted(it)]:
+                opened.pop(port).close()  # The role changed meanwhile.
+            if not opened:
+                return
+            self._open_ports |= opened
+            first, *others = map(str, opened)
+            more = {"others": ", ".join(others)} if others else {}
+            log.info("serving clients", stomp=first, term=self._role.term, **more)
+
+    async def _listen_at(self, ports: Sequence[ClientPort]) -> dict[ClientPort, PortListener]:
+        """Open these, as long as they are wanted."""
+        opened: dict[ClientPort, PortListener] = {}
+        for port in ports:
+            if not self._is_wanted(port):
+                break
             try:
-                opened.append(await self._listen(port))
+                opened[port] = await self._listen(port)
             except OSError as error:
                 self._is_ended = True
                 reason = f"the client port {port.address} cannot be opened: {error.strerror}"
                 self._fail(StoreError(reason))
                 break
-        if not self._is_wanted:
-            for each in opened:
-                each.close()
-            return
-        self._open_ports = opened
-        first, *others = map(str, self._ports)
-        more = {"others": ", ".join(others)} if others else {}
-        log.info("serving clients", stomp=first, term=self._role.term, **more)
+        return opened
 
     async def _listen(self, port: ClientPort) -> PortListener:
         made = PortListener(
@@ -143,10 +186,3 @@ class Listener:
         )
         await made.open(port.address.host, port.address.port, self._backlog)
         return made
-
-    def _close(self) -> None:
-        if self._open_ports:
-            for each in self._open_ports:
-                each.close()
-            self._open_ports = []
-            log.info("client port is closed")

@@ -7,6 +7,7 @@ was looked at, or when a refusal is due. It waits meanwhile, and nobody else doe
 Invariants:
     As long as there are no users, and nobody vouches for any, everybody is let in, whatever he
     shows.
+    What others on the way could read is not looked at, unless the operator wants that.
     Whoever asked is told once, unless he is gone.
 
 Owned by the loop.
@@ -14,17 +15,27 @@ Owned by the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from ipaddress import ip_address
+from typing import Final, Protocol
 
 from holdfast.broker.serving.access_book import AccessBook
 from holdfast.environment.clock import Clock
 from holdfast.errors import AuthenticationError
+from holdfast.security.certificate_names import name_of
 from holdfast.security.checking import Checking, Outcome, Refusal, Shown, Waiting
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.sessions.credentials import Answer, Credential
 from holdfast.sessions.session import Connection, Session
+
+IN_CLEAR: Final = (
+    "passwords and tokens are not taken in clear from other machines: connect by TLS"
+    " (stomp+ssl://), or let the node have plain_without_tls"
+)
+
+_TOLD_AT_ONCE: Final = 32
+"""Whoever is let in is written to, and what he sent meanwhile is read: some milliseconds."""
 
 Tell = Callable[[Connection, Answer], None]
 
@@ -39,7 +50,9 @@ class Looking(Protocol):
 class Logins:
     """Everybody who logs in on one node."""
 
-    __slots__ = ("_book", "_call_later", "_checking", "_clock", "_looking", "_tell")
+    __slots__ = (
+        *("_book", "_call_later", "_checking", "_clock", "_looking", "_takes_clear", "_tell"),
+    )
 
     def __init__(
         self,
@@ -48,6 +61,7 @@ class Logins:
         looking: Looking,
         clock: Clock,
         *,
+        takes_clear: bool,
         tell: Tell,
         call_later: Callable[[float, Callable[[], None]], object],
     ) -> None:
@@ -59,6 +73,7 @@ class Logins:
             checking: Looks at what they show.
             looking: Looks at passwords for it.
             clock: By which refusals are due and tokens end.
+            takes_clear: Whether passwords and tokens are taken in clear from other machines.
             tell: Tells a connection's session who its client is.
             call_later: Does something in so many seconds.
         """
@@ -66,27 +81,35 @@ class Logins:
         self._checking = checking
         self._looking = looking
         self._clock = clock
+        self._takes_clear = takes_clear
         self._tell = tell
         self._call_later = call_later
 
     @property
     def is_needed(self) -> bool:
         """Whether there is anybody to log in as: if not, everybody is let in."""
-        return self._book.has_users or bool(self._checking.authorities)
+        return self._book.is_guarded
 
     def check(self, session: Session, credential: Credential) -> Answer | None:
         """Say who a client is; None: he is told later."""
         connection = session.connection
         assert connection is not None, "who shows something is connected"
-        shown = Shown(*credential, address=address_of(connection))
+        address = address_of(connection)
+        if credential.secret and self.is_needed and self._is_overheard(connection, address):
+            return AuthenticationError(IN_CLEAR)
+        certified = name_of(connection.certificate) if self.is_needed else ""
+        shown = Shown(*credential, certified=certified, address=address)
         return self.ask(shown, partial(self._tell, connection))
+
+    def _is_overheard(self, connection: Connection, address: str) -> bool:
+        return not (self._takes_clear or connection.is_encrypted or is_loopback(address))
 
     def ask(self, shown: Shown, told: Callable[[Answer], None]) -> Answer | None:
         """Say who somebody is; None: that is told later, once, by `told`."""
         if not self.is_needed:
             return ANONYMOUS
         now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
-        answer = self._checking.check(shown, now, now_ms)
+        answer = self._checking.check(shown, now, now_ms, anonymous=self._book.anonymous)
         if isinstance(answer, Principal):
             return answer
         if isinstance(answer, Refusal):
@@ -99,8 +122,20 @@ class Logins:
     def _looked_at(self, waiting: Waiting, outcome: Outcome) -> None:
         now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
         found = self._checking.looked_at(waiting, outcome, now=now, now_ms=now_ms)
-        for tell in waiting.waiters:
+        self._tell_all(waiting.waiters, found)
+
+    def _tell_all(
+        self,
+        waiters: Sequence[Callable[[Principal | Refusal | None], None]],
+        found: Principal | Refusal | None,
+        begin: int = 0,
+    ) -> None:
+        """Tell some of them now, and the others after the sockets had their turn."""
+        end = begin + _TOLD_AT_ONCE
+        for tell in waiters[begin:end]:
             tell(found)
+        if end < len(waiters):
+            self._call_later(0.0, partial(self._tell_all, waiters, found, end))
 
     def _found(
         self, address: str, told: Callable[[Answer], None], found: Principal | Refusal | None
@@ -129,3 +164,13 @@ class Logins:
 def address_of(connection: Connection) -> str:
     """Give from where a client comes, without the port."""
     return connection.peer.rpartition(":")[0]
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a client is on this machine."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    return (mapped or found).is_loopback

@@ -52,6 +52,7 @@ from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.held_memory import HeldMemory
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
 from holdfast.server.policy_file import PolicyFile
+from holdfast.server.rejudging import Rejudging
 from holdfast.server.releasing import Releasing
 from holdfast.server.rest import Rest
 from holdfast.server.resuming import Resuming
@@ -98,8 +99,7 @@ class Conductor:
         self.context = context
         self.clock = clock
         self.settings = settings
-        self.on_damage = on_damage
-        self.on_failure = on_failure
+        self.on_damage, self.on_failure = on_damage, on_failure
         self.containment = Containment(broker)
         self.record_step_count = 8 * broker.settings.step_count_max
         """To apply a record takes less than to take a frame."""
@@ -124,6 +124,7 @@ class Conductor:
         self.sealer = Sealer(broker, store, settings)
         self.clients = Clients(self, protocols)
         self.connections = self.clients.connections
+        self.rejudging = Rejudging(self, on_role_change)
         self.applying: Iterator[None] | None = None
         """The rest of the committed entry that is being applied, and of what waited for it."""
         self.is_within_entry = False
@@ -213,7 +214,7 @@ class Conductor:
             if self.clients.ready or self.is_behind:
                 self.clients.hold()
         else:
-            if self.is_behind:
+            if self.is_behind or self.rejudging.is_under_way:
                 self.schedule()  # First what was published goes out: else more comes than leaves.
             elif self.clients.ready:
                 self.clients.read(now)
@@ -223,6 +224,8 @@ class Conductor:
         is_more_committed = self._apply_committed(now)
         is_served = self.role.follow()
         if is_served:
+            if self.broker.state.access.change_count != self.rejudging.seen_count:
+                self.rejudging.step()
             if self.resuming.drained:
                 self.budget.begin()
                 if not self.resuming.step(self.connections, self.budget.is_spent):
@@ -233,7 +236,8 @@ class Conductor:
             if self.broker.publishing.backlogs.growth_bytes and self.slow_consumers.is_due():
                 self.held_memory.close_slow_consumers()
             if self.clients.paused or self.context.waiting:
-                self.clients.unblock(now, is_behind=self.is_behind)
+                is_behind = self.is_behind or self.rejudging.is_under_way
+                self.clients.unblock(now, is_behind=is_behind)
         if self.context.dirty and self.flushing.step():
             self.schedule()
         if self.broker.errands.under_way or self.broker.errands.telling:
@@ -432,6 +436,7 @@ class Conductor:
         self.cleaner.stop()
         self.format_gate.stop()
         self.policy_file.stop()
+        self.rejudging.stop()
         self.clients.attend(self.turned_at)
 
     def close(self) -> None:
@@ -441,7 +446,7 @@ class Conductor:
 
     def _dispatch(self) -> None:
         broker = self.broker
-        if self.is_within_entry:
+        if self.is_within_entry or self.rejudging.is_under_way:
             return
         self.is_behind = False
         if not broker.has_to_dispatch:

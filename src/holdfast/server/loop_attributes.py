@@ -40,6 +40,7 @@ LOOP_ATTRIBUTES: Final = (
     "on_failure",
     "record_step_count",
     "refusal_at",
+    "rejudging",
     "releasing",
     "rest",
     "resuming",

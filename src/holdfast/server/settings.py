@@ -127,6 +127,10 @@ class ServerSettings:
     connection_count_max: Annotated[int, Allowed(16, 1_000_000)] = 10_000
     """Beyond it the oldest client that has not said who it is goes, or the new one."""
 
+    plain_without_tls: bool = False
+    """Whether passwords and tokens are taken in clear from other machines, too: whoever is on the
+    way can read them."""
+
     heart_beat_tick_seconds: float = 0.075
     """How often the deadlines of client connections are looked at, where the node looks at the
     clock at all: at rest it does so every 80 ms."""

@@ -21,7 +21,6 @@ from holdfast.model.wildcards import Pattern, parse_pattern
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.holdings import Holdings
 from holdfast.sessions.requirements import require_subscription_room
-from holdfast.sessions.target import Action
 
 
 def pattern_of(written: Destination) -> Pattern:
@@ -48,7 +47,7 @@ def subscribe(
     """
     holdings.subscriptions[bundle.id] = bundle
     try:
-        named = holdings.targets(parts.session, exact, Action.CONSUME)
+        named = holdings.targets(parts.session, exact)
         holdings.broker.subscribe_to_several(bundle, named, parts)
     except DestinationError:
         holdings.subscriptions.pop(bundle.id, None)

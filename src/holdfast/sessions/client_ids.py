@@ -14,6 +14,7 @@ somebody else has.
 
 Invariants:
     Of the connections of a node that live, no two have the same client-id, or show the same secret.
+    What is a user's is had by nobody else, also when he is not there.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ import re
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from holdfast.broker.serving.access_book import AccessBook
 from holdfast.errors import RemoteProtocolError
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX
+from holdfast.security.principal import Principal
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.session import Session
 
@@ -32,8 +35,49 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]|-(?=[0-9]+-[0-9]+\Z)").sub
 
 _ADDRESS_BYTES_MAX: Final = 255
 
+_OWNER_MARK: Final = ":"
+"""Ends the name of whose a client-id is; no user's name has one."""
+
+NOT_OWN: Final = "client-id-not-own"
+"""The code of the ERROR for who gives a client-id that is another's."""
+
 CLIENT_ID_IN_USE: Final = "client-id-in-use"
 """The code of the ERROR for whom is refused, or has to go for himself."""
+
+
+def own_of(client_id: str, who: Principal, book: AccessBook) -> str:
+    """
+    Give by what a client-id is known here that a client gives.
+
+    Each user has ids of his own: two users with the same are in each other's way no more than with
+    different ones. So nobody takes over what is another's, whoever is there first.
+
+    Raises:
+        RemoteProtocolError: Nobody in particular gives one that is a user's.
+    """
+    if who.name and client_id:
+        return owner_mark(who) + client_id
+    if owner_of(client_id, book):
+        raise RemoteProtocolError(
+            f"client-id {client_id[:80]!r} is a user's: log in to have it", code=NOT_OWN
+        )
+    return client_id
+
+
+def owner_of(client_id: str, book: AccessBook) -> str:
+    """Give the user whose a client-id is or may be, as it is known here; empty: nobody's."""
+    name, mark, _ = client_id.partition(_OWNER_MARK)
+    return name if mark and book.may_be_user(name) else ""
+
+
+def owner_mark(who: Principal) -> str:
+    """Give what a user's client-ids begin with here; nothing of who is nobody in particular."""
+    return f"{who.name}{_OWNER_MARK}" if who.name else ""
+
+
+def bare_of(client_id: str, who: Principal) -> str:
+    """Give the client-id as a user gives it."""
+    return client_id.removeprefix(owner_mark(who))
 
 
 class Introduction(NamedTuple):

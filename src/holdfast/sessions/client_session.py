@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.errors import RefusedError, SlowConsumerError
+from holdfast.errors import ForbiddenError, RefusedError, SlowConsumerError
+from holdfast.model.destination import parse_sources
 from holdfast.model.records import ReturnCause
+from holdfast.security.principal import Principal
 from holdfast.sessions.client_ids import let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.holdings import Holdings, ReadMessage
+from holdfast.sessions.permissions import require_granted
 from holdfast.sessions.send_templates import SendTemplates
+from holdfast.sessions.target import Action
+
+NOT_AUTHENTICATED: Final = "not-authenticated"
+"""The code of the ERROR for who is not let in, or not any more."""
 
 
 class ClientSession(Holder):
@@ -94,6 +102,44 @@ class ClientSession(Holder):
         self.holdings.bury_lost(self, subscription.sole_holder)
         self.holdings.unsubscribe(self, subscription, ReturnCause.LOST)
         self.say_ended(SlowConsumerError(why), subscription)
+
+    def judge_again(self, who: Principal | None, why: str) -> Iterator[None]:
+        """
+        Obey what users and grants are now, in steps: who this client is, and what it consumes.
+
+        A consumer that is not allowed any more is ended as if it had left; what it has comes back.
+        Whose client is not let in any more is closed; it is for the caller to let it leave.
+
+        Args:
+            who: The client as the log has it now; None: it is not let in any more.
+            why: What it is told then.
+        """
+        if who is None:
+            self._end_login(why)
+            return
+        self.principal = who
+        broker = self.holdings.broker
+        for subscription in list(self.subscriptions.values()):
+            sources = parse_sources(subscription.destination)
+            try:
+                require_granted(self, broker, sources, Action.CONSUME)
+            except ForbiddenError as error:
+                self.holdings.unsubscribe(self, subscription)
+                self.say_ended(error, subscription)
+            yield
+
+    def is_over(self, now: float) -> bool:
+        """Whether what this client came in by has ended by now; it is told so, and closed."""
+        who = self.principal
+        if who is None or who.expires_at is None or now < who.expires_at:
+            return False
+        if not self.is_closing:
+            self._end_login(f"the token of user {who.name!r} has expired: log in with another one")
+        return True
+
+    def _end_login(self, why: str) -> None:
+        self.holdings.has_said_goodbye = True  # Nothing is kept for it to come back to.
+        self.farewell(why, NOT_AUTHENTICATED)
 
     @abstractmethod
     def say_ended(self, error: RefusedError, subscription: Subscription) -> None:

@@ -45,6 +45,7 @@ from holdfast.sessions.context import SessionContext
 from holdfast.sessions.earlier import EarlierConnections
 from holdfast.sessions.holder import Holder, unnamed
 from holdfast.sessions.open_transactions import OpenTransactions
+from holdfast.sessions.permissions import require_allowed, require_late
 from holdfast.sessions.requirements import (
     require_served_name,
     require_short,
@@ -93,28 +94,19 @@ class Holdings:
         self.has_said_goodbye = False
         """Whether its client ends the connection, else it is lost."""
 
-    def require_allowed(self, written: Destination, action: Action) -> None:
-        """
-        Refuse what this client may not do with a destination.
-
-        Raises:
-            DestinationError: It may not.
-        """
-        is_remote = written.kind in (Kind.REMOTE_TEMPORARY_QUEUE, Kind.REMOTE_TEMPORARY_TOPIC)
-        if is_remote and action is Action.CONSUME:
-            raise DestinationError(
-                f"'{written}' belongs to another connection; only that one may subscribe to it"
-            )
-
     def target(self, session: Holder, written: Destination, action: Action) -> Queue | Topic:
         """
         Give the destination that a name means for this client, declaring it if it is new.
 
         Raises:
+            ForbiddenError: It may not be used so by this client.
             DestinationError: It may not be used so, it cannot be, or there are too many.
         """
-        self.require_allowed(written, action)
+        require_allowed(session, self.broker, (written,), action)
         require_served_name(written)
+        return self._find(session, written)
+
+    def _find(self, session: Holder, written: Destination) -> Queue | Topic:
         kind, name, broker = written.kind, written.name, self.broker
         if kind is Kind.QUEUE:
             return broker.queue(name)
@@ -128,18 +120,16 @@ class Holdings:
             return broker.temporaries.topic(f"{session.address}.{name}", session, session.client)
         return broker.temporaries.topic(name)
 
-    def targets(
-        self, session: Holder, written: Sequence[Destination], action: Action
-    ) -> tuple[Queue | Topic, ...]:
+    def targets(self, session: Holder, written: Sequence[Destination]) -> tuple[Queue | Topic, ...]:
         """
-        Give the destinations that names mean for this client, each once: all may be used, or none
-        is declared. Where what is sent to them goes beside is for the broker to say.
+        Give the destinations that names mean for this client, each once, declaring what is new:
+        all, or none. What it wrote itself was found to be allowed before; where policies send a
+        message on, nobody is asked. Where it goes beside that is for the broker to say.
 
         Raises:
-            DestinationError: One may not be used so, or cannot be, or there are too many.
+            DestinationError: One cannot be, or there are too many.
         """
         for each in written:
-            self.require_allowed(each, action)
             require_served_name(each)
         if len(written) > 1:
             names = [each.name for each in written if each.kind is Kind.QUEUE]
@@ -147,13 +137,9 @@ class Holdings:
             new = sum(not destinations.has_queue(name) for name in names)
             destinations.require_queues(new)
         # What may not be there comes before what would be declared.
-        known = {
-            each: self.target(session, each, action)
-            for each in written
-            if each.kind is not Kind.QUEUE
-        }
+        known = {each: self._find(session, each) for each in written if each.kind is not Kind.QUEUE}
         found = dict.fromkeys(
-            known[each] if each in known else self.target(session, each, action) for each in written
+            known[each] if each in known else self._find(session, each) for each in written
         )
         return tuple(found)
 
@@ -287,7 +273,9 @@ class Holdings:
 
         Raises:
             RefusedError: It cannot have been, as far as is known.
+            ForbiddenError: It may not read there, and it is not known that it had this last.
         """
+        require_late(session, self.broker, queue_number, key)
         if transaction is None:
             self.broker.acknowledge_identity(queue_number, key, session, receipt, session.client)
             return

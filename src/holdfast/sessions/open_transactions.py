@@ -17,21 +17,42 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.errors import RefusedError, StoreFullError, TransactionError
+from holdfast.model.destination import Destination
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
+from holdfast.sessions.permissions import require_granted
 from holdfast.sessions.requirements import no_room
-from holdfast.sessions.target import Outgoing, Target
+from holdfast.sessions.target import Action, Outgoing, Target
+
+
+class _Judged:
+    """What one transaction sends, as its client has written that."""
+
+    __slots__ = ("_last", "change_count", "written")
+
+    def __init__(self, change_count: int) -> None:
+        self.change_count = change_count
+        """How often users and grants had changed when all of it was allowed."""
+        self.written: dict[Destination, None] = {}
+        self._last: tuple[Destination, ...] = ()
+
+    def add(self, written: tuple[Destination, ...]) -> None:
+        if written is not self._last:  # As most are that come one after the other.
+            self._last = written
+            self.written |= dict.fromkeys(written)
 
 
 class OpenTransactions:
     """What has begun and is not over."""
 
-    __slots__ = ("_broker", "_context", "by_name", "bytes")
+    __slots__ = ("_broker", "_context", "_judged", "by_name", "bytes")
 
     def __init__(self, broker: Broker, context: SessionContext) -> None:
         self._broker = broker
         self._context = context
         self.by_name: dict[str, Transaction] = {}
+        self._judged: dict[str, _Judged] = {}
+        """By their names: what they send was found to be allowed."""
         self.bytes = 0
         """What they hold."""
 
@@ -48,6 +69,7 @@ class OpenTransactions:
         if len(self.by_name) >= count_max:
             raise TransactionError(f"at most {count_max:,} open transactions on one connection")
         transaction = self.by_name[name] = self._broker.begin(name)
+        self._judged[name] = _Judged(self._broker.access_book.change_count)
         self.bytes += transaction.own_bytes
 
     def get(self, name: str) -> Transaction:
@@ -71,6 +93,7 @@ class OpenTransactions:
         """
         assert target.transaction is not None, "a part of one"
         transaction = self.get(target.transaction)
+        self._judged[transaction.name].add(target.written)
         if target.mirrors:
             transaction.mirrors.update(target.mirrors)
         if target.destinations is None:
@@ -109,6 +132,7 @@ class OpenTransactions:
     def forget(self, transaction: Transaction) -> None:
         """Note that one is over."""
         del self.by_name[transaction.name]
+        del self._judged[transaction.name]
         self.bytes -= transaction.held_bytes
 
     def prepare(
@@ -121,15 +145,24 @@ class OpenTransactions:
         Find out whether there is room for what one is about to commit, and give the parts it needs.
 
         Raises:
+            ForbiddenError: Its client may not send any more what it has sent in it.
             RefusedError: There is no room, or there can be no more parts.
             RouteUnknownError: That takes more than one turn.
         """
+        self._require_still_allowed(session, transaction)
         try:
             self.require_store(transaction, is_waited_for)
             self.give_parts(session, transaction)
         except RefusedError:
             transaction.preparing = None  # More may be sent in it before it is committed again.
             raise
+
+    def _require_still_allowed(self, session: Holder, transaction: Transaction) -> None:
+        judged = self._judged[transaction.name]
+        change_count = self._broker.access_book.change_count
+        if judged.change_count != change_count:
+            require_granted(session, self._broker, tuple(judged.written), Action.SEND)
+            judged.change_count = change_count
 
     def require_store(
         self, transaction: Transaction, is_waited_for: Callable[[Queue | Topic], bool]
@@ -178,5 +211,7 @@ class OpenTransactions:
     def give_back(self) -> Iterator[None]:
         """Roll all of them back, in steps."""
         while self.by_name:
-            yield from self._broker.abort(self.by_name.popitem()[1])
+            transaction = self.by_name.popitem()[1]
+            self._judged.pop(transaction.name, None)
+            yield from self._broker.abort(transaction)
             yield

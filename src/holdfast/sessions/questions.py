@@ -28,6 +28,7 @@ from holdfast.model.map_messages import MAP_JSON, MAP_XML, MapValue, map_body
 from holdfast.protocols.stomp.codec import escape
 from holdfast.sessions.answering import say
 from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.permissions import require_granted
 from holdfast.sessions.question_limits import counted, require_few_questions
 from holdfast.sessions.schedule_management import MANAGEMENT, management_of
 from holdfast.sessions.statistics import (
@@ -62,6 +63,7 @@ def question_of(session: ClientSession, headers: Mapping[str, str]) -> Target | 
     written = sources[0]
     is_one = len(sources) == 1 and written.kind in (Kind.QUEUE, Kind.TOPIC)
     if is_one and written.name == MANAGEMENT:
+        require_granted(session, session.holdings.broker, (written,), Action.MANAGE)
         return management_of(session, headers)
     if not is_one or not written.name.startswith(STATISTICS):
         return None
@@ -79,6 +81,7 @@ def _asked(session: ClientSession, headers: Mapping[str, str], written: Destinat
         raise RefusedError(
             f"header transformation: {form[:40]!r}; expected {MAP_JSON} or {MAP_XML}"
         )
+    require_granted(session, session.holdings.broker, (written,), Action.ASK)
     answers = _answers_to(session, headers, written)
     is_long = written.is_wildcard or written.name == _SUBSCRIPTION
     if is_long:

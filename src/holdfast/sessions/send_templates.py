@@ -17,6 +17,7 @@ from typing import Final
 
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
+from holdfast.model.destination import Destination
 from holdfast.sessions.target import Basis
 
 COUNT_MAX: Final = 16
@@ -72,7 +73,7 @@ class SendTemplate:
 
     __slots__ = (
         *("basis", "destination", "destinations", "is_kept", "is_limited", "is_numbered"),
-        *("is_wanted", "mirrors", "priority", "producer_id"),
+        *("is_wanted", "mirrors", "priority", "producer_id", "written"),
     )
 
     def __init__(
@@ -87,12 +88,13 @@ class SendTemplate:
         producer_id: str | None,
         destinations: tuple[Queue | Topic, ...] | None = None,
         mirrors: tuple[str, ...] = (),
+        written: tuple[Destination, ...] = (),
         basis: Basis | None = None,
     ) -> None:
         self.destination = destination
         self.destinations = destinations
         """All that it goes to, where that is more."""
-        self.mirrors = mirrors
+        self.mirrors, self.written = mirrors, written
         """As with `Target`."""
         self.basis = basis or destination
         """What this rests on."""

@@ -16,8 +16,8 @@ Owned by the loop.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
-from typing import Final, Protocol
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, Protocol
 
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.consumer import Consumer
@@ -42,6 +42,14 @@ class Connection(Protocol):
     @property
     def peer(self) -> str:
         """Where the client is, as an operator reads it."""
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """What the client has shown of itself by TLS, checked; None: nothing."""
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether nobody between can read what is sent."""
 
     @property
     def taken_bytes(self) -> int:
@@ -229,6 +237,10 @@ class Session(ABC):
     @abstractmethod
     def farewell(self, text: str, code: str) -> None:
         """Tell the client why this connection ends, and let it end."""
+
+    def judge_again(self, who: Principal | None, why: str) -> Iterator[None]:
+        """Obey what users and grants are now, in steps; see `ClientSession`."""
+        return iter(())
 
     def disconnected(self) -> None:  # noqa: B027 - nothing to do in many protocols
         """Note at once that the client is gone; `leave` comes when there is time for it."""

@@ -42,8 +42,8 @@ from holdfast.protocols.stomp.frames import (
 from holdfast.protocols.stomp.heart_beat import HEART_BEAT, HeartBeat
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
-from holdfast.sessions.client_ids import introduce
-from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.client_ids import introduce, own_of
+from holdfast.sessions.client_session import NOT_AUTHENTICATED, ClientSession
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.credentials import Answer
 from holdfast.sessions.holder import unnamed
@@ -51,16 +51,13 @@ from holdfast.sessions.holdings import ReadMessage
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.session import LARGE_BYTES
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle, settle_overdue
-from holdfast.sessions.stomp_connecting import Login, connected, read_credential
+from holdfast.sessions.stomp_connecting import Login, connected, login_by, read_credential
 from holdfast.sessions.stomp_durables import may_begin_wildcard
 from holdfast.sessions.stomp_headers import ZERO, negative_key, unknown_name
 from holdfast.sessions.stomp_sending import resolve
 from holdfast.sessions.stomp_subscribing import subscribe, unsubscribe
 from holdfast.sessions.stomp_transactions import abort, begin, commit
 from holdfast.sessions.target import Goodbye, Outgoing, Target
-
-NOT_AUTHENTICATED: Final = "not-authenticated"
-"""The code of the ERROR for who is not let in."""
 
 _FRAME_BYTES: Final = 400
 _HEADER_BYTES: Final = 200
@@ -281,7 +278,7 @@ class StompSession(ClientSession):
         if answer is not None:
             self._admit(frame, answer)
             return
-        self.login = Login(frame, self._connect_by)
+        self.login = Login(frame, login_by(self._connect_by, self.context.now))
         self.held.extend(self.events)
 
     def authenticated(self, answer: Answer) -> None:
@@ -306,7 +303,7 @@ class StompSession(ClientSession):
         self.client, lost = introduce(
             self,
             self.context,
-            client_id=said.get("client-id", ""),
+            client_id=own_of(said.get("client-id", ""), answer, self.holdings.broker.access_book),
             shown=said.get("holdfast-client", ""),
             steals=self._steals_links,
         )
@@ -375,12 +372,19 @@ class StompSession(ClientSession):
 
     @property
     def deadline(self) -> float | None:
-        return self.protocol.deadline if self.login is None else self.login.deadline
+        if self.login is not None:
+            return self.login.deadline
+        deadline, who = self.protocol.deadline, self.principal
+        if who is None or who.expires_at is None:
+            return deadline
+        return who.expires_at if deadline is None else min(deadline, who.expires_at)
 
     def handle_deadline(self, now: float) -> bytes | None:
         if self.login is not None:
             by = self.login.deadline
             return None if by is not None and now >= by else b""
+        if self.is_over(now):
+            return b""
         outcome = self.protocol.handle_deadline(now)
         if outcome is HeartBeat.SEND:
             self.protocol.note_sent(now)

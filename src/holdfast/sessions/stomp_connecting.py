@@ -23,6 +23,10 @@ HEART_BEAT_MS_MIN: Final = 200
 that follows half of the interval, and a node at rest looks every 80 ms."""
 
 
+LOGIN_SECONDS_MAX: Final = 30.0
+"""So long a login may be looked at: a thousand passwords that come at once take ten seconds."""
+
+
 class Login:
     """A CONNECT that waits for its answer, and what came behind it."""
 
@@ -34,6 +38,15 @@ class Login:
         """When the client is given up; None for never."""
         self.unread = b""
         """What came since, as it came."""
+
+
+def login_by(connect_by: float | None, now: float) -> float | None:
+    """
+    Give when a client is given up whose login is being looked at; None: never.
+
+    The time in which it has to connect stands still for so long: it is our work that takes it.
+    """
+    return None if connect_by is None else max(connect_by, now + LOGIN_SECONDS_MAX)
 
 
 def read_credential(headers: Mapping[str, str]) -> Credential:

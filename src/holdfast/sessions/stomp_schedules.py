@@ -29,6 +29,7 @@ from holdfast.model.schedules import (
 )
 from holdfast.protocols.stomp.codec import escape
 from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.permissions import require_allowed
 from holdfast.sessions.requirements import read_producer_id, require_served_name
 from holdfast.sessions.stomp_lifetimes import Said
 from holdfast.sessions.target import Action, Target
@@ -191,7 +192,7 @@ def facts_of(due: Due, group: int, priority: int) -> MessageFacts:
 
 
 def _require_lasting(session: ClientSession, written: Destination) -> None:
-    session.holdings.require_allowed(written, Action.SEND)
+    require_allowed(session, session.holdings.broker, (written,), Action.SEND)
     require_served_name(written)
     if written.kind in _TEMPORARY:
         raise DestinationError(

@@ -27,8 +27,10 @@ from holdfast.model.groups import group_hash
 from holdfast.model.schedules import Schedule
 from holdfast.protocols.stomp.codec import escape
 from holdfast.protocols.stomp.frames import SendFrame
+from holdfast.protocols.stomp.mapping import with_user
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.forwarding import SentContent
+from holdfast.sessions.permissions import require_granted, require_may_create
 from holdfast.sessions.questions import question_of
 from holdfast.sessions.refusals import IGNORED_GROUP
 from holdfast.sessions.requirements import read_producer_id
@@ -68,7 +70,7 @@ def _resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targ
     target.is_wanted = template.is_wanted
     target.producer_id, target.is_limited = template.producer_id, template.is_limited
     target.destinations, target.basis = template.destinations, template.basis
-    target.mirrors = template.mirrors
+    target.mirrors, target.written = template.mirrors, template.written
     destinations = template.destinations or (template.destination,)
     return _completed(session, frame, target, destinations, own, template.priority, is_copy=is_copy)
 
@@ -124,6 +126,7 @@ def _worked_out(
         return scheduled_before(session, block.headers)
     if is_taken and wanted and any(each.kind is Kind.QUEUE for each in written):
         return _stored_before(session, headers["producer-id"])
+    require_granted(session, holdings.broker, written, Action.SEND)
     # Of a copy there are others, of what it went to.
     is_final = is_copy or schedule is not None
     route = _route(session, written, frame, is_final=is_final, is_stored=wanted, is_taken=is_taken)
@@ -133,14 +136,17 @@ def _worked_out(
     own = _read_own(session, block.headers, is_late=False, is_copy=is_copy)
     priority = read_priority(headers, is_copy=is_copy)
     if schedule is not None:
-        lines = _with_replies(session, block.headers, block.lines)
+        lines = _with_sender(session, _with_replies(session, block.headers, block.lines))
         said_of_it = {"group": own.group, "priority": priority}
         return scheduled(session, block.headers, lines, schedule, said=own.said, **said_of_it)
+    # What goes on to others by policies makes no queue of the name that was written.
+    require_may_create(session, holdings.broker, set(written).intersection(route.destinations))
     spares = spares_of(written, is_stored=wanted)
     destinations = _targets(session, route.destinations, spares)
     lasting = any(isinstance(each, Queue) and not each.is_temporary for each in destinations)
     target = Target(destinations[0], b"", persistent=wanted and lasting)
     target.is_wanted, target.mirrors = wanted, mirrors_among(written) if wanted else ()
+    target.written = written
     if len(destinations) > 1 or route.is_directed:
         target.destinations = destinations
     if len(written) == 1 and not route.is_directed:
@@ -150,23 +156,28 @@ def _worked_out(
     if producer_id is not None and is_counted and "transaction" not in headers:
         target.producer_id = read_producer_id(producer_id)
     target.is_limited = holdings.broker.limiting.are_limited(destinations)
-    basis, is_settled = target.basis, _is_settled(target)
+    template = _template(target, priority, is_numbered=is_numbered) if _is_settled(target) else None
     completed = _completed(session, frame, target, destinations, own, priority, is_copy=is_copy)
-    if is_settled:
-        template = SendTemplate(
-            destinations[0],
-            is_wanted=wanted,
-            is_kept=target.persistent,
-            is_numbered=is_numbered,
-            is_limited=target.is_limited,
-            priority=priority,
-            producer_id=target.producer_id,
-            destinations=target.destinations,
-            mirrors=target.mirrors,
-            basis=basis,
-        )
+    if template is not None:
         session.templates.keep(headers, template)
     return completed
+
+
+def _template(target: Target, priority: int, *, is_numbered: bool) -> SendTemplate:
+    """Give what other messages come to that say the same, before anything of one is added."""
+    return SendTemplate(
+        target.destination,
+        is_wanted=target.is_wanted,
+        is_kept=target.persistent,
+        is_numbered=is_numbered,
+        is_limited=target.is_limited,
+        priority=priority,
+        producer_id=target.producer_id,
+        destinations=target.destinations,
+        mirrors=target.mirrors,
+        written=target.written,
+        basis=target.basis,
+    )
 
 
 def _completed(
@@ -186,7 +197,7 @@ def _completed(
         lifetime = lifetime_of(session, own.said, destinations, block.lines)
     priority = priority_of(session, priority_said, destinations, lifetime.lines)
     group, is_known = _known(session, own.group, destinations)
-    target.lines = _with_replies(session, block.headers, priority.lines)
+    target.lines = _with_sender(session, _with_replies(session, block.headers, priority.lines))
     target.transaction = block.headers.get("transaction")
     if lifetime.expires_ms or group or priority.known != PRIORITY_DEFAULT:
         known = Attributes(lifetime.expires_ms, group, priority.known)
@@ -320,7 +331,7 @@ def _targets(
     if not written:
         return (session.holdings.broker.destinations.nowhere,)
     session.effort += len(written) - 1
-    found = session.holdings.targets(session, written, Action.SEND)
+    found = session.holdings.targets(session, written)
     parts = session.holdings.broker.parts
     before = parts.effort
     put_off_count, session.put_off_count = session.put_off_count, 0
@@ -331,6 +342,12 @@ def _targets(
         raise
     session.effort += parts.effort - before
     return (*found, *dict.fromkeys(stored))
+
+
+def _with_sender(session: ClientSession, lines: bytes) -> bytes:
+    """Say who has sent it, as found by the login."""
+    who = session.principal
+    return with_user(lines, who.name) if who is not None and who.name else lines
 
 
 def _with_replies(session: ClientSession, headers: dict[str, str], lines: bytes) -> bytes:

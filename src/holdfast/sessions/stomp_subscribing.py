@@ -24,6 +24,7 @@ from holdfast.protocols.stomp.states import Version
 from holdfast.sessions.advisories import are_advisories, listen
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.holder import unnamed
+from holdfast.sessions.permissions import require_allowed
 from holdfast.sessions.requirements import read_number
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.sending import MUCH
@@ -59,8 +60,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     written = sources[0]
     options = written.read_options() if written.options else {}
     context.refusals.note_ignored(session, require_served(options))
-    for each in sources:
-        holdings.require_allowed(each, Action.CONSUME)
+    require_allowed(session, holdings.broker, sources, Action.CONSUME)
     subscription_id = headers.get("id")
     selector = _selection(session, written, read_selector(headers, options))
     named = ",".join(map(str, sources))

@@ -17,7 +17,7 @@ from typing import Final
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Destination, Kind, parse_destination
-from holdfast.protocols.stomp.mapping import lookup, read_lines
+from holdfast.protocols.stomp.mapping import USER, lookup, read_lines
 from holdfast.selectors.values import Value, number_of
 
 _SINGLE_COUNT_MAX: Final = 8
@@ -139,7 +139,7 @@ _OWN_WORDS: Final[dict[str, Callable[[StompValues], Value]]] = {
     # That is not known before it is known who gets it.
     "JMSXGroupFirstForConsumer": lambda _: False,
     "JMSXGroupSeq": partial(_whole, name="JMSXGroupSeq"),
-    "JMSXUserID": lambda _: None,  # There are no users yet.
+    USER: lambda values: values.header(USER),
     # As Artemis calls them.
     "AMQPriority": partial(_whole, name="priority", default=4),
     "AMQExpiration": partial(_whole, name="expires"),

@@ -19,6 +19,7 @@ from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.patterns import Patterns
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
+from holdfast.model.destination import Destination
 from holdfast.model.facts import MessageFacts
 
 
@@ -27,6 +28,11 @@ class Action(Enum):
 
     SEND = "send"
     CONSUME = "consume"
+    ASK = "ask"
+    """Send a question there, which is kept nowhere."""
+
+    MANAGE = "manage"
+    """Look at what is everybody's, and take it back."""
 
 
 class Basis(Protocol):
@@ -82,6 +88,7 @@ class Target:
     __slots__ = (
         *("basis", "destination", "destinations", "facts", "is_limited", "is_plain", "is_wanted"),
         *("lines", "mirrors", "persistent", "producer_id", "queue", "transaction", "wild_count"),
+        "written",
     )
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
@@ -107,6 +114,8 @@ class Target:
         by the time of its COMMIT."""
         self.producer_id: str | None = None
         self.transaction: str | None = None
+        self.written: tuple[Destination, ...] = ()
+        """As its client wrote them, which is what grants are about."""
         self.wild_count = 0
         """How often a durable subscription of a wildcard had been made then: a new one may mean a
         topic that is not stored so far."""

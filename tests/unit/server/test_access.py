@@ -15,10 +15,11 @@ from holdfast.environment.randomness import SystemRandomness
 from holdfast.errors import AccessError, AuthenticationError
 from holdfast.model.access_records import UserRecord
 from holdfast.security.checking import WRONG, Shown
-from holdfast.security.principal import ANONYMOUS
+from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.server.access import NodeAccess
 from holdfast.server.node import Node
 from holdfast.server.pepper import Pepper
+from holdfast.server.settings import ServerSettings
 from tests.unit.server.whole_node import config
 
 
@@ -28,6 +29,8 @@ def access(tmp_path):
         broker=Broker(BrokerSettings()),
         clock=SystemClock(),
         clients=SimpleNamespace(authenticated=None),
+        rejudging=SimpleNamespace(still=None),
+        settings=ServerSettings(),
         loop=None,
     )
     made = NodeAccess(conductor, Pepper(b"", (tmp_path,), is_shared=False), SystemRandomness())
@@ -112,3 +115,14 @@ def test_a_node_asks_its_users_who_they_are(tmp_path) -> None:
     parts.journal.close()
     assert parts.context.check == parts.access.logins.check
     assert parts.access.book.has_users is False
+    assert parts.conductor.rejudging.still == parts.access.checking.still
+
+
+def test_others_are_let_in_once_it_is_known_who_may_come(access) -> None:
+    """Or where the operator has said what who shows nothing may (S1)."""
+    assert not access.lets_others_in
+    access.book.anonymous = Principal("", frozenset({"guest"}))
+    assert access.lets_others_in
+    access.book.anonymous = None
+    add_user(access, "ann", "kept")
+    assert access.lets_others_in

@@ -33,6 +33,7 @@ class Port:
     failures: list[Exception] = field(default_factory=list)
     address: Address = field(default_factory=lambda: Address("127.0.0.1", free_ports(1)[0]))
     others: list[Address] = field(default_factory=list)
+    lets_others_in: bool = True
     listener: Listener = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,6 +43,7 @@ class Port:
             self.role,
             Handshakes(PortSettings()),
             backlog=8,
+            lets_others_in=lambda: self.lets_others_in,
             fail=self.failures.append,
         )
 
@@ -175,5 +177,57 @@ def test_several_ports_open_together_or_not_at_all() -> None:
             await again.settle()
             assert not await again.is_reachable()
             assert [str(other) in str(it) for it in again.failures] == [True]
+
+    run(work)
+
+
+def test_a_port_that_others_reach_waits_until_it_is_known_who_may_come() -> None:
+    """
+    The one on this machine is open meanwhile; the operator is told once, and how to go on (S1).
+    """
+
+    async def work(port: Port) -> None:
+        outer = Address("0.0.0.0", free_ports(1)[0])
+        several = Port(others=[outer], lets_others_in=False)
+        try:
+            for _ in range(3):
+                several.listener.follow()
+                await several.settle()
+            assert several.listener.is_open
+            found = [await several.is_reachable(it) for it in (several.address, outer)]
+            assert found == [True, False]
+            for lets_in in (True, False):
+                several.lets_others_in = lets_in
+                several.listener.follow()
+                await several.settle()
+                found = [await several.is_reachable(it) for it in (several.address, outer)]
+                assert found == [True, lets_in]
+        finally:
+            several.listener.end()
+
+    with structlog.testing.capture_logs() as lines:
+        run(work)
+    told = [line for line in lines if line["log_level"] == "error"]
+    assert ["holdfast users add" in line["remedy"] for line in told] == [True]
+    assert "anonymous_role" in told[0]["remedy"]
+
+
+def test_users_that_come_while_ports_open_open_the_others_as_well() -> None:
+    """
+    Nobody calls again for that.
+    """
+
+    async def work(port: Port) -> None:
+        outer = Address("0.0.0.0", free_ports(1)[0])
+        several = Port(others=[outer], lets_others_in=False)
+        try:
+            several.listener.follow()
+            several.lets_others_in = True
+            several.listener.follow()
+            await several.settle()
+            found = [await several.is_reachable(it) for it in (several.address, outer)]
+            assert found == [True, True]
+        finally:
+            several.listener.end()
 
     run(work)

@@ -12,10 +12,10 @@ from holdfast.broker.serving.access_book import AccessBook
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
-from holdfast.security.checking import SHUT_OUT, WRONG, Checking
+from holdfast.security.checking import SHUT_OUT, UNKNOWN, WRONG, Checking
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.security.tokens import digest_of, make_token
-from holdfast.server.logins import Logins, address_of
+from holdfast.server.logins import IN_CLEAR, Logins, address_of
 from holdfast.sessions.credentials import Credential
 
 TOKEN = make_token("ann", b"t" * 32)
@@ -25,19 +25,20 @@ ANN = Principal("ann", frozenset({"sales"}))
 class Desk:
     """Logins whose passwords and timers the test has in its hands."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_clear: bool = True, anonymous_role: str = "") -> None:
         self.now = 100.0
         self.state = BrokerState(BrokerSettings())
         self.given_out: list[tuple] = []
         self.timers: list[tuple] = []
         self.told: list[tuple] = []
         self.logins = Logins(
-            AccessBook(self.state),
+            AccessBook(self.state, anonymous_role),
             Checking(self._record, b"k" * 32),
             SimpleNamespace(look=lambda *it: self.given_out.append(it)),
             SimpleNamespace(
                 monotonic=lambda: self.now, wall_microseconds=lambda: int(self.now * 1e6)
             ),
+            takes_clear=takes_clear,
             tell=lambda connection, answer: self.told.append((connection.peer, str(answer))),
             call_later=lambda *it: self.timers.append(it),
         )
@@ -49,8 +50,9 @@ class Desk:
         values = {"roles": ["sales"], "password": "kept", **more}
         self.state.apply(1, [UserRecord("ann", json.dumps(values), 1)], 1)
 
-    def show(self, name: str, secret: str, peer: str = "10.0.0.1:5"):
-        session = SimpleNamespace(connection=SimpleNamespace(peer=peer))
+    def show(self, name: str, secret: str, peer: str = "10.0.0.1:5", **more: object):
+        connection = {"peer": peer, "certificate": None, "is_encrypted": False, **more}
+        session = SimpleNamespace(connection=SimpleNamespace(**connection))
         return self.logins.check(session, Credential(name, secret))
 
     def found(self, *, is_right: bool) -> None:
@@ -79,13 +81,21 @@ def test_a_token_is_answered_at_once(desk: Desk) -> None:
 
 
 def test_all_who_show_one_password_are_told_of_one_look_at_it(desk: Desk) -> None:
-    """Ten thousand who come back after a failover are one look (S3)."""
+    """Ten thousand who come back after a failover are one look, and are told in slices (S3)."""
     desk.add_user()
     for number in range(10_000):
         assert desk.show("ann", "pw", f"10.0.0.1:{number}") is None
     assert len(desk.given_out) == 1
     desk.found(is_right=True)
+    before, slices = 0, 1
+    while desk.timers:
+        assert 0 < len(desk.told) - before <= 32
+        before, slices = len(desk.told), slices + 1
+        delay, go_on = desk.timers.pop()
+        assert delay == 0.0
+        go_on()
     assert len(desk.told) == 10_000
+    assert slices == 313
     assert {answer for _, answer in desk.told} == {str(ANN)}
     assert desk.show("ann", "pw") == ANN._replace(kept="kept")
 
@@ -124,6 +134,40 @@ def test_a_refusal_that_is_due_already_is_told_where_the_work_ends(desk: Desk) -
     desk.logins._clock.monotonic = lambda: next(monotonic)
     desk.found(is_right=False)
     assert desk.told == [("10.0.0.1:5", WRONG)]
+
+
+def test_a_verified_certificate_is_a_login_where_nothing_else_is_shown(desk: Desk) -> None:
+    """Its name is that of a user; with a wrong password beside it nobody is let in by it."""
+    shown = {"subject": ((("commonName", "ann"),),)}
+    assert desk.show("", "", certificate=shown) is ANONYMOUS
+    desk.add_user()
+    assert desk.show("", "", certificate=shown) == ANN
+    assert desk.show("ann", "wrong", certificate=shown) is None
+    found = desk.show("", "", certificate={"subject": ((("commonName", "eve"),),)})
+    assert str(found) == UNKNOWN
+
+
+def test_what_others_could_read_on_the_way_is_not_looked_at() -> None:
+    """Unless it is by TLS, on this machine, or wanted; it counts as no failure."""
+    desk = Desk(takes_clear=False)
+    assert desk.show("ann", "pw") is ANONYMOUS
+    desk.add_user(tokens=[{"sha256": digest_of(TOKEN)}])
+    for secret in ("pw", TOKEN):
+        for _ in range(30):
+            assert str(desk.show("ann", secret)) == IN_CLEAR
+    for peer in ("127.0.0.1:5", "::1:5", "::ffff:127.0.0.1:5"):
+        assert isinstance(desk.show("ann", TOKEN, peer), Principal)
+    assert isinstance(desk.show("ann", TOKEN, is_encrypted=True), Principal)
+    assert str(desk.show("ann", TOKEN, "?")) == IN_CLEAR
+    assert isinstance(Desk().show("ann", TOKEN), Principal)
+
+
+def test_who_shows_nothing_has_the_role_that_is_said_for_him() -> None:
+    """And whoever shows something that is wrong has not."""
+    desk = Desk(anonymous_role="guest")
+    desk.add_user()
+    assert desk.show("", "") == Principal("", frozenset({"guest"}))
+    assert desk.show("nobody", "") is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from holdfast.errors import AuthenticationError
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.security.principal import Principal
 from holdfast.sessions.credentials import ANONYMOUS, Credential
-from holdfast.sessions.stomp_connecting import Login, read_credential
+from holdfast.sessions.stomp_connecting import Login, login_by, read_credential
 
 CONNECT = b"CONNECT\naccept-version:1.2\nlogin:me\npasscode:secret\nreceipt:c\n\n\0"
 SENDS = b"".join(
@@ -119,17 +119,22 @@ def test_an_answer_that_comes_too_late_is_for_nobody(desk, asked) -> None:
         assert not client.session.is_connected
 
 
-def test_a_login_has_the_time_that_a_connect_has(desk, asked) -> None:
+def test_the_time_to_connect_stands_still_while_a_login_is_looked_at(desk, asked) -> None:
     """
-    From the opening of the socket; what came is counted as a frame that is not whole.
+    It is our work that takes it; bounded, as nobody may hang here for ever. What came is counted as
+    a frame that is not whole.
     """
     session = desk.connect("").session
+    assert session.deadline == 30.0
+    desk.context.now = 25.0
     session.receive(CONNECT)
     session.receive(b"x" * 1000)
     assert session.unfinished_bytes == 1000
-    assert session.deadline == 30.0
-    assert session.handle_deadline(29.0) == b""
-    assert session.handle_deadline(30.0) is None
+    assert session.deadline == 55.0
+    assert session.handle_deadline(54.0) == b""
+    assert session.handle_deadline(55.0) is None
+    assert login_by(None, 25.0) is None
+    assert login_by(100.0, 25.0) == 100.0
 
 
 def test_a_lease_that_is_awaited_as_well_is_waited_for_first(desk, asked) -> None:

@@ -23,18 +23,37 @@ from holdfast.security.user_values import read_values
 class AccessBook:
     """What everybody may."""
 
-    __slots__ = ("_change_count", "_grants", "_of", "_state")
+    __slots__ = ("_change_count", "_grants", "_of", "_state", "anonymous", "has_authorities")
 
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, anonymous_role: str = "") -> None:
+        """Say what the log says; who shows nothing has this role, or is not let in."""
         self._state = state
         self._of: LastingAccess | None = None
         self._change_count = -1
         self._grants = Grants()
+        self.anonymous = Principal("", frozenset({anonymous_role})) if anonymous_role else None
+        """Who somebody is who shows nothing, once there are users; None: nobody is let in so."""
+        self.has_authorities = False
+        """Whether somebody vouches for people whom the log does not know."""
+
+    @property
+    def change_count(self) -> int:
+        """How often anything that a verdict rests on has changed."""
+        return self._state.access.change_count
 
     @property
     def has_users(self) -> bool:
         """Whether anybody has a name here: as long as nobody has, nobody is asked for one."""
         return bool(self._state.access.users)
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether somebody can log in: if nobody can, everybody may do everything."""
+        return self.has_authorities or bool(self._state.access.users)
+
+    def may_be_user(self, name: str) -> bool:
+        """Whether somebody may have this name here."""
+        return self.has_authorities or name in self._state.access.users
 
     @property
     def grants(self) -> Grants:
@@ -43,7 +62,7 @@ class AccessBook:
         if access is not self._of or access.change_count != self._change_count:
             self._of, self._change_count = access, access.change_count
             read = map(_read, access.grants.values())
-            self._grants = Grants(grant for grant in read if grant is not None)
+            self._grants = Grants((it for it in read if it is not None), before=self._grants)
         return self._grants
 
     def principal(self, name: str) -> Principal | None:

@@ -75,6 +75,19 @@ def find_late(
     return None  # Below the cursor, and nobody has it: its acknowledgement is on its way.
 
 
+def last_holder(state: BrokerState, leadership: Leadership, queue_number: int, key: int) -> str:
+    """Give which client gave a message back last, if that can be known again; empty: unknown."""
+    queue = served(state, leadership, queue_number)
+    if queue is None:
+        return ""
+    custody = queue.custody
+    for each in custody.returning:
+        if key in each.unacknowledged:
+            return each.client
+    coming = None if custody.comebacks is None else custody.comebacks.under_way.find(key)
+    return coming.client if coming is not None else custody.had_by.find(key) or ""
+
+
 def served(state: BrokerState, leadership: Leadership, queue_number: int) -> Queue | None:
     """Give the serving half of a queue that the log has, made if nobody asked for it yet."""
     lasting = state.queues.get(queue_number)

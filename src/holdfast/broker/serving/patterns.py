@@ -2,7 +2,8 @@
 The durable subscriptions of wildcards, and which of them a topic's name concerns.
 
 Each gets what is sent to a topic by a part of its own there. A topic that has not been looked at
-since the last of them was made may lack parts: `change_count` tells.
+since the last of them was made may lack parts: `change_count` tells. By that number every session
+also knows whether what its sends came to is to be worked out anew.
 
 Lives on the leader only and may vanish; nothing here is lasting state.
 """
@@ -50,7 +51,7 @@ class Patterns:
         self._wildcards: Wildcards[WildDurable] = Wildcards()
         self.by_number: dict[int, WildDurable] = {}
         self.change_count = 0
-        """How often one was made."""
+        """How often one was made, or `unsettle` was called."""
         self.effort = 0
         """What asking all of them whether they want one message takes, in deliveries."""
 
@@ -78,6 +79,10 @@ class Patterns:
         self.by_number[durable.number] = durable
         self.change_count += 1
         self.effort += 0 if durable.selector is None else durable.selector.effort
+
+    def unsettle(self) -> None:
+        """Let all that sends come to be worked out anew: who may send where has changed."""
+        self.change_count += 1
 
     def remove(self, number: int) -> WildDurable | None:
         """Take out the one of a number, which has ended, and give it; None: it is none."""

@@ -8,9 +8,14 @@ what the server itself says in MESSAGE and what only the producer's connection w
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.protocols.stomp.codec import escape, parse_headers, parse_length, unescape
 from holdfast.protocols.stomp.frames import HeaderBlock, PlainLines
 from holdfast.protocols.stomp.states import Version
+
+USER: Final = "JMSXUserID"
+"""Who has sent a message, by his login."""
 
 HIDDEN_HEADERS = frozenset(
     {
@@ -22,7 +27,7 @@ HIDDEN_HEADERS = frozenset(
         "redelivered",
         "JMSXDeliveryCount",
         "JMSXGroupFirstForConsumer",
-        "JMSXUserID",
+        USER,
         # These are between the producer and its server.
         "receipt",
         "transaction",
@@ -73,6 +78,12 @@ def lookup(lines: bytes, name: str) -> str | None:
             return None
         start = found + len(mark)
     return unescape(lines[start : lines.index(b"\n", start)].decode(), "1.2")
+
+
+def with_user(lines: bytes, name: str) -> bytes:
+    """Say in the lines of a message who has sent it; a producer's own word on it is not there."""
+    added = lines + f"{USER}:{escape(name, '1.2')}\n".encode()
+    return PlainLines(added) if type(lines) is PlainLines else added
 
 
 def read_lines(lines: bytes) -> dict[str, str]:

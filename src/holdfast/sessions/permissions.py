@@ -1,0 +1,151 @@
+"""
+The door: whether a client may do what it asks, judged in one place for every protocol.
+
+Judged is what the client wrote: each part of a composite by itself, a wildcard as a whole. Where
+policies send a message on, that is the operator's affair. What would create a queue needs the right
+to administer it as well. While there are no users nobody is asked anything.
+
+A verdict is worked out with what headers come to (`stomp_sending`), so that a message costs none;
+whatever it rests on tells when that has changed.
+
+Invariants:
+    What is refused has changed nothing.
+    Whoever is refused is told who he is, what he may not, and with which destination, and nothing
+    of what there is.
+
+Called by the holdings of a session, and by its protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.lasting.topics import LastingSubscription
+from holdfast.broker.serving.late import last_holder
+from holdfast.errors import DestinationError, ForbiddenError
+from holdfast.model.destination import Destination, Kind
+from holdfast.security.grants import Right
+from holdfast.security.principal import ANONYMOUS, Principal
+from holdfast.security.verdicts import judge, require
+from holdfast.sessions.client_ids import owner_of
+from holdfast.sessions.session import Session
+from holdfast.sessions.target import Action
+
+_RIGHTS: Final = {
+    Action.SEND: Right.WRITE,
+    Action.CONSUME: Right.READ,
+    Action.ASK: Right.WRITE,
+    Action.MANAGE: Right.ADMIN,
+}
+_REMOTE: Final = frozenset({Kind.REMOTE_TEMPORARY_QUEUE, Kind.REMOTE_TEMPORARY_TOPIC})
+
+
+def require_allowed(
+    session: Session, broker: Broker, written: Sequence[Destination], action: Action
+) -> None:
+    """
+    Refuse what a client may not do with one of these, making those that are not there.
+
+    Raises:
+        ForbiddenError: It was granted to none of its user's roles.
+        DestinationError: One is the temporary one of another connection.
+    """
+    require_granted(session, broker, written, action)
+    require_may_create(session, broker, written)
+
+
+def require_granted(
+    session: Session, broker: Broker, written: Sequence[Destination], action: Action
+) -> None:
+    """
+    Refuse what a client may not do with one of these.
+
+    Raises:
+        ForbiddenError: It was granted to none of its user's roles.
+        DestinationError: One is the temporary one of another connection.
+    """
+    book = broker.access_book
+    if action is Action.CONSUME:
+        for each in written:
+            if each.kind in _REMOTE:
+                raise DestinationError(
+                    f"'{each}' belongs to another connection; only that one may subscribe to it"
+                )
+    if book.is_guarded:
+        who = who_is(session)
+        require(who, book.access(who), _RIGHTS[action], written)
+
+
+def require_may_create(session: Session, broker: Broker, written: Iterable[Destination]) -> None:
+    """
+    Refuse to make queues that are not there for whom they were not granted for administration.
+
+    Raises:
+        ForbiddenError: One of these is not there, and may not be made.
+    """
+    book = broker.access_book
+    if not book.is_guarded:
+        return
+    who = who_is(session)
+    has_queue = broker.destinations.has_queue
+    for each in written:
+        if each.kind is not Kind.QUEUE or each.is_wildcard or has_queue(each.name):
+            continue
+        if not judge(book.access(who), Right.ADMIN, each).is_allowed:
+            raise ForbiddenError(
+                f"there is no {str(each)[:200]}, and {named(who)} may not create it: no role of"
+                f" theirs was granted admin of it"
+            )
+
+
+def require_late(session: Session, broker: Broker, queue_number: int, key: int) -> None:
+    """
+    Refuse a late acknowledgement of what its client may not read.
+
+    It is taken all the same where this leader knows that the message was this client's last: then
+    it was delivered while that was allowed, and is done.
+
+    Raises:
+        ForbiddenError: It may be anybody's.
+    """
+    book = broker.access_book
+    if not book.is_guarded:
+        return
+    lasting = broker.state.queues.get(queue_number)
+    if lasting is None:
+        return  # There is nothing to be taken.
+    had_by = last_holder(broker.state, broker.destinations.leadership, queue_number, key)
+    if had_by and had_by == session.client:
+        return
+    who = who_is(session)
+    if isinstance(lasting, LastingSubscription):
+        require_own(session, broker, lasting.client_id)
+        written = Destination(Kind.TOPIC, lasting.topic.name)
+    else:
+        written = Destination(Kind.QUEUE, lasting.name)
+    require(who, book.access(who), Right.READ, (written,))
+
+
+def require_own(session: Session, broker: Broker, client_id: str) -> None:
+    """
+    Refuse what belongs to a client-id of another user.
+
+    Raises:
+        ForbiddenError: It does.
+    """
+    owner = owner_of(client_id, broker.access_book)
+    who = who_is(session)
+    if owner and owner != who.name:
+        raise ForbiddenError(f"this belongs to another user, and {named(who)} may not use it")
+
+
+def who_is(session: Session) -> Principal:
+    """Give who a client is; nobody in particular before it has said so."""
+    return session.principal or ANONYMOUS
+
+
+def named(principal: Principal) -> str:
+    """Say who somebody is."""
+    return f"user {principal.name!r}" if principal.name else "who is not logged in"

@@ -1,0 +1,337 @@
+"""The door: each thing that a client may do, granted and not (S6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.security.principal import Principal
+from holdfast.sessions.permissions import named, who_is
+from tests.unit.sessions.guarded import ALL, Guarded
+
+REFUSED = "user 'ann' may not {right} {what}: no role of theirs was granted that"
+
+
+@pytest.fixture
+def guarded(desk) -> Guarded:
+    made = Guarded(desk)
+    made.add("ann", ["sales"])
+    return made
+
+
+def refusal(client, command: str, body: bytes = b"", **headers: str) -> str:
+    """Send what must be refused; the connection lives."""
+    frame = client.refusal(command, body, receipt="r", **headers)
+    assert frame.headers["code"] == "forbidden"
+    assert frame.headers["receipt-id"] == "r"
+    assert not client.session.is_closing
+    return frame.headers["message"]
+
+
+def take(client) -> list[str]:
+    """Give the bodies of what came, and see that nothing else did."""
+    client.desk.turn()
+    frames = client.frames()
+    assert {frame.command for frame in frames} <= {"MESSAGE", "RECEIPT"}, frames
+    return [frame.body.decode() for frame in frames if frame.command == "MESSAGE"]
+
+
+def make_queue(guarded: Guarded, *names: str) -> None:
+    root = guarded.connect("root")
+    for name in names:
+        root.send(b"made", f"/queue/{name}", receipt="x")
+    guarded.desk.turn()
+    assert len(root.frames()) == len(names)
+
+
+@pytest.mark.parametrize("persistent", ["true", "false"])
+@pytest.mark.parametrize("destination", ["/queue/a", "/topic/a"])
+def test_a_send_needs_to_write(guarded, destination: str, persistent: str) -> None:
+    """Each time anew: a grant counts at once, and so does its end."""
+    make_queue(guarded, "a")
+    ann = guarded.connect("ann")
+    kind = destination[1:6]
+    send = {"destination": destination, "persistent": persistent}
+    guarded.grant("sales", "read,admin", f"{kind}://a")
+    assert refusal(ann, "SEND", b"1", **send) == REFUSED.format(right="write", what=destination)
+    for _ in range(2):
+        guarded.grant("sales", "write", f"{kind}://a")
+        for _ in range(3):
+            (answer,) = ann.ask("SEND", b"2", receipt="r", **send)
+            assert answer.command == "RECEIPT"
+        guarded.grant("sales", "-", f"{kind}://a")
+        assert refusal(ann, "SEND", b"3", **send) == REFUSED.format(right="write", what=destination)
+
+
+@pytest.mark.parametrize("headers", [{}, {"browser": "true"}, {"ack": "auto"}])
+def test_a_subscribe_needs_to_read(guarded, headers) -> None:
+    """Who only looks through a queue reads it, too."""
+    make_queue(guarded, "a")
+    ann = guarded.connect("ann")
+    guarded.grant("sales", "write,admin", "queue://a")
+    found = refusal(ann, "SUBSCRIBE", destination="/queue/a", id="s", **headers)
+    assert found == REFUSED.format(right="read", what="/queue/a")
+    assert ann.session.subscriptions == {}
+    guarded.grant("sales", "read", "queue://a")
+    ann.subscribe("/queue/a", **headers)
+    assert take(ann)[0] == "made"
+
+
+def test_what_would_make_a_queue_needs_to_administer_it(guarded) -> None:
+    """To send there or to consume from it is not enough, as in ActiveMQ."""
+    ann = guarded.connect("ann")
+    guarded.grant("sales", "read,write", "queue://a")
+    expected = (
+        "there is no /queue/a, and user 'ann' may not create it:"
+        " no role of theirs was granted admin of it"
+    )
+    assert refusal(ann, "SEND", b"1", destination="/queue/a") == expected
+    assert refusal(ann, "SUBSCRIBE", destination="/queue/a", id="s") == expected
+    assert refusal(ann, "SUBSCRIBE", destination="/queue/a,/topic/t,/queue/b", id="s")
+    assert not guarded.desk.broker.destinations.has_queue("a")
+    guarded.grant("sales", "admin", "queue://*")
+    ann.send(b"1", "/queue/a")
+    guarded.desk.turn()
+    assert ann.frames() == []
+    guarded.grant("sales", "-", "queue://*")
+    ann.send(b"2", "/queue/a")
+    assert take(ann) == []
+
+
+def test_each_part_of_a_composite_is_judged(guarded) -> None:
+    """Who may send to one of them may not for that send to another; nothing goes to either."""
+    make_queue(guarded, "a", "b")
+    ann = guarded.connect("ann")
+    guarded.grant("sales", "read,write", "queue://a")
+    both = "/queue/a,/queue/b"
+    found = refusal(ann, "SEND", b"1", destination=both, persistent="true")
+    assert found == REFUSED.format(right="write", what="/queue/b")
+    found = refusal(ann, "SUBSCRIBE", destination=both, id="s")
+    assert found == REFUSED.format(right="read", what="/queue/b")
+    queues = guarded.desk.broker.state.by_name
+    assert [queues[name].enqueued_total for name in "ab"] == [1, 1]
+    guarded.grant("sales", "read,write", "queue://b")
+    ann.send(b"2", both)
+    ann.subscribe(both)
+    assert sorted(take(ann)) == ["2", "2", "made", "made"]
+
+
+def test_a_wildcard_is_judged_as_a_whole(guarded) -> None:
+    """Also by what nobody has made yet: what comes later is not looked at again."""
+    make_queue(guarded, "a.1")
+    ann = guarded.connect("ann")
+    guarded.grant("sales", "read", "queue://a.*")
+    found = refusal(ann, "SUBSCRIBE", destination="/queue/a.>", id="s")
+    assert found == REFUSED.format(right="read", what="/queue/a.>")
+    ann.subscribe("/queue/a.*")
+    make_queue(guarded, "a.2")
+    assert sorted(take(ann)) == ["made", "made"]
+
+
+def test_temporary_destinations_are_their_owners_and_for_answers(guarded) -> None:
+    """Nobody grants them; only the owner consumes, and whoever was told may answer."""
+    make_queue(guarded, "asked")
+    ann, root = guarded.connect("ann"), guarded.connect("root")
+    guarded.grant("sales", "write", "queue://asked")
+    ann.subscribe("/temp-queue/answers")
+    ann.send(b"?", "/queue/asked", **{"reply-to": "/temp-queue/answers"})
+    root.subscribe("/queue/asked", id="r")
+    guarded.desk.turn()
+    asked = [it for it in root.frames() if "reply-to" in it.headers]
+    reply_to = asked[0].headers["reply-to"]
+    root.send(b"!", reply_to, persistent="false")
+    assert take(ann) == ["!"]
+    (error,) = root.ask("SUBSCRIBE", destination=reply_to, id="x")
+    assert error.headers["code"] == "destination"
+
+
+def test_a_message_says_who_has_sent_it_and_nobody_says_that_himself(guarded) -> None:
+    """By the login, in a header and for selectors; a client's own word is not passed on (S18)."""
+    make_queue(guarded, "a")
+    root, ann = guarded.connect("root"), guarded.connect("ann")
+    guarded.grant("sales", ALL, "queue://a")
+    for persistent in ("true", "false"):
+        ann.send(b"1", "/queue/a", persistent=persistent, JMSXUserID="root")
+        root.send(b"2", "/queue/a", persistent=persistent)
+    root.subscribe("/queue/a", selector="JMSXUserID = 'ann'")
+    guarded.desk.turn()
+    found = [(it.body, it.headers["JMSXUserID"]) for it in root.frames()]
+    assert found == [(b"1", "ann")] * 2
+    guarded.add("a\\b", ["sales"])
+    other = guarded.connect("a\\b")
+    root.subscribe("/queue/a", id="all", ack="auto")
+    take(root)
+    other.send(b"3", "/queue/a")
+    guarded.desk.turn()
+    assert [it.headers["JMSXUserID"] for it in root.frames()] == ["a\\b"]
+
+
+def test_what_nobody_in_particular_sends_says_nothing_of_that(desk) -> None:
+    """Whatever the client says: there are no users."""
+    client = desk.connect()
+    client.subscribe()
+    client.send(b"1", JMSXUserID="root")
+    desk.turn()
+    assert "JMSXUserID" not in client.frames()[0].headers
+
+
+def test_a_transaction_is_judged_at_each_send_and_once_more_where_grants_changed(guarded) -> None:
+    """What was revoked since is not committed; the transaction is there to be rolled back."""
+    make_queue(guarded, "a", "b")
+    ann = guarded.connect("ann")
+    guarded.grant("sales", "write", "queue://>")
+    ann.say("BEGIN", transaction="t")
+    for name in "aab":
+        ann.send(name.encode(), f"/queue/{name}", transaction="t")
+    guarded.grant("sales", "-", "queue://>")
+    guarded.grant("sales", "write", "queue://a")
+    assert refusal(ann, "COMMIT", transaction="t") == REFUSED.format(right="write", what="/queue/b")
+    guarded.grant("sales", "write", "queue://b")
+    assert [it.command for it in ann.ask("COMMIT", transaction="t", receipt="r")] == ["RECEIPT"]
+    queues = guarded.desk.broker.state.by_name
+    assert [queues[name].enqueued_total for name in "ab"] == [3, 2]
+    ann.say("BEGIN", transaction="u")
+    guarded.grant("sales", "-", "queue://b")
+    found = refusal(ann, "SEND", b"", destination="/queue/b", transaction="u", persistent="true")
+    assert found == REFUSED.format(right="write", what="/queue/b")
+    (error,) = ann.ask("COMMIT", transaction="u", receipt="r")
+    assert error.headers["code"] == "transaction"
+    ann.say("BEGIN", transaction="v")
+    ann.leave()
+
+
+def test_a_consumer_that_is_not_allowed_any_more_ends_and_what_it_had_comes_back(guarded) -> None:
+    """At once, told why; its others, and its connection, go on (S5)."""
+    make_queue(guarded, "a", "b")
+    root, ann = guarded.connect("root"), guarded.connect("ann")
+    guarded.grant("sales", "read", "queue://*")
+    for each in ("/queue/a", "/queue/b", "/queue/a,/queue/b", "/queue/*"):
+        ann.subscribe(each, id=each)
+    assert take(ann) == ["made", "made"]
+    guarded.grant("sales", "read", "queue://b")
+    guarded.grant("sales", "-", "queue://*")
+    errors = {it.headers["subscription"]: it for it in ann.frames()}
+    assert errors.keys() == {"/queue/a", "/queue/a,/queue/b", "/queue/*"}
+    assert {it.headers["code"] for it in errors.values()} == {"forbidden"}
+    message = errors["/queue/*"].headers["message"]
+    assert message == REFUSED.format(right="read", what="/queue/*")
+    assert list(ann.session.subscriptions) == ["/queue/b"]
+    root.subscribe("/queue/a", id="r")
+    guarded.desk.turn()
+    (again,) = root.frames()
+    assert (again.body, again.headers["redelivered"]) == (b"made", "true")
+    assert not ann.session.is_closing
+
+
+def test_a_late_word_on_what_was_delivered_while_it_was_allowed_is_taken(guarded) -> None:
+    """It is this client's, as is known, and done: nobody need do it again."""
+    make_queue(guarded, "a")
+    ann = guarded.connect("ann", **{"client-id": "c"})
+    guarded.grant("sales", "read", "queue://a")
+    ann.subscribe("/queue/a")
+    guarded.desk.turn()
+    (message,) = ann.frames()
+    identity = message.headers["message-id"]
+    guarded.grant("sales", "-", "queue://a")
+    assert [it.headers["code"] for it in ann.frames()] == ["forbidden"]
+    eve = guarded.connect("ann", **{"client-id": "d"})
+    found = refusal(eve, "ACK", id=identity)
+    assert found == REFUSED.format(right="read", what="/queue/a")
+    assert [it.command for it in ann.ask("ACK", id=identity, receipt="r")] == ["RECEIPT"]
+    assert guarded.desk.broker.state.live_count() == 0
+    assert [it.command for it in eve.ask("ACK", id="ID:c0ffee-999-1", receipt="r")] == ["ERROR"]
+
+
+def test_who_may_not_read_takes_nothing_by_a_name_that_can_be_guessed(guarded) -> None:
+    """After a failover it is not known who had a message: only who may read there is believed."""
+    make_queue(guarded, "a")
+    root = guarded.connect("root")
+    root.subscribe("/queue/a")
+    guarded.desk.turn()
+    identity = root.frames()[0].headers["message-id"]
+    guarded.desk.fail_over()
+    guarded.clients.clear()
+    ann = guarded.connect("ann")
+    for transaction in ({}, {"transaction": "t"}):
+        ann.say("BEGIN", transaction="t")
+        assert refusal(ann, "ACK", id=identity, **transaction).startswith("user 'ann' may not read")
+        ann.say("ABORT", transaction="t")
+    assert guarded.desk.broker.state.live_count() == 1
+    guarded.grant("sales", "read", "queue://a")
+    assert [it.command for it in ann.ask("ACK", id=identity, receipt="r")] == ["RECEIPT"]
+    assert guarded.desk.broker.state.live_count() == 0
+
+
+def test_questions_are_judged_by_the_names_they_are_sent_to(guarded) -> None:
+    """And what looks at everybody's scheduled messages needs to administer that."""
+    ann = guarded.connect("ann")
+    asked = {"destination": "/queue/ActiveMQ.Statistics.Broker", "reply-to": "/temp-queue/x"}
+    ann.subscribe("/temp-queue/x")
+    found = refusal(ann, "SEND", **asked)
+    assert found == REFUSED.format(right="write", what="/queue/ActiveMQ.Statistics.Broker")
+    guarded.grant("sales", "write", "queue://ActiveMQ.Statistics.Broker")
+    ann.say("SEND", **asked)
+    assert len(take(ann)) == 1
+    found = refusal(ann, "SEND", **{**asked, "reply-to": "/queue/a"})
+    assert found == REFUSED.format(right="write", what="/queue/a")
+    management = "/topic/ActiveMQ.Scheduler.Management"
+    guarded.grant("sales", "read,write", "topic://>")
+    browse = {"destination": management, "reply-to": "/temp-queue/x"}
+    found = refusal(ann, "SEND", AMQ_SCHEDULER_ACTION="BROWSE", **browse)
+    assert found == REFUSED.format(right="admin", what=management)
+
+
+def test_what_is_scheduled_is_judged_as_it_is_sent(guarded) -> None:
+    """When its time comes nobody is there to be asked."""
+    make_queue(guarded, "a")
+    ann = guarded.connect("ann")
+    later = {"AMQ_SCHEDULED_DELAY": "60000", "persistent": "true"}
+    found = refusal(ann, "SEND", destination="/queue/a", **later)
+    assert found == REFUSED.format(right="write", what="/queue/a")
+    guarded.grant("sales", "write", "queue://*")
+    found = refusal(ann, "SEND", destination="/queue/b", **later)
+    assert found.startswith("there is no /queue/b, and user 'ann' may not create it")
+    (answer,) = ann.ask("SEND", destination="/queue/a", receipt="r", **later)
+    assert answer.command == "RECEIPT"
+
+
+def test_where_policies_send_a_message_on_is_the_operators_affair(guarded) -> None:
+    """The client need not even know of the queue; nor is one made of the name it wrote."""
+    broker = guarded.desk.broker
+    root = guarded.connect("root")
+    ann = guarded.connect("ann")
+    guarded.grant("sales", "write", "topic://VirtualTopic.a")
+    root.subscribe("/queue/Consumer.x.VirtualTopic.a")
+    guarded.desk.turn()
+    ann.send(b"1", "/topic/VirtualTopic.a")
+    assert take(ann) == []
+    assert take(root) == ["1"]
+    assert broker.access_book.has_users
+
+
+def test_who_shows_nothing_has_what_its_role_was_granted(guarded) -> None:
+    """It is told that it has not logged in."""
+    make_queue(guarded, "a")
+    anybody = guarded.connect()
+    found = refusal(anybody, "SEND", destination="/queue/a")
+    assert (
+        found == "who is not logged in may not write /queue/a: no role of theirs was granted that"
+    )
+    assert named(who_is(anybody.session)) == "who is not logged in"
+    anybody.session.principal = Principal("", frozenset({"sales"}))
+    guarded.clients.clear()
+    guarded.grant("sales", "write", "queue://a")
+    anybody.send(b"1", "/queue/a")
+    assert take(anybody) == []
+    anybody.session.principal = None
+    assert named(who_is(anybody.session)) == "who is not logged in"
+
+
+def test_without_users_nothing_is_refused_whatever_was_granted(desk) -> None:
+    """As it was before there could be any: grants can be prepared."""
+    guarded = Guarded(desk)
+    guarded.grant("root", "-", "queue://>")
+    guarded.remove("root")
+    client = guarded.connect()
+    client.send(b"1", "/queue/a")
+    client.subscribe("/queue/a")
+    assert take(client) == ["1"]
