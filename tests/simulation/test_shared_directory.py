@@ -46,6 +46,7 @@ def test_a_share_that_others_fill_is_taken_by_what_is_kept() -> None:
 
     assert happened["share filled"] > SEEDS
     assert happened["taken of what was kept"] > SEEDS // 4
+    assert happened["given up for want of room"] > SEEDS // 4
 
 
 @pytest.mark.parametrize(("seed", "what"), FOUND, ids=str)

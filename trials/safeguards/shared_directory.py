@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
+from holdfast.shared import directory_log
 from holdfast.shared.directory_log import DirectoryLog
 from holdfast.shared.held_epoch import HeldEpoch
 from holdfast.shared.lease_files import CurrentFile
@@ -141,6 +142,10 @@ def _keep_no_room() -> list[Patch]:
     return [(Reserve, "_give_up_one", lambda *_arguments: False)]
 
 
+def _give_up_the_last_room() -> list[Patch]:
+    return [(directory_log, "TAKES_LEFT_MIN", 0)]
+
+
 FULL = Troubles(pause=0.002, kill=0.002, error=0.0, server_loss=0.0, is_coherent=True, full=0.002)
 SOME = Troubles(pause=0.005, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)
 PAUSES = Troubles(pause=0.03, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)
@@ -177,6 +182,12 @@ ABLATIONS = (
     ShareAblation("leases by the wall clock", _lease_by_wall_clock, seed=17),
     ShareAblation("holders that do not look at their clock", _no_clock, seed=3),
     ShareAblation("a taker leaves what room is kept alone", _keep_no_room, troubles=FULL),
+    ShareAblation(
+        "a lease is given up without room for the next one",
+        _give_up_the_last_room,
+        troubles=FULL,
+        seed=5,
+    ),
 )
 
 

@@ -44,6 +44,8 @@ SETTINGS = SharedSettings(
     takes_with_room=0,
 )
 KEEPING = replace(SETTINGS, takes_with_room=4)
+GIVE_UP = 0.3
+"""Of refusals that allow it."""
 
 
 class Killed(BaseException):
@@ -177,6 +179,8 @@ class World:
         self._count = 0
         self._brokers = [Broker(self, number) for number in range(brokers)]
         self.failure: BaseException | None = None
+        self.fills = 0
+        """How often others have filled the share."""
         self.machines: list[Machine] = []
         """All that ever were."""
 
@@ -220,6 +224,7 @@ class World:
 
     def fill(self) -> None:
         """Others leave no room, for a while."""
+        self.fills += 1
         self.books.happened["share filled"] += 1
         self.server.limit(self.random.choice([0, 3000, 20_000]))
         self.at(self.random.uniform(0.5, 3 * LEASE_SECONDS), lambda: self.server.limit(None))
@@ -252,6 +257,9 @@ class Broker:
         self._is_calm = False
         self._client: ShareClient | None = None
         self._valid_until = 0.0
+        self._is_given_up = False
+        self._promised_at = -1
+        """How often others had filled the share when room was promised; -1: none was."""
         self._confirmed = Place(0, FIRST_CHAIN)
 
     def start(self) -> None:
@@ -410,7 +418,15 @@ class Broker:
                 self._drop(log, taken.first_index, end.index)
             is_idle = self._random.random() < 0.2
             entries = [] if is_idle else self._seal(taken.epoch, end)
-            if self._store(log, entries) is not Outcome.STORED:
+            outcome = self._store(log, entries)
+            if outcome is None and self._is_given_up:
+                books.happened["given up for want of room"] += 1
+                again = self._take_again(log)
+                if again is None or not self._read_all(log, again):
+                    return
+                taken, end = again, again.end
+                continue
+            if outcome is not Outcome.STORED:
                 books.happened["deposed"] += 1
                 return
             if entries:
@@ -425,11 +441,14 @@ class Broker:
 
     def _store(self, log: DirectoryLog, entries: list[Entry]) -> Outcome | None:
         """Append, and the very same again where the outcome is not known; None: given up."""
+        self._is_given_up = False
         while self.clock() < self._valid_until:
             started = self.clock()
             try:
                 outcome = log.append(entries) if entries else log.renew()
-            except (OSError, UnreachableError, AppendRefusedError):
+            except (OSError, UnreachableError, AppendRefusedError) as error:
+                if isinstance(error, AppendRefusedError) and self._may_give_up(log, error):
+                    return None
                 self._world.books.happened["the same again"] += 1
                 self._sleep(0.02)
                 continue
@@ -437,6 +456,30 @@ class Broker:
                 self._valid_until = started + LEASE_SECONDS - MARGIN_SECONDS
             return outcome
         return None
+
+    def _may_give_up(self, log: DirectoryLog, error: AppendRefusedError) -> bool:
+        """Whether what is refused is given up with the lease, as a driver does in the end."""
+        if error.keeps_lease or self._random.random() >= GIVE_UP:
+            return False
+        self._is_given_up = True
+        # While there was little others may not have taken what the next take has to itself.
+        self._promised_at = self._world.fills if log.low_room else -1
+        return True
+
+    def _take_again(self, log: DirectoryLog) -> Holding | None:
+        """Take the lease that was given up for want of room; room is kept for that."""
+        started = self.clock()
+        try:
+            taken = log.take(log.observe(), self._claimant())
+        except NoRoomError as error:
+            # Past the lease others may have used it; and what a take has freed may be filled again.
+            is_promised = self._promised_at == self._world.fills
+            if is_promised and self.clock() < self._valid_until:
+                raise BrokenPromise("it was given up, and cannot be taken again") from error
+            raise
+        if taken is not None:
+            self._valid_until = started + LEASE_SECONDS - MARGIN_SECONDS
+        return taken
 
     def _drop(self, log: DirectoryLog, first_index: int, last_index: int) -> None:
         index = self._random.randint(first_index, max(first_index, last_index - 2))

@@ -280,7 +280,9 @@ class DirectoryLog:
         made = AppendRefusedError(
             f"there is no room in {self._places.root} (make some): {error.strerror}"
         )
-        with suppress(OSError):
+        held.look_for_room()
+        made.keeps_lease = held.is_low
+        with suppress(OSError):  # What cannot be seen is not counted upon.
             # One take for who gives it up, and one for who follows if that one is lost.
             made.keeps_lease = held.is_low and self._reserve.takes_left() < TAKES_LEFT_MIN
         return made

@@ -137,9 +137,10 @@ class HeldEpoch:
         """
         self._write_beat()
         self.last_beat = now
-        self._look_for_room()
+        self.look_for_room()
 
-    def _look_for_room(self) -> None:
+    def look_for_room(self) -> None:
+        """See whether there is little; what cannot be seen stays as it was."""
         with suppress(OSError):
             wanted = self.reserve_bytes
             if self.is_low:
@@ -151,7 +152,7 @@ class HeldEpoch:
         self.last_beat = now
         with suppress(OSError):
             self._write_beat()
-        self._look_for_room()
+        self.look_for_room()
 
     def note_first_index(self, first_index: int, now: float) -> None:
         """
@@ -203,7 +204,7 @@ class HeldEpoch:
         self._end_term, self._end_in = self._confirmed_term, self._confirmed_in
         if copied:
             self._move_end(copied[-1], segment)
-        self._look_for_room()
+        self.look_for_room()
         return segment
 
     def _make_segment(self, size: int) -> SegmentWriter:

@@ -10,6 +10,7 @@ from holdfast.environment.disk import NoRoomError
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
 from holdfast.shared.lease_files import CurrentFile, claim
+from holdfast.shared.reserve import Reserve
 from holdfast.shared.settings import SharedSettings
 from trials.simulation.local_share import LocalShare, claimant, end_of, seal
 from trials.simulation.simulated_disk import PowerCut
@@ -239,6 +240,37 @@ def test_a_share_that_others_have_filled_is_taken_all_the_same(
     while log.take(log.observe(), claimant("c")) is None:
         pass
     assert log.entries(0, 99, 10**9) == entries
+
+
+def test_whether_a_lease_may_be_given_up_is_said_by_what_there_is_now(
+    share: LocalShare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Not by the last beat, which may be long ago: the next take must have room. What cannot be seen
+    is not counted upon (seed 1144 of the simulation with others that fill the share).
+    """
+
+    def is_kept() -> bool:
+        with pytest.raises(AppendRefusedError) as caught:
+            log.append(entries)
+        return caught.value.keeps_lease
+
+    log, holding = share.taken()
+    entries = seal(holding.end, 1, b"x" * 20_000)
+    share.disk.limit(0)
+    assert is_kept(), "nothing is kept yet"
+    share.disk.limit(None)
+    for _ in range(TAKES):
+        log.renew()
+    share.disk.limit(0)
+    assert not is_kept()
+    with monkeypatch.context() as patched:
+        patched.setattr(Reserve, "takes_left", lambda _: (_ for _ in ()).throw(OSError()))
+        assert is_kept()
+    for number in range(TAKES - 1):
+        share.disk.unlink(share.places.reserve(number))
+    share.disk.limit(0)
+    assert is_kept(), "one is for who follows"
 
 
 def test_no_room_is_kept_where_there_is_little(share: LocalShare) -> None:
