@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 CHANGED = "user or grant changed"
 REMOVED = "user removed"
 
+CLIENTS = "clients"
+"""The role of all clients in simulated worlds, who show nothing."""
+
+_EVERYTHING = ("queue://>", "topic://>")
 _USERS = ("ann", "ben")
 _ROLES = ("clerk", "guest")
 _PATTERNS = ("queue://orders", "queue://orders.*", "topic://prices.>")
@@ -74,6 +78,16 @@ class _Listener:
         self._books.confirm(self._key, self._place, self._said_at)
 
 
+class _Nobody:
+    """Waits for no answer."""
+
+    def reply(self, _receipt: bytes) -> None:
+        """It is confirmed, to nobody."""
+
+
+_NOBODY = _Nobody()
+
+
 class AccessBooks:
     """Makes operators change users and grants, and knows what must come of it."""
 
@@ -92,9 +106,22 @@ class AccessBooks:
         if leader is None or leader.conductor.is_within_entry:
             return
         self._forget_the_lost()
-        for _ in range(self._chance.randint(1, 4)):
-            self._change(leader)
+        if not self._lets_clients_go_on(leader):
+            for _ in range(self._chance.randint(1, 4)):
+                self._change(leader)
         leader.conductor.schedule()
+
+    def _lets_clients_go_on(self, leader: SimulatedNode) -> bool:
+        """Grant the world's clients what they do, if that is not so yet, before there is a user."""
+        granted = leader.broker.state.access.grants
+        missing = [it for it in _EVERYTHING if GrantKey(CLIENTS, it) not in granted]
+        for pattern in missing:
+            grant = read_grant(CLIENTS, "read,write,admin", pattern)
+            try:
+                leader.broker.access_changes.grant(grant, self._audit("open"), _NOBODY, b"")
+            except LevelNotReachedError:
+                break
+        return bool(missing)
 
     def _change(self, leader: SimulatedNode) -> None:
         kind = UserKey if self._chance.random() < 0.5 else GrantKey

@@ -42,12 +42,15 @@ from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.settings import ReplicationSettings
+from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
 from holdfast.server.protocols import served
 from holdfast.server.restoring import restore
 from holdfast.sessions.context import SessionContext
+from holdfast.sessions.credentials import Credential
+from holdfast.sessions.session import Session
 from holdfast.store.contract import CommittedEntry
 from holdfast.store.replicated_store import ReplicatedStore
 from trials.simulation.cuts import watch_cuts
@@ -395,6 +398,7 @@ class SimulatedNode:
         self.store = _WatchedStore(self.driver, journal)
         self.store.node = self
         context = SessionContext(node=self.name, version="simulated")
+        context.check = self._let_in
         self.conductor = Conductor(
             broker=self.broker,
             store=self.store,
@@ -417,6 +421,12 @@ class SimulatedNode:
     @property
     def _broker_settings(self) -> BrokerSettings:
         return replace(self.world.broker_settings, known_format_level=self.known_format_level)
+
+    def _let_in(self, _session: Session, _credential: Credential) -> Principal:
+        """Let clients in who show nothing; once there are users, by the role that those have."""
+        book = self.broker.access_book
+        assert book.anonymous is not None, "they have a role"
+        return book.anonymous if book.is_guarded else ANONYMOUS
 
     def connection(self, serial: int) -> SimulatedConnection:
         """Take a client's connection."""

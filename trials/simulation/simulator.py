@@ -30,7 +30,7 @@ from holdfast.journal.settings import JournalSettings
 from holdfast.replication.membership import Membership
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.settings import ServerSettings
-from trials.simulation.access_books import AccessBooks
+from trials.simulation.access_books import CLIENTS, AccessBooks
 from trials.simulation.checkers import Checkers
 from trials.simulation.committed_log import DEAD_LETTERS
 from trials.simulation.endings import ENDINGS
@@ -141,6 +141,7 @@ class Simulation:
     def _settings(self) -> None:
         made = self.plan
         self.broker_settings = BrokerSettings(
+            anonymous_role=CLIENTS,
             memory_bytes=made.memory_bytes,
             producer_count_max=made.producer_count_max,
             queue_count_max=made.queue_count_max,
