@@ -100,15 +100,18 @@ def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
+    ("name", "first"),
     [
-        "by majority, what is stored is in most databases",
-        "what rots in one is mended from another",
+        ("by majority, what is stored is in most databases", 1),
+        ("what rots in one is mended from another", 1),
+        ("what cannot be stored is given up", 2),
+        ("who is needed is copied to for as long as it takes", 12),
+        ("signs of life are given while it is copied", 12),
     ],
 )
-def test_a_safeguard_that_is_left_out_is_noticed(name: str) -> None:
-    """Some seed loses what was confirmed, or never gets a database back."""
-    assert catch(BY_NAME[name], range(1, 16)) is not None
+def test_a_safeguard_that_is_left_out_is_noticed(name: str, first: int) -> None:
+    """Some seed loses what was confirmed, never gets a database back, or is served by nobody."""
+    assert catch(BY_NAME[name], range(first, first + 15)) is not None
 
 
 @pytest.mark.slow

@@ -41,10 +41,12 @@ class Fate:
 class Sent:
     """A statement on its way."""
 
-    __slots__ = ("_error", "_result", "_statement", "is_done")
+    __slots__ = ("_error", "_result", "_statement", "is_done", "sending_seconds")
 
-    def __init__(self, statement: Callable[[], Any]) -> None:
+    def __init__(self, statement: Callable[[], Any], sending_seconds: float = 0.0) -> None:
         self._statement = statement
+        self.sending_seconds = sending_seconds
+        """So long its bytes take to be sent: who dies meanwhile has sent nothing."""
         self._result: Any = None
         self._error: StoreError | None = None
         self.is_done = False
@@ -102,7 +104,7 @@ def ask(
     if fate.refusal:
         passage.wait(min(fate.before, seconds_max))
         raise AppendRefusedError(fate.refusal)
-    sent = Sent(statement)
+    sent = Sent(statement, seconds)
     if fate.before < LOST:
         passage.send(fate.before, sent)
     if fate.before + fate.after >= seconds_max:

@@ -53,6 +53,7 @@ DATABASE_DISABLED = "one database disabled"
 DATABASE_SLOW = "the way to one database slow"
 DATABASES_LOW = "all databases but one without room for what is large"
 LARGE_LEFT = "a large entry under way when its holder ended"
+LARGE_LEFT_ONE_AWAY = "the same while another database was away"
 DATABASE_ROT = "a row of one database rots"
 """Not drawn: where the others are away as well nobody has that row, and brokers may end."""
 OF_SEVERAL = (DATABASE_AWAY, DATABASE_CUT, DATABASE_FULL, DATABASE_DISABLED)
@@ -103,6 +104,9 @@ class Plan:
     propose_seconds: float = 0.08
     large: float = 0.0
     """That an entry is larger than a piece that is copied."""
+
+    slow_bytes_per_second: int = 40_000
+    """Where one is left under way at the end: it takes as long as a short lease."""
 
     clean: float = 0.04
     """That a proposal asks for the log to be cleaned."""

@@ -396,8 +396,16 @@ class SimulatedBroker:
             self.world.timeline.after(seconds, self.resume)
 
     def send(self, seconds: float, sent: Sent) -> None:
-        """It is under way now: nothing of this process holds it up."""
-        self.world.timeline.after(seconds, sent.take_effect)
+        """It is under way now: nothing of this process holds it up once all of it was sent."""
+        if not sent.sending_seconds:
+            self.world.timeline.after(seconds, sent.take_effect)
+            return
+        rest = seconds - sent.sending_seconds
+        self.world.timeline.after(sent.sending_seconds, self._all_is_sent, self.life, rest, sent)
+
+    def _all_is_sent(self, life: int, seconds: float, sent: Sent) -> None:
+        if life == self.life and self.is_alive:
+            self.world.timeline.after(seconds, sent.take_effect)
 
     def wait(self, seconds: float) -> None:
         """The strand waits."""

@@ -34,8 +34,6 @@ _LEASES_TO_HEAL = 5
 _REST_SECONDS = 6.0
 _RARE_SECONDS = 0.4
 """Between two proposals, once only what is large matters."""
-_SLOW_BYTES = 40_000
-"""A second; what is large takes as long as a short lease."""
 _SLOW_SECONDS = 20.0
 """For what is large where two databases are left, and the slow one is the longer one."""
 _ROOM_BYTES = 50_000
@@ -380,11 +378,16 @@ class LeasedWorld:
         hindered = self._all_but_one()
         is_slow = self.chance.random() < 0.5
         for it in hindered:
-            it.bytes_per_second = _SLOW_BYTES if is_slow else 0
+            it.bytes_per_second = self.plan.slow_bytes_per_second if is_slow else 0
             it.room_bytes = 0 if is_slow else _ROOM_BYTES
+        # What is in one of three and may be in the one that is away is copied, and not cut.
+        is_one_away = is_slow and len(hindered) > 1 and self.chance.random() < 0.5
         holder = next(it for it in self.brokers if it.is_serving)
         holder.propose_large()
         self.timeline.run(self.plan.lease_seconds * self.chance.uniform(0.0, 0.5))
+        if is_one_away:
+            hindered[0].is_away = True
+            self.count(plans.LARGE_LEFT_ONE_AWAY)
         if self.chance.random() < 0.8 and holder.is_alive:
             self._kill(plans.KILL, holder, 2 * self.plan.lease_seconds)
         self.count(plans.LARGE_LEFT)

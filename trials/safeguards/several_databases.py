@@ -14,7 +14,8 @@ from typing import Any
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry
-from holdfast.leases.contract import Claimant, Outcome, Place
+from holdfast.leases.contract import Claimant, Outcome, Place, TakeGoesOnError
+from holdfast.leases.refusals import Refusals
 from holdfast.mirrors.mirror_set import Holding
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import ActOf
@@ -192,6 +193,35 @@ def _cut_under_the_same_token() -> list[Patch]:
     return [(Levelling, "_take_anew", look)]
 
 
+def _take_in_one_call() -> list[Patch]:
+    go_on = Taking.go_on
+
+    def once(self: Taking, deadline: float) -> Tenure | None:
+        try:
+            return go_on(self, deadline)
+        except TakeGoesOnError:
+            raise UnreachableError("there was no time for all of it") from None
+
+    return [(Taking, "go_on", once)]
+
+
+def _copy_no_longer_than_usual() -> list[Patch]:
+    def give_up(self: Levelling, failed: Mapping[str, StoreError]) -> Steps:
+        del self, failed
+        yield from ()
+        raise UnreachableError("there was no time for all of it")
+
+    return [(Levelling, "_lengthen_the_needed", give_up)]
+
+
+def _copy_in_silence() -> list[Patch]:
+    return [(Levelling, "_beats", lambda _self, _member: {})]
+
+
+def _give_nothing_up() -> list[Patch]:
+    return [(Refusals, "may_give_up", lambda _self, _count: False)]
+
+
 def _wait_for_who_refuses() -> list[Patch]:
     def may_go_on_without(self: Holding, members: Iterable[str]) -> bool:
         del self, members
@@ -238,6 +268,13 @@ def _large(made: Plan) -> None:
     made.lost_request = made.lost_reply = made.late = 0.0
     made.kinds = {plans.DATABASE_AWAY: 1, plans.KILL: 1}
     plans.with_large(made)
+
+
+def _left(made: Plan) -> None:
+    """What matters is how the world ends: with a large entry under way, and slow ways."""
+    _large(made)
+    made.databases, made.chaos_seconds, made.slow_bytes_per_second = 3, 3.0, 12_000
+    made.lost_request = made.lost_reply = made.late = made.slow_reply = 0.0
 
 
 def _late(made: Plan) -> None:
@@ -324,6 +361,11 @@ ABLATIONS = [
         ),
     ),
     _ablation("what so many refuse is refused to its sender", _wait_for_who_refuses, _large),
+    _ablation("what cannot be stored is given up", _give_nothing_up, _left),
+    _ablation(
+        "who is needed is copied to for as long as it takes", _copy_no_longer_than_usual, _left
+    ),
+    _ablation("signs of life are given while it is copied", _copy_in_silence, _left),
     _ablation("what rots in one is mended from another", _read_nothing_over, _rotting),
     _ablation("by majority, what is stored is in most databases", _one_is_most, _majority),
     _ablation(
@@ -350,8 +392,9 @@ ABLATIONS = [
         _old_signs_of_life,
         _majority,
         covered_by=(
-            "what was left under way is sent anew when it is asked for again, where databases are"
-            " asked in turn: so it is a sign of life of that moment"
+            "it takes one of three that answers late, another that falls silent in the next call,"
+            " the first one in the call after, and a taker that reaches just those two: a unit test"
+            " lets it"
         ),
     ),
 ]

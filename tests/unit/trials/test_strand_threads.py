@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from queue import Empty
 from random import Random
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.errors import UnreachableError
 from holdfast.raidb.lanes import GRACE_SECONDS, Act, ThreadLanes
+from trials.leased.passage import Sent
+from trials.leased.simulated_broker import SimulatedBroker
 from trials.leased.strand import Strand
 from trials.leased.strand_threads import StrandThreads
 from trials.simulation.simulated_clock import Timeline
@@ -156,6 +159,22 @@ def test_an_inbox_wakes_who_waits_for_it_once(machine: Machine) -> None:
 
     assert [it for it, _ in seen] == [0.0, 1.0, 4.0, 4.0]
     assert [it for _, it in seen] == [None, None, None, "late"]
+
+
+def test_who_dies_while_it_sends_has_sent_nothing() -> None:
+    """Of what is large; what was sent as a whole takes effect, whoever is dead by then."""
+    timeline = Timeline()
+    broker: Any = SimpleNamespace(world=SimpleNamespace(timeline=timeline), life=1, is_alive=True)
+    broker._all_is_sent = MethodType(SimulatedBroker._all_is_sent, broker)
+    done: list[str] = []
+    for name, sending in (("small", 0.0), ("large", 1.0), ("larger", 3.0)):
+        sent = Sent(lambda name=name: done.append(name), sending)
+        SimulatedBroker.send(broker, sending + 1.5, sent)
+    timeline.run(1.2)
+    broker.is_alive = False
+    timeline.run(9.0)
+
+    assert done == ["small", "large"]
 
 
 def test_a_clock_that_is_fast_waits_less(machine: Machine) -> None:
