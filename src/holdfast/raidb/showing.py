@@ -8,7 +8,8 @@ and then compares what is there. What is shown there in some only goes first: wh
 told again to all.
 
 Invariants:
-    What is shown costs no database its place: nothing of it counts as a failure.
+    What is shown costs no database its place: nothing of it counts as a failure, and what takes
+    longer goes on without being waited for, with what is stored behind it.
     In each it is written under the token that an append has, and not once a later entry is there.
 
 Used by the thread of the holder.
@@ -17,15 +18,15 @@ Used by the thread of the holder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.projection import KEYS_MAX, Changes, MessageKey, Span
 from holdfast.raidb.databases import ActOf, Databases, named_each
 from holdfast.raidb.tenure import Tenure
 
-SHOW_SECONDS_MAX: Final = 0.5
-"""For one piece: an append waits behind it. One that needs more shows nothing for a while."""
+SHOW_SECONDS_MAX: Final = 1.0
+"""For one piece: an append waits behind it. One that needs more shows nothing new for a while."""
 AGAIN_SECONDS: Final = 30.0
 """After one has missed something all is compared anew, at most so often at first."""
 AGAIN_SECONDS_MAX: Final = 600.0
@@ -91,10 +92,10 @@ class Showing:
         missed = [it for it in tenure.active if it not in self._told]
         if not any(not tenure.lacking_bytes(it) for it in missed) or now < self._again_at:
             return
-        self._pause = min(2 * self._pause, AGAIN_SECONDS_MAX)
-        if now >= self._again_at + 4 * self._pause:
+        if now >= self._again_at + AGAIN_SECONDS_MAX:
             self._pause = AGAIN_SECONDS
         self._again_at = now + self._pause
+        self._pause = min(2 * self._pause, AGAIN_SECONDS_MAX)
         self._told = set(tenure.active)
         why = {it: self._why.pop(it, StoreError("it has come back")) for it in missed}
         self._why.clear()
@@ -111,8 +112,11 @@ class Showing:
         return [it for it in tenure.active if it in self._told]
 
     def _write(self, changes: Changes, members: Iterable[str], seconds_max: float) -> None:
-        found = self._run({it: self._act(it, changes) for it in members}, seconds_max)
-        for it, why in found.items():
+        acts = {it: self._databases.bind(it, self._act(it, changes)) for it in members}
+        # Given up, it would count as hanging: nothing else would be asked of it meanwhile.
+        found = self._databases.run_bound(acts, seconds_max, leave_after=SHOW_SECONDS_MAX)
+        for it in acts:
+            why = found.get(it, UnreachableError(f"it took more than {SHOW_SECONDS_MAX:g} s"))
             if isinstance(why, StoreError):
                 self._missed(it, why)
             elif why:
@@ -121,16 +125,14 @@ class Showing:
 
     def _keys(self, after: MessageKey, seconds_max: float) -> dict[str, list[MessageKey]]:
         """Of each that answers, its rows."""
-        acts = dict.fromkeys(self._targets(), _keys_after(after))
-        found = self._run(acts, seconds_max)
+        act = _keys_after(after)
+        acts = {it: self._databases.bind(it, act, beside=True) for it in self._targets()}
+        found = self._databases.run_bound(acts, seconds_max)
         for it, why in found.items():
             if isinstance(why, StoreError):
                 self._missed(it, why)
         self._require_any()
         return {it: keys for it, keys in found.items() if not isinstance(keys, StoreError)}
-
-    def _run(self, acts: Mapping[str, ActOf], seconds_max: float) -> dict[str, Any]:
-        return self._databases.run(acts, min(seconds_max, SHOW_SECONDS_MAX)) if acts else {}
 
     def _missed(self, member: str, why: StoreError) -> None:
         self._told.discard(member)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Event, Timer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.errors import StoreError
-from holdfast.leases.contract import Outcome
+from holdfast.leases.contract import Outcome, Place
 from holdfast.leases.projection import KEYS_MAX, Changes, MessageKey, MessageRow, QueueRow, Span
 from holdfast.raidb import showing as showing_module
+from holdfast.raidb.databases import Databases
+from holdfast.raidb.lanes import ThreadLanes
 from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.showing import AGAIN_SECONDS, Showing, spans_of
 from tests.stores.leased_log_suite import SECONDS, Writer
@@ -105,7 +109,7 @@ def test_one_that_misses_some_shows_nothing_more_until_all_begins_anew(
     second.is_away = False
     assert log.project(queue(6), SECONDS) is Outcome.STORED, "not again at once"
     assert len(second.shown) == 2
-    several.pass_time(2 * AGAIN_SECONDS + 1)
+    several.pass_time(AGAIN_SECONDS + 1)
     writer.append(b"two")
     with pytest.raises(StoreError, match="compared anew"):
         log.project(queue(7), SECONDS)
@@ -200,6 +204,39 @@ def test_what_is_compared_goes_on_behind_what_each_can_tell_at_once(
     monkeypatch.setattr(showing_module, "KEYS_MAX", 0)
     with pytest.raises(StoreError, match="could not be compared in time"):
         Showing(log.databases, log._tenure, several.clock).shown_keys(NOTHING, 0.0)  # type: ignore[arg-type]
+
+
+class _Slow:
+    """A member that shows something once it is let."""
+
+    def __init__(self, name: str) -> None:
+        self.place = name
+        self.may_go_on = Event()
+
+    def show(self, *_: object) -> str:
+        assert self.may_go_on.wait(10)
+        return ""
+
+
+def test_one_that_takes_longer_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored next goes behind it, and does not fail as where a database hangs."""
+    monkeypatch.setattr(showing_module, "SHOW_SECONDS_MAX", 0.02)
+    quick, slow = _Slow("quick"), _Slow("slow")
+    quick.may_go_on.set()
+    members: Any = [quick, slow]
+    lanes = ThreadLanes()
+    databases = Databases(members, lanes)
+    databases._by_id = {"a": members[0], "b": members[1]}
+    tenure: Any = SimpleNamespace(
+        active=["a", "b"],
+        tokens={"a": 1, "b": 1},
+        end=Place(1, bytes(16)),
+        lacking_bytes=lambda _: 0,
+    )
+    Showing(databases, tenure, lambda: 0.0).project(queue(1), 2.0)
+    Timer(0.05, slow.may_go_on.set).start()
+    assert databases.ask("b", lambda member, _: member.place, 5.0) == "slow"
+    lanes.close()
 
 
 def test_runs_of_neighbours_are_as_few_as_they_can_be() -> None:
