@@ -77,7 +77,7 @@ Tell = Callable[[Person, str, str, str], None]
 """Told of a refusal: who, the method, the path, the reason."""
 
 
-def _tell_nobody(_person: Person, _method: str, _path: str, _reason: str) -> None:
+def tell_nobody(_person: Person, _method: str, _path: str, _reason: str) -> None:
     """Let it be."""
 
 
@@ -103,7 +103,7 @@ class Access:
     people: People = field(default=Nobody(), repr=False)
     """Who knows the users."""
 
-    tell: Tell = field(default=_tell_nobody, repr=False)
+    tell: Tell = field(default=tell_nobody, repr=False)
     """Takes notice of who was refused what."""
 
     def told_path(self) -> str:

@@ -53,6 +53,17 @@ DUTIES: Final = (
     Asked("POST", "/cluster/promote", Duty.GOVERN),
     Asked("POST", "/mirrors", Duty.GOVERN),
     Asked("POST", "/reload", Duty.GOVERN),
+    Asked("GET", "/users", Duty.GOVERN),
+    Asked("POST", "/users", Duty.GOVERN),
+    Asked("POST", "/users/roles", Duty.GOVERN),
+    Asked("POST", "/users/password", Duty.GOVERN),
+    Asked("POST", "/users/tokens", Duty.GOVERN),
+    Asked("POST", "/users/tokens/end", Duty.GOVERN),
+    Asked("POST", "/users/remove", Duty.GOVERN),
+    Asked("GET", "/grants", Duty.GOVERN),
+    Asked("POST", "/grants", Duty.GOVERN),
+    Asked("POST", "/grants/revoke", Duty.GOVERN),
+    Asked("GET", "/access", Duty.GOVERN),
 )
 
 OPEN_PATHS: Final = frozenset(asked.path for asked in DUTIES if asked.is_open)

@@ -10,6 +10,7 @@ The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
     POST /cluster/transfer /cluster/add /cluster/remove /cluster/promote
     POST /queues/{name}/purge       DELETE /queues/{name}
     GET, POST /policies             (see policy_api)
+    GET, POST /users… /grants…      GET /access     (see user_api)
     POST /messages                  (see message_api)
     POST /reload                    read certificates anew
 
@@ -55,6 +56,7 @@ from holdfast.admin.remote import (
 from holdfast.admin.slices import Desk, Slices, listed
 from holdfast.admin.status import as_json
 from holdfast.admin.subscription_api import SubscriptionInterface
+from holdfast.admin.user_api import UserInterface
 from holdfast.errors import (
     HoldfastError,
     LinkLostError,
@@ -71,6 +73,7 @@ _PIECE_BYTES = 64 * 1024
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
 _Change = Callable[[Request, bytes], Awaitable[Response]]
+_Prepare = Callable[[bytes], Awaitable[bytes]]
 _Page = Callable[[Request, int, str], Awaitable[Response]]
 
 
@@ -115,6 +118,7 @@ def build_application(
             Route("/messages", api.guarded(messages.step), methods=["POST"]),
             Route("/subscriptions", api.paged(subscriptions.subscriptions)),
             Route("/subscriptions/end", api.guarded(subscriptions.end), methods=["POST"]),
+            *_of_users(api, UserInterface(operations, api.leaders_answer)),
             Route("/cluster/transfer", api.guarded(api.transfer), methods=["POST"]),
             Route("/cluster/add", api.guarded(api.add), methods=["POST"]),
             Route("/cluster/remove", api.guarded(api.remove), methods=["POST"]),
@@ -132,6 +136,23 @@ def build_application(
         },
     )
     return Gate(application, access or Access(secret=operations.secret))
+
+
+def _of_users(api: _Interface, users: UserInterface) -> list[Route]:
+    hashed = users.with_hash
+    return [
+        Route("/users", users.users),
+        Route("/users", api.guarded(users.add, prepare=hashed), methods=["POST"]),
+        Route("/users/roles", api.guarded(users.set_roles), methods=["POST"]),
+        Route("/users/password", api.guarded(users.set_password, prepare=hashed), methods=["POST"]),
+        Route("/users/tokens", api.guarded(users.make_token), methods=["POST"]),
+        Route("/users/tokens/end", api.guarded(users.end_token), methods=["POST"]),
+        Route("/users/remove", api.guarded(users.remove), methods=["POST"]),
+        Route("/grants", users.grants),
+        Route("/grants", api.guarded(users.grant), methods=["POST"]),
+        Route("/grants/revoke", api.guarded(users.revoke), methods=["POST"]),
+        Route("/access", users.access),
+    ]
 
 
 def _ask_over_http(own_name: str, operations: Operations) -> Ask:
@@ -289,11 +310,13 @@ class _Interface:
 
         return endpoint
 
-    def guarded(self, change: _Change) -> _Endpoint:
-        """The change, passed on if this node does not lead."""
+    def guarded(self, change: _Change, prepare: _Prepare | None = None) -> _Endpoint:
+        """The change, passed on if this node does not lead; made ready on this one first."""
 
         async def endpoint(request: Request) -> Response:
             body = await _receive(request)
+            if prepare is not None:
+                body = await prepare(body)
             try:
                 return await change(request, body)
             except NotLeaderError as error:

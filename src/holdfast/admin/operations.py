@@ -36,6 +36,7 @@ from holdfast.admin.status import (
     SegmentStatus,
 )
 from holdfast.admin.subscription_status import SubscriptionStatus
+from holdfast.admin.user_administration import UserAdministration
 from holdfast.errors import DestinationError, MembershipError, NotLeaderError
 from holdfast.model.destination import Kind
 from holdfast.model.policy_option import Value
@@ -45,6 +46,11 @@ from holdfast.replication.promotion import LogEnd
 
 class Node(Protocol):
     """What the operations need of a node. All of it is called on the node's loop."""
+
+    @property
+    def users(self) -> UserAdministration:
+        """Its users and grants."""
+        ...
 
     def status(self) -> NodeStatus:
         """Who it is and how far its log goes. Reads no disk."""
@@ -172,6 +178,11 @@ class Operations:
         self.secret = secret
         self.files = files
         """What it believes and shows when it asks another node by TLS."""
+
+    @property
+    def users(self) -> UserAdministration:
+        """Users and grants, as the node has and changes them."""
+        return self._node.users
 
     def status(self) -> NodeStatus:
         """The node, its members and its store."""

@@ -83,6 +83,9 @@ class NodeSettings:
     secret_file: _Path | None = None
     """The file of what the members of a cluster know of each other."""
 
+    audit_file: _Path | None = None
+    """The file of who did what and who was refused what; changes stand in the log as well."""
+
     site: _Site = ""
     """Where this node stands."""
 

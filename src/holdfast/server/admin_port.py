@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from holdfast.admin.access import Access, own_names
+from holdfast.admin.access import Access, Tell, own_names, tell_nobody
 from holdfast.admin.endpoint import Files
 from holdfast.admin.http_api import build_application
 from holdfast.admin.http_server import AdminServer
+from holdfast.admin.logins import Nobody, People
 from holdfast.admin.operations import Operations
 from holdfast.admin.reload_api import Renew
 from holdfast.admin.token_file import new_token
@@ -29,7 +30,13 @@ SLICE_SHARE: Final = 3
 """Of a turn it has this part of what handshakes of clients have."""
 
 
-def admin_access(config: NodeConfig, token_place: Callable[[], str]) -> Access:
+def admin_access(
+    config: NodeConfig,
+    token_place: Callable[[], str],
+    *,
+    people: People | None = None,
+    tell: Tell = tell_nobody,
+) -> Access:
     """Give what the port asks for, with a new token."""
     hosts = [split_address(it.removeprefix("https://"))[0] for it in _addresses(config)]
     hosts += [it.address.host for it in config.members if it.name == config.name]
@@ -38,6 +45,8 @@ def admin_access(config: NodeConfig, token_place: Callable[[], str]) -> Access:
         local_token=new_token(),
         token_place=token_place,
         names=own_names(socket.gethostname(), *hosts, more=config.admin_names),
+        people=people or Nobody(),
+        tell=tell,
     )
 
 

@@ -32,6 +32,7 @@ from holdfast.admin.status import (
     SegmentStatus,
 )
 from holdfast.admin.subscription_status import SubscriptionStatus
+from holdfast.config.store_url import hidden
 from holdfast.errors import DestinationError, NotLeaderError, QuorumLostError
 from holdfast.model.destination import Kind
 from holdfast.model.policy_option import Value
@@ -39,6 +40,7 @@ from holdfast.model.records import HoldRecord
 from holdfast.model.wildcards import Pattern
 from holdfast.replication.membership import Member
 from holdfast.replication.promotion import LogEnd
+from holdfast.server.audit_trail import AuditTrail, Notebook
 from holdfast.server.leased_group import LeasedGroup
 from holdfast.server.log_access import hold_record, hold_statuses, log_position, log_slice
 from holdfast.server.message_steps import MessageSteps
@@ -61,9 +63,13 @@ from holdfast.server.subscription_status import (
     subscription_keys,
     subscription_statuses,
 )
+from holdfast.server.user_administration import UserAdministration
 from holdfast.server.waiting import wait_until
 
 Answer = TypeVar("Answer")
+
+Deed = tuple[str, str]
+"""What is done, and to what, as it is noted."""
 
 
 class Administration:
@@ -76,17 +82,31 @@ class Administration:
         "_driver",
         "_message_steps",
         "_parts",
+        "_trail",
         "_wait_seconds",
+        "users",
     )
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, notebook: Notebook | None = None) -> None:
+        """
+        Take one node.
+
+        Args:
+            parts: The node.
+            notebook: Where is written who did what, beside the log.
+        """
         self._parts = parts
+        self._trail = AuditTrail(parts.broker, parts.clock, notebook)
+        self.users = UserAdministration(
+            parts, self._trail, stored=self._stored, require_serving=self._require_serving
+        )
+        """Users and grants."""
         self._broker = parts.broker
         self._conductor = parts.conductor
         self._driver = parts.driver
         self._digests = SegmentDigests(parts.journal, parts.clock)
         self._wait_seconds = parts.conductor.settings.operator_wait_seconds
-        self._message_steps = MessageSteps(parts, self._stored)
+        self._message_steps = MessageSteps(parts, self._stored, self._trail)
 
     def close(self) -> None:
         """End what reads segments for their digests."""
@@ -134,7 +154,10 @@ class Administration:
         """Set a hold; returns once that is committed."""
         self._require_serving()
         record = hold_record(self._parts, name, wanted)
-        await self._stored(lambda reply: self._broker.keep_log(record, reply, b""))
+        # Readers go on with a hold all the time: who set it first is noted.
+        is_new = name not in self._broker.state.holds
+        deed = ("set hold", name) if is_new else None
+        await self._stored(lambda reply: self._broker.keep_log(record, reply, b""), deed)
         hold = self._broker.state.holds.get(name)
         if hold is None:  # Of the same moment as this; what is told is what is.
             raise DestinationError(f"there is no hold {name} any more: somebody ended it just now")
@@ -144,7 +167,8 @@ class Administration:
         """End a hold; returns once that is committed."""
         self._require_serving()
         record = HoldRecord(name, 0, 0)
-        await self._stored(lambda reply: self._broker.keep_log(record, reply, b""))
+        deed = "end hold", name
+        await self._stored(lambda reply: self._broker.keep_log(record, reply, b""), deed)
 
     def policies(self) -> PoliciesStatus:
         """All that its log says of destinations, by pattern."""
@@ -160,7 +184,11 @@ class Administration:
         changes = self._broker.policy_changes
         await _in_turns(changes.judge(pattern, values))
         self._require_serving()
-        return await self._stored(lambda reply: changes.say(pattern, values, reply, b""))
+        said = " ".join(f"{name}={value}" for name, value in values.items())
+        return await self._stored(
+            lambda reply: changes.say(pattern, values, reply, b""),
+            ("set policy", f"{pattern} {said}"),
+        )
 
     async def take_back_policy(self, pattern: Pattern, names: Collection[str]) -> dict[str, Value]:
         """Take some of it back, or all; returns what is left, once that is committed."""
@@ -168,7 +196,15 @@ class Administration:
         changes = self._broker.policy_changes
         await _in_turns(changes.judge_back(pattern, names))
         self._require_serving()
-        return await self._stored(lambda reply: changes.take_back(pattern, names, reply, b""))
+        return await self._stored(
+            lambda reply: changes.take_back(pattern, names, reply, b""),
+            ("unset policy", " ".join([str(pattern), *names])),
+        )
+
+    @property
+    def trail(self) -> AuditTrail:
+        """Where is noted who does what."""
+        return self._trail
 
     async def transfer(self, to: str | None) -> str:
         """Hand leadership over; gives the new leader's name."""
@@ -178,27 +214,32 @@ class Administration:
         stays = {self._parts.config.name, None}
         if not await self._holds_in_time(lambda: driver.leader not in stays):
             raise QuorumLostError(f"{target} did not take over in time; this node leads on")
+        self._trail.tell("transfer leadership", driver.leader or target)
         return driver.leader or target
 
     async def add_member(self, name: str, address: str, *, kind: MemberKind, site: str) -> None:
         """Admit a member; returns when that is committed."""
         await self._committed(self._driver.add_member(Member(name, address, kind, site)))
+        self._trail.tell("add member", f"{name} {address} {kind}")
 
     async def remove_member(self, name: str) -> None:
         """Remove a member; returns when that is committed."""
         await self._committed(self._driver.remove_member(name))
+        self._trail.tell("remove member", name)
 
     async def change_mirror(self, action: str, directory: str, by: str) -> None:
         """Disable, enable or replace one of this node's own directories, or of its databases."""
         several = self._driver.several if isinstance(self._driver, LeasedGroup) else None
         if several is not None:
             await asyncio.to_thread(change_database, several.caretaker, action, directory, by)
-            return
-        await asyncio.to_thread(change_mirror, self._parts.caretaker, action, directory, by)
+        else:
+            await asyncio.to_thread(change_mirror, self._parts.caretaker, action, directory, by)
+        self._trail.tell(f"{action} mirror", " ".join(map(hidden, (directory, by))).strip())
 
     async def promote(self, name: str) -> None:
         """Make a learner a voter; returns when that is committed."""
         await self._committed(self._driver.promote(name))
+        self._trail.tell("promote member", name)
 
     async def promote_force(
         self, companions: Sequence[LogEnd], *, is_incomplete_accepted: bool
@@ -210,6 +251,7 @@ class Administration:
             wall_microseconds=self._parts.clock.wall_microseconds(),
         )
         self._conductor.schedule()
+        self._trail.tell("promote by force", self._parts.config.name)
         if not await self._holds_in_time(lambda: self._conductor.role.is_serving):
             missing = ", ".join(self._driver.status().awaited)
             raise QuorumLostError(
@@ -222,12 +264,16 @@ class Administration:
     async def purge(self, queue: str) -> int:
         """Remove all messages of a queue; returns how many."""
         await self._await_lease()
-        return await self._stored(lambda reply: self._broker.purge(queue, reply, b""))
+        return await self._stored(
+            lambda reply: self._broker.purge(queue, reply, b""), ("purge queue", queue)
+        )
 
     async def delete(self, queue: str) -> int:
         """Remove a queue and its messages; returns how many."""
         await self._await_lease()
-        return await self._stored(lambda reply: self._broker.delete(queue, reply, b""))
+        return await self._stored(
+            lambda reply: self._broker.delete(queue, reply, b""), ("delete queue", queue)
+        )
 
     async def messages(self, wanted: MessageRequest) -> MessageStep:
         """Do one step of something with a queue's messages; returns once it is committed."""
@@ -250,15 +296,26 @@ class Administration:
         """End one; returns what it was not given."""
         await self._await_lease()
         return await self._stored(
-            lambda reply: end_subscription(self._broker, client_id, name, reply, b"")
+            lambda reply: end_subscription(self._broker, client_id, name, reply, b""),
+            ("end subscription", f"{client_id} {name}"),
         )
 
-    async def _stored(self, change: Callable[[OperatorReply], Answer]) -> Answer:
-        """Ask the broker for a change; returns what it answered, once that is committed."""
+    async def _stored(
+        self, change: Callable[[OperatorReply], Answer], deed: Deed | None = None
+    ) -> Answer:
+        """
+        Ask the broker for a change; returns what it answered, once that is committed.
+
+        Who asked for it, and what it is by `deed`, is stored in the same entry.
+        """
         reply = OperatorReply()
         answer = change(reply)
+        if deed is not None:
+            self._trail.write(*deed)
         self._conductor.schedule()
         await asyncio.wait_for(reply.done, self._wait_seconds)
+        if deed is not None:
+            self._trail.tell(*deed)
         return answer
 
     async def _committed(self, index: int) -> None:

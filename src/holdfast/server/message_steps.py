@@ -35,6 +35,7 @@ from holdfast.model.limits import KiB, MiB
 from holdfast.model.records import MessageRecord
 from holdfast.model.reserved_names import why_reserved
 from holdfast.model.schedules import SCHEDULE_QUEUE
+from holdfast.server.audit_trail import AuditTrail
 from holdfast.server.parts import Parts
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.stored_messages import headers_of, is_chosen, selection_of
@@ -65,7 +66,8 @@ Stored = Callable[[Callable[[Replier], None]], Awaitable[None]]
 class MessageSteps:
     """What operators do with messages of this node's queues, while it leads."""
 
-    def __init__(self, parts: Parts, stored: Stored) -> None:
+    def __init__(self, parts: Parts, stored: Stored, trail: AuditTrail) -> None:
+        self._trail = trail
         self._broker = parts.broker
         self._store = parts.store
         self._clock = parts.clock
@@ -101,7 +103,9 @@ class MessageSteps:
         if wanted.dry_run:
             done.count += sum(map(len, look.picked.values()))
         elif look.picked:
-            await self._stored(look.write)
+            deed = f"{wanted.action.value} messages", f"{wanted.queue} {wanted.target}".strip()
+            await self._stored(lambda reply: look.write(reply, lambda: self._trail.write(*deed)))
+            self._trail.tell(deed[0], f"{deed[1]} count={done.count}")
         return done
 
     def _selection(self, queue: Queue, selector: str) -> Selection | None:
@@ -356,9 +360,12 @@ class _Look:
         if self._queue.is_deleted:
             raise DestinationError(f"there is no queue {self._queue.name!r}")
 
-    def write(self, reply: Replier) -> None:
+    def write(self, reply: Replier, note: Callable[[], None]) -> None:
         """
         Put what is to be done into the batch; what somebody has got meanwhile stays.
+
+        Who asked for it is noted first: what moves fills several entries, each of which may be the
+        last one that is stored.
 
         Raises:
             NotLeaderError: The lead ended meanwhile.
@@ -376,6 +383,8 @@ class _Look:
         destinations.require_queues(
             sum(bool(name) and not destinations.has_queue(name) for name in self.picked)
         )
+        if self.picked:
+            note()
         for name, picked in self.picked.items():
             if is_copy:
                 sequences = moving.lasting(queue, picked)

@@ -29,6 +29,7 @@ from holdfast.replication.driver import Driver
 from holdfast.server.admin_port import admin_access, admin_server
 from holdfast.server.administration import Administration
 from holdfast.server.assembly import assemble
+from holdfast.server.audit_file import AuditFile
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.cycle_collector import CycleCollector
 from holdfast.server.founding import FoundingWatch, awaited
@@ -36,6 +37,7 @@ from holdfast.server.lease_runner import LeaseRunner
 from holdfast.server.leased_group import LeasedGroup
 from holdfast.server.log_access import HoldWatch
 from holdfast.server.member_watch import MemberWatch
+from holdfast.server.operators import Operators
 from holdfast.server.pace import Pace
 from holdfast.server.preparation import PREPARE_SECONDS, prepare
 from holdfast.server.renewal import HangUps, Renewal
@@ -68,13 +70,21 @@ class Node:
         self.stopping: asyncio.Event | None = None
         self.seen_role = ""
         self.parts = parts = assemble(config, self)
-        self.access = admin_access(config, self._token_path)
         if parts.caretaker is not None:
             parts.caretaker.disk.keeper.on_lost = self._mirrors_lost
         self.clock = parts.clock
         self.conductor = parts.conductor
         self.driver = parts.driver
-        self.administration = Administration(parts)
+        self.audit_file = None
+        if config.audit_file is not None:
+            self.audit_file = AuditFile(config.audit_file, parts.clock)
+        self.administration = Administration(parts, self.audit_file)
+        self.access = admin_access(
+            config,
+            self._token_path,
+            people=Operators(parts.access),
+            tell=self.administration.trail.refused,
+        )
         self.checkpoints = Checkpoints(parts.broker, parts.store, parts.checkpoint_files)
         self.scrubber = Scrubber(parts.journal)
         self.showing = Showing(config, parts)
@@ -119,6 +129,8 @@ class Node:
             parts.listener.end()
             await parts.links.close()
             await admin.stop()
+            if self.audit_file is not None:
+                await asyncio.to_thread(self.audit_file.close)
             await self._close_store()
         log.info("stopped", exit_code=self.exit_code)
         return self.exit_code

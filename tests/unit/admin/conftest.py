@@ -35,7 +35,10 @@ from holdfast.admin.status import (
     StoreStatus,
 )
 from holdfast.admin.subscription_status import SubscriptionStatus, key_of, key_text
-from holdfast.model.destination import Kind
+from holdfast.admin.user_status import Decision, GrantStatus, TokenStatus, UserStatus
+from holdfast.errors import AccessError
+from holdfast.model.destination import Destination, Kind
+from holdfast.security.grants import Right
 
 MEMBERS = (
     MemberStatus(name="a", address="127.0.0.1:1", connected=True, admin="127.0.0.1:8161"),
@@ -92,11 +95,68 @@ LEADER = NodeStatus(
 )
 
 
+class PaperUsers:
+    """Two users and a grant; notes what is asked for with the node's other changes."""
+
+    def __init__(self, note) -> None:
+        self._note = note
+        self.hashed: list[str] = []
+
+    def users(self) -> list[UserStatus]:
+        token = TokenStatus(name="ci", expires_ms=5)
+        ann = UserStatus(name="ann", roles=("admin",), has_password=True, tokens=(token,))
+        return [ann, UserStatus(name="ben", revision=3)]
+
+    def grants(self) -> list[GrantStatus]:
+        return [GrantStatus(role="sales", rights=("read", "write"), pattern="queue://A.>")]
+
+    def decisions(self, name: str, destination: Destination) -> list[Decision]:
+        if name != "ann":
+            raise AccessError(f"there is no user {name!r}")
+        allowed = Decision(right="read", is_allowed=True, grants=tuple(self.grants()))
+        return [allowed, Decision(right=f"write {destination}", is_allowed=False)]
+
+    async def hash_password(self, password: str) -> str:
+        if password == "unfit" or len(password) > 1024:
+            raise AccessError("a password has 1 to 1,024 bytes")
+        self.hashed.append(password)
+        return f"kept-{len(self.hashed)}"
+
+    async def add(self, name: str, roles, kept: str) -> int:
+        self._note("add user", name, roles, kept)
+        return 0 if name == "first" else 2
+
+    async def set_roles(self, name: str, roles) -> None:
+        self._note("set roles", name, roles)
+
+    async def set_password(self, name: str, kept: str) -> None:
+        self._note("set password", name, kept)
+
+    async def make_token(self, name: str, token: str, expires_seconds: int) -> str:
+        self._note("make token", name, token, expires_seconds)
+        return "hf_YW5u.secret"
+
+    async def end_token(self, name: str, token: str) -> None:
+        self._note("end token", name, token)
+
+    async def remove(self, name: str, *, is_last_meant: bool) -> None:
+        self._note("remove user", name, is_last_meant)
+
+    async def grant(self, grant) -> frozenset[Right]:
+        self._note("grant", str(grant))
+        return frozenset({Right.READ, Right.ADMIN})
+
+    async def revoke(self, grant) -> frozenset[Right]:
+        self._note("revoke", str(grant))
+        return frozenset()
+
+
 class PaperNode:
     """Answers from its fields; remembers changes; raises `failure` at a change if it has one."""
 
     def __init__(self) -> None:
         self.now = LEADER
+        self.users = PaperUsers(self._note)
         self.changes: list[tuple[object, ...]] = []
         self.shown: list[dict[str, object]] = []
         self.failure: Exception | None = None

@@ -183,14 +183,14 @@ def test_what_leaves_meanwhile_is_not_copied(tmp_path: Path, monkeypatch, way: s
     """
     write = message_steps._Look.write
 
-    def written(look, reply) -> None:
+    def written(look, reply, note) -> None:
         broker, queue = look._broker, look._queue
         if way == "purged":
             broker.purge("a", reply, b"")
         else:
             broker.receipts.settle(queue, [2])
             broker.receipts.close_batch()
-        write(look, reply)
+        write(look, reply, note)
 
     async def work(node: Node) -> None:
         await clients(node, sends(3))

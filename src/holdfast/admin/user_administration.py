@@ -1,0 +1,84 @@
+"""
+What the admin port needs of a node to tell of users and grants, and to change them.
+
+Every change is stored with who asked for it before it is answered.
+
+Called on the node's loop. Cancelling a change stops the wait for it, not the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from holdfast.admin.user_status import Decision, GrantStatus, UserStatus
+from holdfast.model.destination import Destination
+from holdfast.security.grants import Grant, Right
+
+
+class UserAdministration(Protocol):
+    """
+    Users and grants of one node.
+
+    Its changes raise NotLeaderError where it does not lead, LevelNotReachedError before every
+    member can read them, LimitReachedError where there are too many, and AccessError where that
+    cannot be said of that user or role.
+    """
+
+    def users(self) -> Iterable[UserStatus]:
+        """Give all users in the order of their names, each as it is when it is asked for."""
+        ...
+
+    def grants(self) -> Iterable[GrantStatus]:
+        """Give all grants in the order of roles and patterns."""
+        ...
+
+    def decisions(self, name: str, destination: Destination) -> list[Decision]:
+        """
+        Say of each right whether a user has it there.
+
+        Raises:
+            AccessError: There is no such user.
+        """
+        ...
+
+    async def hash_password(self, password: str) -> str:
+        """
+        Give what is kept of a new password; worked out off the loop.
+
+        Raises:
+            AccessError: It cannot be one, or this node can keep none.
+        """
+        ...
+
+    async def add(self, name: str, roles: Sequence[str], kept: str) -> int:
+        """Make a user who is not there yet; gives how many there were before."""
+        ...
+
+    async def set_roles(self, name: str, roles: Sequence[str]) -> None:
+        """Let a user have these roles and no others."""
+        ...
+
+    async def set_password(self, name: str, kept: str) -> None:
+        """Let a user have another password."""
+        ...
+
+    async def make_token(self, name: str, token: str, expires_seconds: int) -> str:
+        """Make a token of a user, which ends after so long, 0: never; gives it, this once."""
+        ...
+
+    async def end_token(self, name: str, token: str) -> None:
+        """Let a token be worth nothing any more."""
+        ...
+
+    async def remove(self, name: str, *, is_last_meant: bool) -> None:
+        """Remove a user; the last one only if that is meant, as then everybody is let in."""
+        ...
+
+    async def grant(self, grant: Grant) -> frozenset[Right]:
+        """Grant more of a pattern to a role; gives all that it has of it."""
+        ...
+
+    async def revoke(self, grant: Grant) -> frozenset[Right]:
+        """Take something back from a role; gives what it has left of the pattern."""
+        ...

@@ -1,0 +1,225 @@
+"""
+Users and grants over HTTP: who there is, what roles were granted, and what that means for one.
+
+    GET  /users                         never what their credentials are compared with
+    POST /users                         {"name", "roles", "password"}: a new one
+    POST /users/roles                   {"name", "roles"}: these and no others
+    POST /users/password                {"name", "password"}
+    POST /users/tokens                  {"name", "token", "expires_seconds"}: it is told once
+    POST /users/tokens/end              {"name", "token"}
+    POST /users/remove                  {"name"}; of the last one with "last": true
+    GET  /grants
+    POST /grants, POST /grants/revoke   {"role", "rights", "pattern"}
+    GET  /access?user=NAME&destination=D   each right, and the grants by which he has it
+
+Asked of another node, the leader answers, as for queues; while there is none, the node itself.
+
+Invariants:
+    A password goes no further than the node that it was sent to: a leader is given what is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from holdfast.admin.operations import Operations
+from holdfast.admin.policy_api import LeadersAnswer
+from holdfast.admin.slices import Desk, Slices, listed
+from holdfast.admin.user_status import grant_status
+from holdfast.errors import DestinationError
+from holdfast.model.destination import Destination, parse_sources
+from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
+from holdfast.model.wildcards import parse_pattern
+from holdfast.security.grants import Grant, Right, read_grant
+
+if TYPE_CHECKING:
+    from holdfast.admin.user_bodies import ChangeGrant
+
+_ROWS: Final = 20
+"""Users written at once: each may have a hundred roles and tokens."""
+
+
+class UserInterface:
+    """The endpoints about users and grants of one node."""
+
+    def __init__(self, operations: Operations, leaders_answer: LeadersAnswer) -> None:
+        self._operations = operations
+        self._leaders_answer = leaders_answer
+        self._desk = Desk()
+
+    async def users(self, request: Request) -> Response:
+        """Tell of all users."""
+        return await self._told(request, "users", self._operations.users.users)
+
+    async def grants(self, request: Request) -> Response:
+        """Tell of all grants."""
+        return await self._told(request, "grants", self._operations.users.grants)
+
+    async def access(self, request: Request) -> Response:
+        """Tell what one user may do with one destination, or with all that a wildcard means."""
+        if (answer := await self._leaders(request)) is not None:
+            return answer
+        query = request.query_params
+        name, written = query.get("user", ""), query.get("destination", "")
+        if not name or not 0 < len(written) <= QUEUE_NAME_BYTES_MAX:
+            raise HTTPException(
+                HTTPStatus.BAD_REQUEST, "user and destination are expected, each with a name"
+            )
+        destination = _destination(written)
+        decisions = self._operations.users.decisions(name, destination)
+        head = {"user": name, "destination": str(destination)}
+        return JSONResponse({**head, "rights": [asdict(it) for it in decisions]})
+
+    async def with_hash(self, body: bytes) -> bytes:
+        """
+        Give a request with what is kept of the password that stands in it.
+
+        Raises:
+            HTTPException: It is no request of that kind.
+            AccessError: There can be no such password.
+        """
+        try:
+            said = json.loads(body)
+        except (ValueError, RecursionError):
+            return body  # It is refused with a sentence later.
+        password = said.pop("password", None) if isinstance(said, dict) else None
+        if not isinstance(password, str) or not password:
+            return body
+        said["kept"] = await self._operations.users.hash_password(password)
+        return json.dumps(said).encode()
+
+    async def add(self, _request: Request, body: bytes) -> Response:
+        """Make a user."""
+        from holdfast.admin.bodies import asked_for
+        from holdfast.admin.user_bodies import AddUser
+
+        wanted = asked_for(body, AddUser)
+        count = await self._operations.users.add(wanted.name, wanted.roles, wanted.kept)
+        return JSONResponse({"added": wanted.name, "first": count == 0})
+
+    async def set_roles(self, _request: Request, body: bytes) -> Response:
+        """Give a user other roles."""
+        from holdfast.admin.bodies import asked_for
+        from holdfast.admin.user_bodies import SetRoles
+
+        wanted = asked_for(body, SetRoles)
+        await self._operations.users.set_roles(wanted.name, wanted.roles)
+        return JSONResponse({"name": wanted.name, "roles": sorted(set(wanted.roles))})
+
+    async def set_password(self, _request: Request, body: bytes) -> Response:
+        """Give a user another password."""
+        from holdfast.admin.bodies import asked_for
+        from holdfast.admin.user_bodies import WithPassword
+
+        wanted = asked_for(body, WithPassword)
+        if not wanted.kept:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "password: one is expected")
+        await self._operations.users.set_password(wanted.name, wanted.kept)
+        return JSONResponse({"name": wanted.name})
+
+    async def make_token(self, _request: Request, body: bytes) -> Response:
+        """Make a token, which is never told again."""
+        from holdfast.admin.bodies import asked_for
+        from holdfast.admin.user_bodies import MakeToken
+
+        wanted = asked_for(body, MakeToken)
+        made = await self._operations.users.make_token(
+            wanted.name, wanted.token, wanted.expires_seconds
+        )
+        headers = {"Cache-Control": "no-store"}
+        return JSONResponse({"name": wanted.name, "token": made}, headers=headers)
+
+    async def end_token(self, _request: Request, body: bytes) -> Response:
+        """End a token."""
+        from holdfast.admin.bodies import asked_for
+        from holdfast.admin.user_bodies import EndToken
+
+        wanted = asked_for(body, EndToken)
+        await self._operations.users.end_token(wanted.name, wanted.token)
+        return JSONResponse({"name": wanted.name, "ended": wanted.token})
+
+    async def remove(self, _request: Request, body: bytes) -> Response:
+        """Remove a user."""
+        from holdfast.admin.bodies import asked_for
+        from holdfast.admin.user_bodies import RemoveUser
+
+        wanted = asked_for(body, RemoveUser)
+        await self._operations.users.remove(wanted.name, is_last_meant=wanted.last)
+        return JSONResponse({"removed": wanted.name})
+
+    async def grant(self, _request: Request, body: bytes) -> Response:
+        """Grant something to a role."""
+        grant = _grant(body)
+        return _granted(grant, await self._operations.users.grant(grant))
+
+    async def revoke(self, _request: Request, body: bytes) -> Response:
+        """Take something back from a role."""
+        grant = _grant(body)
+        return _granted(grant, await self._operations.users.revoke(grant))
+
+    async def _told(
+        self, request: Request, what: str, find: Callable[[], Iterable[Any]]
+    ) -> Response:
+        if (answer := await self._leaders(request)) is not None:
+            return answer
+        status = self._operations.status()
+        head = {"node": status.name, "role": status.role}
+
+        async def write(slices: Slices) -> list[bytes]:
+            return await listed(head, what, find(), slices, _ROWS)
+
+        pieces = await self._desk.answer(object(), write)
+        return Response(b"".join(pieces), media_type="application/json")
+
+    async def _leaders(self, request: Request) -> Response | None:
+        is_local = "local" in request.query_params
+        if is_local or self._operations.status().role == "leader":
+            return None
+        pieces = await self._leaders_answer(request)
+        if pieces is None:
+            return None
+        return Response(b"".join(pieces), media_type="application/json")
+
+
+def _grant(body: bytes) -> Grant:
+    """
+    Read what is granted or revoked.
+
+    Raises:
+        HTTPException: The body is not of that form.
+        AccessError: There can be no such grant.
+    """
+    from holdfast.admin.bodies import asked_for
+    from holdfast.admin.user_bodies import ChangeGrant
+
+    wanted: ChangeGrant = asked_for(body, ChangeGrant)
+    return read_grant(wanted.role, wanted.rights, wanted.pattern)
+
+
+def _granted(grant: Grant, rights: frozenset[Right]) -> Response:
+    return JSONResponse(asdict(grant_status(grant._replace(rights=rights))))
+
+
+def _destination(written: str) -> Destination:
+    """
+    Read one destination or wildcard, as a grant has it (`queue://A.>`) or as a client does.
+
+    Raises:
+        DestinationError: It is none, or several.
+        PolicyError: The same, of what is written as grants are.
+    """
+    if not written.startswith("/"):
+        pattern = parse_pattern(written)
+        return Destination(pattern.kind, pattern.text)
+    found = parse_sources(written)
+    if len(found) != 1:
+        raise DestinationError(f"destination {written[:80]!r}: one is expected, not several")
+    return found[0]

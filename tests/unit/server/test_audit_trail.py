@@ -1,0 +1,85 @@
+"""What is noted of who did what."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from holdfast.admin.person import Person, act_for
+from holdfast.security.roles import Duty
+from holdfast.server.audit_trail import AuditTrail
+
+
+class Paper:
+    """A file that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, str]] = []
+        self.refusals = 0
+
+    def note(self, fields, *, is_refusal: bool = False) -> None:
+        self.lines.append(dict(fields))
+        self.refusals += is_refusal
+
+
+def trail_of(level_reached: bool = True) -> tuple[AuditTrail, list[object], Paper]:
+    written: list[object] = []
+    broker = SimpleNamespace(
+        access_changes=SimpleNamespace(may_be_made=level_reached),
+        receipts=SimpleNamespace(add_records=written.extend),
+    )
+    paper = Paper()
+    clock = SimpleNamespace(wall_microseconds=lambda: 1_234_567)
+    return AuditTrail(broker, clock, paper), written, paper
+
+
+def test_a_change_is_noted_with_who_asks_just_now() -> None:
+    """In the log with the change, in the file once it is done."""
+    trail, written, paper = trail_of()
+    act_for(Person("ann", "::1", Duty.OPERATE))
+    trail.write("purge queue", "orders")
+    trail.tell("purge queue", "orders")
+    (record,) = written
+    assert (record.at_ms, record.who, record.source) == (1_234, "ann", "admin ::1")
+    assert (record.action, record.object, record.outcome) == ("purge queue", "orders", "done")
+    assert list(paper.lines[0].values()) == ["ann", "admin", "::1", "purge queue", "orders", "done"]
+    assert paper.refusals == 0
+
+
+def test_before_every_member_can_read_it_no_record_is_written() -> None:
+    """A member of before would have to refuse the log; the file has the line all the same."""
+    trail, written, paper = trail_of(level_reached=False)
+    trail.write("purge queue", "orders")
+    trail.tell("purge queue", "orders")
+    assert written == []
+    assert len(paper.lines) == 1
+
+
+def test_refusals_and_logins_are_noted_as_what_they_are() -> None:
+    """What is refused is bounded in the file: a stranger decides how much of it there is."""
+    trail, _, paper = trail_of()
+    trail.refused(Person("ann", "::1", Duty.VIEW), "POST", "/queues/a/purge", "may not")
+    trail.login("ben", "stomp", "192.0.2.1")
+    trail.login("ben", "stomp", "192.0.2.1", "login or passcode is wrong")
+    assert [line["action"] for line in paper.lines] == ["POST /queues/a/purge", "login", "login"]
+    assert [line["outcome"] for line in paper.lines[1:]] == ["done", "login or passcode is wrong"]
+    assert paper.refusals == 2
+
+
+def test_what_is_written_is_bounded_and_can_be_written() -> None:
+    """A name may have half a character, a path 64 KiB."""
+    trail, written, paper = trail_of()
+    act_for(Person("\ud800x", "", Duty.VIEW))
+    trail.write("purge queue", "q" * 70_000)
+    trail.tell("purge queue", "q" * 70_000)
+    assert len(written[0].object.encode()) < 2_000
+    assert (written[0].who, written[0].source) == ("?x", "admin")
+    assert len(paper.lines[0]["object"]) < 2_000
+
+
+def test_without_a_file_only_the_log_has_it() -> None:
+    """The setting is empty by default."""
+    trail, written, _ = trail_of()
+    trail._file = None
+    trail.tell("x", "y")
+    trail.write("x", "y")
+    assert len(written) == 1
