@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from holdfast.admin.endpoint import TLS_REQUIRED, Endpoint, spoken_in_clear
 from holdfast.admin.forwarding import FORWARDED_HEADER, Forwarded, sign
+from holdfast.admin.in_clear import require_private
 from holdfast.admin.person import ON_BEHALF_HEADER
 from holdfast.admin.token_file import NO_PROOF, LocalProof, read_proof
 from holdfast.errors import (
@@ -179,6 +180,10 @@ class RemoteNode:
     forwarded_by: str = ""
     on_behalf: str = ""
     """For whom a request is passed on, see `person`."""
+    login: str = field(default="", repr=False)
+    """What a user shows, as an `Authorization` header; it is sent instead of any proof."""
+    is_private: bool = False
+    """Whether what is sent must not be read by anybody on the way; a login never may."""
 
     def get(self, path: str) -> dict[str, Any]:
         """
@@ -208,15 +213,26 @@ class RemoteNode:
             LinkLostError: There was no answer, or none that is JSON.
         """
         data = None if body is None else json.dumps(body).encode()
-        endpoint = Endpoint.parse(self.address)
-        token = ""
+        endpoint, token = Endpoint.parse(self.address), ""
+        if self.is_private:
+            # A question that has no secret in it finds out by which way the node is asked, and
+            # that it is the one that wrote the file.
+            _, endpoint, token = self._asked(endpoint, ("GET", "/users", None), token)
+        answer, _, _ = self._asked(endpoint, (method, path, data), token)
+        return answer
+
+    def _asked(
+        self, endpoint: Endpoint, request: tuple[str, str, bytes | None], token: str
+    ) -> tuple[Answer, Endpoint, str]:
+        """Ask as often as it takes; gives by which way and with which token it was answered."""
         for _ in range(_ASKED_MAX):
-            answer, place = self._exchange(endpoint, (method, path, data), token)
+            answer, place = self._exchange(endpoint, request, token)
             again = asked_again(endpoint, answer, place)
-            if again is None or again == (endpoint, token):
+            # Whoever says who he is, is nobody else.
+            if again is None or again == (endpoint, token) or (self.login and again[0] == endpoint):
                 break
             endpoint, token = again
-        return answer
+        return answer, endpoint, token
 
     def _exchange(
         self, endpoint: Endpoint, request: tuple[str, str, bytes | None], token: str
@@ -229,6 +245,8 @@ class RemoteNode:
             else endpoint.connection(seconds)
         )
         try:
+            if self.login or self.is_private:
+                require_private(connection)
             headers = self._headers(request, token)
             connection.request(method, path, data, headers)
             place = same_machine(connection)
@@ -250,7 +268,9 @@ class RemoteNode:
             headers[FORWARDED_HEADER] = self.forwarded_by
         if self.on_behalf:
             headers[ON_BEHALF_HEADER] = self.on_behalf
-        if self.forwarded_by and self.secret:
+        if self.login:
+            headers["Authorization"] = self.login
+        elif self.forwarded_by and self.secret:
             passed_on = Forwarded(method, path, self.forwarded_by, self.on_behalf)
             headers["Authorization"] = sign(self.secret, passed_on, data or b"")
         elif token or self.secret:

@@ -17,6 +17,7 @@ import typer
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
+from holdfast.cli.login import login
 from holdfast.config.plain_values import UnreadError, plain_value
 from holdfast.errors import AuthenticationError, ConfigError, LinkLostError
 
@@ -46,7 +47,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for program
 
 def to_ask(admin: str) -> RemoteNode:
     """The node, for questions."""
-    return RemoteNode(admin, timeout_seconds=QUESTION_SECONDS_MAX)
+    return RemoteNode(admin, timeout_seconds=QUESTION_SECONDS_MAX, login=login())
 
 
 def to_change(admin: str, secret_file: Path | None) -> RemoteNode:
@@ -63,7 +64,7 @@ def to_change(admin: str, secret_file: Path | None) -> RemoteNode:
         except OSError as error:
             reason = f"secret_file: {secret_file} cannot be read: {error.strerror}"
             raise ConfigError([reason]) from error
-    return RemoteNode(admin, secret=secret, timeout_seconds=CHANGE_SECONDS_MAX)
+    return RemoteNode(admin, secret=secret, timeout_seconds=CHANGE_SECONDS_MAX, login=login())
 
 
 def read_status(node: RemoteNode) -> NodeStatus:

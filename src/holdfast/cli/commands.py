@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from holdfast.cli.login import add_login
 from holdfast.cli.parameters import plain, read_plainly
 
 MODULES: Final = {
@@ -38,6 +39,10 @@ MODULES: Final = {
     "messages": "queue_messages",
     "schedule": "schedules",
     "subscriptions": "subscriptions",
+    "users": "users",
+    "grant": "grants",
+    "revoke": "grants",
+    "access": "grants",
     "store": "store_tools",
     "mirror": "mirrors",
 }
@@ -67,5 +72,6 @@ def commands_of(module: str) -> dict[str, Any]:
     importlib.import_module(f"holdfast.cli.{module}").register(app)
     group = get_group(app)
     for command in group.commands.values():
+        add_login(command)
         read_plainly(command)
     return dict(group.commands)

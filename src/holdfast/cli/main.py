@@ -15,6 +15,7 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli.commands import Commands
+from holdfast.cli.login import forget
 from holdfast.cli.output import EXIT_FAILED, write_error, write_line
 from holdfast.cli.variables import unknown_variables
 from holdfast.errors import ConfigError, HoldfastError
@@ -38,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     Raises:
         SystemExit: The command line ended the program itself, as after --help.
     """
+    forget()
     try:
         app(args=arguments)
     except ConfigError as error:

@@ -18,6 +18,7 @@ from holdfast.admin.remote import Answer, RemoteNode, admin_token, queue_path
 from holdfast.admin.token_file import FILE_NAME, write_token
 from holdfast.errors import (
     AuthenticationError,
+    ConfigError,
     DestinationError,
     HoldfastError,
     LinkLostError,
@@ -231,3 +232,48 @@ def test_a_file_that_cannot_be_read_leaves_the_refusal(
     (tmp_path / FILE_NAME).unlink()
     with pytest.raises(AuthenticationError, match="a proof is needed"):
         RemoteNode("h:1").get("/segments")
+
+
+def test_whoever_says_who_he_is_is_nobody_else(guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A login that is refused is not followed by the proof of the machine, which may do everything.
+    """
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+    node = RemoteNode("h:1", secret=SECRET, login="Basic YW5uOng=")
+    with pytest.raises(AuthenticationError):
+        node.change("POST", "/cluster/transfer")
+    assert [asked[4]["Authorization"] for asked in guarded.asked] == ["Basic YW5uOng="]
+    assert "YW5u" not in repr(node)
+
+
+def test_a_password_is_sent_once_the_node_is_known_and_to_no_other_machine(
+    guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A question without a secret finds the node's file; whoever listens elsewhere gets no password.
+    """
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+    node = RemoteNode("h:1", is_private=True)
+    assert node.change("POST", "/users", {"password": "p"}) == {}
+    questions = [asked[1] for asked in guarded.asked]
+    assert questions == ["GET", "GET", "POST"]
+    guarded.host, guarded.port = "h", 1
+    guarded.sock = PaperSocket(("10.0.0.1", 8161), ("10.0.0.2", 50_000))
+    for far in (node, RemoteNode("h:1", login="Bearer hf_x")):
+        with pytest.raises(ConfigError, match="is another machine and is asked in clear"):
+            far.change("POST", "/users", {"password": "p"})
+    assert len(guarded.asked) == 3
+
+
+def test_a_leader_is_told_for_whom_a_request_is_passed_on(
+    connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Beside the proof that a member has.
+    """
+    monkeypatch.setattr(remote, "HTTPConnection", connection)
+    node = RemoteNode("h:1", secret=SECRET, forwarded_by="b", on_behalf='["ann", "::1"]')
+    node.send("POST", "/users", {})
+    headers = connection.asked[-1][4]
+    assert headers["holdfast-on-behalf"] == '["ann", "::1"]'
+    assert headers["Authorization"].startswith("Bearer ")

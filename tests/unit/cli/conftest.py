@@ -63,6 +63,9 @@ class PaperCluster:
     def __init__(self) -> None:
         self.answers: dict[tuple[str, str], Answer] = {}
         self.asked: list[tuple[str, str, str, dict[str, Any] | None, bytes]] = []
+        self.logins: list[str] = []
+        self.private: list[bool] = []
+        """Of each change whether it was sent as one with a secret in it."""
         self.set_status(A, LEADER)
         self.set_queues(A, QUEUES)
 
@@ -81,6 +84,9 @@ class PaperCluster:
         self, node: RemoteNode, method: str, path: str, body: dict[str, Any] | None = None
     ) -> Answer:
         self.asked.append((node.address, method, path, body, node.secret))
+        self.logins.append(node.login)
+        if method != "GET":
+            self.private.append(node.is_private)
         try:
             return self.answers[node.address, path]
         except KeyError:
@@ -131,7 +137,12 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> PaperCluster:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    for name in ("HOLDFAST_ADMIN", "HOLDFAST_SECRET_FILE", "HOLDFAST_CONFIG"):
+    for name in (
+        "HOLDFAST_ADMIN",
+        "HOLDFAST_SECRET_FILE",
+        "HOLDFAST_TOKEN_FILE",
+        "HOLDFAST_CONFIG",
+    ):
         monkeypatch.delenv(name, raising=False)
     return Run(capsys)
 

@@ -1,0 +1,37 @@
+"""
+What must not travel in clear: passwords and tokens leave this machine by TLS only.
+
+On the machine itself nobody but its administrator can listen.
+"""
+
+from __future__ import annotations
+
+from http.client import HTTPConnection, HTTPSConnection
+from ipaddress import ip_address
+
+from holdfast.errors import ConfigError
+
+
+def require_private(connection: HTTPConnection) -> None:
+    """
+    Open a connection, and let it be used for secrets only where nobody can listen.
+
+    Raises:
+        ConfigError: It is in clear, to another machine.
+        OSError: It cannot be opened.
+    """
+    if connection.sock is None:
+        connection.connect()
+    if isinstance(connection, HTTPSConnection) or _is_here(connection):
+        return
+    reason = (
+        f"{connection.host}:{connection.port} is another machine and is asked in clear: a password"
+        f" or token would be readable on the way. Ask it by TLS (--admin https://HOST:PORT), or run"
+        f" the command on that machine"
+    )
+    raise ConfigError([reason])
+
+
+def _is_here(connection: HTTPConnection) -> bool:
+    there, here = connection.sock.getpeername(), connection.sock.getsockname()
+    return bool(there[0] == here[0]) or ip_address(there[0].partition("%")[0]).is_loopback

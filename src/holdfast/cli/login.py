@@ -1,0 +1,142 @@
+"""
+How a person on another machine shows a node who he is: `--user NAME`, or `--token-file FILE`.
+
+Every command that takes `--admin` takes these as well; they are added here, to all of them. On the
+node's own machine its user needs neither.
+
+Invariants:
+    No password and no token stands on a command line, in the environment, or in a log.
+    A password is asked for once, however often the node is asked.
+"""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from holdfast.errors import ConfigError
+from holdfast.security.passwords import PASSWORD_BYTES_MAX
+from holdfast.security.tokens import PREFIX, is_token
+
+_TOKEN_BYTES_MAX: Final = 4096
+
+
+class _Said(NamedTuple):
+    user: str = ""
+    token_file: Path | None = None
+
+
+_NOTHING: Final = _Said()
+_SAID: Final[ContextVar[_Said]] = ContextVar("holdfast_said")
+_LOGIN: Final[ContextVar[str]] = ContextVar("holdfast_login", default="")
+
+
+def forget() -> None:
+    """Begin anew: nobody has said who he is."""
+    _SAID.set(_NOTHING)
+    _LOGIN.set("")
+
+
+def _say_user(user: str) -> str:
+    if user:
+        _SAID.set(_SAID.get(_NOTHING)._replace(user=user))
+    return user
+
+
+def _say_token_file(token_file: Path | None) -> Path | None:
+    if token_file is not None:
+        _SAID.set(_SAID.get(_NOTHING)._replace(token_file=token_file))
+    return token_file
+
+
+def _options(
+    login_user: Annotated[
+        str,
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            callback=_say_user,
+            expose_value=False,
+            help="Who asks, from another machine; the password is asked for.",
+        ),
+    ] = "",
+    login_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            envvar="HOLDFAST_TOKEN_FILE",
+            metavar="FILE",
+            callback=_say_token_file,
+            expose_value=False,
+            help="A file with the token of who asks, instead.",
+        ),
+    ] = None,
+) -> None:
+    """Stand for a command, whose options are taken."""
+
+
+def add_login(command: Any) -> None:
+    """Let a command, and all below it, take these options where it takes `--admin`."""
+    if any(parameter.name == "admin" for parameter in command.params):
+        app = typer.Typer(add_completion=False)
+        app.command()(_options)
+        command.params.extend(typer.main.get_command(app).params)
+    for inner in getattr(command, "commands", {}).values():
+        add_login(inner)
+
+
+def login() -> str:
+    """
+    Give the header by which a node knows who asks; empty: nobody said who he is.
+
+    Raises:
+        ConfigError: The token cannot be read, or nobody can be asked for the password.
+    """
+    said = _SAID.get(_NOTHING)
+    if not _LOGIN.get() and said != _NOTHING:
+        _LOGIN.set(_basic(said.user) if said.user else _bearer(said.token_file))
+    return _LOGIN.get()
+
+
+def new_password(*, from_stdin: bool) -> str:
+    """
+    Ask for a password twice, or read it from standard input, to the end of its first line.
+
+    Raises:
+        ConfigError: There is none there, or it is too long.
+    """
+    if not from_stdin:
+        if not sys.stdin.isatty():
+            raise ConfigError(["the password: nobody can be asked for it here; --password-stdin"])
+        asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        return asked
+    given = sys.stdin.readline(PASSWORD_BYTES_MAX + 2)
+    password = given.removesuffix("\n").removesuffix("\r")
+    if not password or len(given) > PASSWORD_BYTES_MAX + 1:
+        expected = f"a line of 1 to {PASSWORD_BYTES_MAX:,} bytes is expected on standard input"
+        raise ConfigError([f"the password: {expected}"])
+    return password
+
+
+def _basic(user: str) -> str:
+    if not sys.stdin.isatty():
+        raise ConfigError(["--user: nobody can be asked for the password here; use --token-file"])
+    password = typer.prompt(f"Password of {user}", hide_input=True, err=True)
+    return f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def _bearer(path: Path | None) -> str:
+    assert path is not None, "one of both was said"
+    try:
+        with path.open("rb") as file:
+            token = file.read(_TOKEN_BYTES_MAX).strip().decode("ascii", "replace")
+    except OSError as error:
+        raise ConfigError([f"token_file: {path} cannot be read: {error.strerror}"]) from error
+    if not is_token(token) or not token.isprintable() or len(token.split()) != 1:
+        raise ConfigError([f"token_file: {path} has no token, which begins with {PREFIX}"])
+    return f"Bearer {token}"

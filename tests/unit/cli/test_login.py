@@ -1,0 +1,111 @@
+"""
+How a person on another machine shows who he is.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+import typer
+
+from holdfast.cli import login
+from holdfast.cli.commands import MODULES, commands_of
+from tests.unit.cli.test_users import Terminal
+
+TOKEN = "hf_YW5u.0123456789"
+
+
+@pytest.fixture
+def token_file(tmp_path):
+    path = tmp_path / "token"
+    path.write_text(f"{TOKEN}\n")
+    return path
+
+
+def all_commands(command, name: str):
+    yield name, command
+    for inner, each in getattr(command, "commands", {}).items():
+        yield from all_commands(each, f"{name} {inner}")
+
+
+def test_every_command_that_asks_a_node_takes_a_login() -> None:
+    """
+    It is added in one place, to what takes `--admin`; none of them has an option for a password or
+    a token itself, which every user of the machine could read.
+    """
+    asking = 0
+    for module in sorted(set(MODULES.values())):
+        for top, command in commands_of(module).items():
+            for name, each in all_commands(command, top):
+                options = {option for it in each.params for option in it.opts}
+                assert not {"--password", "--token", "--passcode"} & options - {"--passcode"}, name
+                if "--admin" in options and any(it.name == "admin" for it in each.params):
+                    asking += 1
+                    assert {"--user", "--token-file"} <= options, name
+    assert asking > 20
+
+
+def test_a_token_is_read_from_its_file(cluster, run, token_file, monkeypatch) -> None:
+    """
+    Named by the option or in the environment, also before the command of a group.
+    """
+    cluster.say("/users/roles", {"name": "x", "roles": []})
+    assert run("users", "roles", "x", "--token-file", str(token_file)) == 0
+    assert run("users", "--token-file", str(token_file), "roles", "x") == 0
+    assert cluster.logins == [f"Bearer {TOKEN}"] * 2
+    assert run("users", "roles", "x") == 0
+    assert cluster.logins[2] == ""
+    monkeypatch.setenv("HOLDFAST_TOKEN_FILE", str(token_file))
+    assert run("users", "roles", "x") == 0
+    assert cluster.logins[3] == f"Bearer {TOKEN}"
+    assert TOKEN not in run.out + run.err
+
+
+@pytest.mark.parametrize("content", [b"", b"secret-word", b"hf_a b", b"hf_\xff\n\0", b"hf_a\nhf_b"])
+def test_what_is_no_token_is_not_sent_and_not_shown(cluster, run, tmp_path, content) -> None:
+    """
+    It may be the file of something else.
+    """
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    assert run("queues", "--token-file", str(path)) == 2
+    assert "has no token, which begins with hf_" in run.err
+    assert "secret-word" not in run.err
+    assert run("queues", "--token-file", str(tmp_path / "nowhere")) == 2
+    assert not cluster.asked
+
+
+def test_a_password_is_asked_for_once_for_a_whole_command(cluster, run, monkeypatch) -> None:
+    """
+    However often the node is asked; where nobody can be, a token is what is needed.
+    """
+    asked: list[str] = []
+
+    def prompt(text: str, **how: object) -> str:
+        assert how["hide_input"]
+        asked.append(text)
+        return "pass"
+
+    monkeypatch.setattr(typer, "prompt", prompt)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    assert run("status", "--user", "ann") == 0
+    assert len(cluster.logins) > 1
+    assert set(cluster.logins) == {"Basic YW5uOnBhc3M="}
+    assert asked == ["Password of ann"]
+    assert run("status") == 0
+    assert cluster.logins[-1] == ""
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert run("status", "--user", "ann") == 2
+    assert "--token-file" in run.err
+
+
+def test_nothing_is_left_of_it_in_the_environment(cluster, run, token_file) -> None:
+    """
+    Which programs that are started would see.
+    """
+    run("status", "--token-file", str(token_file))
+    assert TOKEN not in repr(dict(os.environ))
+    login.forget()
+    assert login.login() == ""

@@ -1,0 +1,183 @@
+"""
+`holdfast users`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+import typer
+
+from holdfast.cli import users
+
+PASSWORD = "correct horse"
+ANN = {
+    "name": "ann",
+    "roles": ["admin", "sales"],
+    "has_password": True,
+    "tokens": [{"name": "ci", "expires_ms": 1_700_000_000_000}, {"name": "old", "expires_ms": 0}],
+    "revision": 3,
+}
+BEN = {"name": "ben", "roles": [], "has_password": False, "tokens": [], "revision": 1}
+
+
+class Terminal(io.StringIO):
+    """Standard input of a person."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Somebody who types the password when he is asked; gives how he was asked."""
+    asked: list[dict[str, Any]] = []
+
+    def prompt(text: str, **how: Any) -> str:
+        asked.append({"text": text, **how})
+        return PASSWORD
+
+    monkeypatch.setattr(typer, "prompt", prompt)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    return asked
+
+
+def test_users_are_listed_with_what_they_show(cluster, run) -> None:
+    """
+    By `users` and by `users list`; for programs as the node tells it.
+    """
+    cluster.say("/users", {"node": "a", "users": [ANN, BEN]})
+    for arguments in (["users"], ["users", "list"]):
+        assert run(*arguments) == 0
+        told = run.out.splitlines()
+        assert "ann" in told[2]
+        assert "admin, sales" in told[2]
+        assert "ci (until 2023-11-14 22:13 UTC), old" in told[2]
+        assert run(*arguments, "--json") == 0
+        assert json.loads(run.out)["users"] == [ANN, BEN]
+
+
+def test_a_password_is_asked_for_twice_and_shown_nowhere(cluster, run, person) -> None:
+    """
+    What is sent is private, so it leaves this machine by no clear connection.
+    """
+    cluster.say("/users", {"added": "cas", "first": True})
+    assert run("users", "add", "cas", "--role", "a", "--role", "b") == 0
+    assert cluster.changes == [
+        (
+            "127.0.0.1:8161",
+            "POST",
+            "/users",
+            {"name": "cas", "roles": ["a", "b"], "password": PASSWORD},
+        )
+    ]
+    assert (person[0]["hide_input"], person[0]["confirmation_prompt"]) == (True, True)
+    assert "user cas was made" in run.out
+    assert "from now on whoever connects has to log in" in run.err
+    assert PASSWORD not in run.out + run.err
+    cluster.say("/users", {"added": "dan", "first": False})
+    assert run("users", "add", "dan", "--no-password") == 0
+    assert cluster.changes[1][3] == {"name": "dan", "roles": []}
+    assert run.err == ""
+    assert cluster.private == [True, True]
+
+
+def test_a_script_gives_the_password_on_standard_input(cluster, run, monkeypatch) -> None:
+    """
+    One line of it; without that nobody can be asked, and an empty one is none.
+    """
+    cluster.say("/users/password", {"name": "ann"})
+    for given, code in [
+        (f"{PASSWORD}\n", 0),
+        (f"{PASSWORD}\r\nmore", 0),
+        (PASSWORD, 0),
+        ("\n", 2),
+        ("", 2),
+        ("x" * 2000, 2),
+    ]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(given))
+        assert run("users", "password", "ann", "--password-stdin") == code
+    assert [it[3] for it in cluster.changes] == [{"name": "ann", "password": PASSWORD}] * 3
+    assert run("users", "password", "ann") == 2
+    assert "--password-stdin" in run.err
+    assert run("users", "add", "ann", "--password-stdin", "--no-password") == 2
+
+
+def test_a_token_is_all_that_is_written(cluster, run) -> None:
+    """
+    So that it can be put into a file as it is.
+    """
+    cluster.say("/users/tokens", {"name": "ann", "token": "hf_YW5u.x"})
+    assert run("users", "token", "ann", "--name", "ci", "--expires", "90d") == 0
+    assert run.out == "hf_YW5u.x\n"
+    assert run("users", "token", "ann") == 0
+    assert [it[3] for it in cluster.changes] == [
+        {"name": "ann", "token": "ci", "expires_seconds": 90 * 86_400},
+        {"name": "ann", "token": "default", "expires_seconds": 0},
+    ]
+    cluster.say("/users/tokens/end", {"name": "ann", "ended": "ci"})
+    assert run("users", "token", "ann", "--name", "ci", "--end") == 0
+    assert "token ci of user ann has ended" in run.out
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("", 0), ("12h", 43_200), ("90d", 7_776_000), ("2w", 1_209_600)]
+)
+def test_a_time_is_read(written: str, seconds: int) -> None:
+    """
+    With a unit.
+    """
+    assert users._seconds(written) == seconds
+
+
+@pytest.mark.parametrize("written", ["90", "d", "-1d", "0d", "1.5d", "1y", "9999999d", "90d "])
+def test_what_is_no_time_is_no_token_for_ever(cluster, run, written: str) -> None:
+    """
+    It is refused with what would be one.
+    """
+    assert run("users", "token", "ann", "--expires", written) == 2
+    assert "12h, 90d or 52w are" in run.err
+    assert not cluster.changes
+
+
+def test_roles_are_set_and_users_go(cluster, run) -> None:
+    """
+    The last one only where that is said.
+    """
+    cluster.say("/users/roles", {"name": "ann", "roles": ["a", "b"]})
+    assert run("users", "roles", "ann", "b", "a") == 0
+    assert "user ann has roles: a, b" in run.out
+    cluster.say("/users/roles", {"name": "ann", "roles": []})
+    assert run("users", "roles", "ann") == 0
+    assert "none" in run.out
+    cluster.say("/users/remove", {"removed": "ann"})
+    assert run("users", "remove", "ann", "--yes", "--last") == 0
+    assert [it[3] for it in cluster.changes] == [
+        {"name": "ann", "roles": ["b", "a"]},
+        {"name": "ann", "roles": []},
+        {"name": "ann", "last": True},
+    ]
+
+
+def test_an_admin_is_made_of_whoever_there_is(cluster, run, person) -> None:
+    """
+    A user who is there keeps the other roles; the others are named who may need a password anew.
+    """
+    cluster.say("/users", {"users": [ANN, BEN, {**ANN, "name": "eve"}]})
+    cluster.say("/users/password", {"name": "ben"})
+    cluster.say("/users/roles", {"name": "ben", "roles": ["admin"]})
+    assert run("users", "recover", "ben") == 0
+    assert [(it[2], it[3]) for it in cluster.changes] == [
+        ("/users/password", {"name": "ben", "password": PASSWORD}),
+        ("/users/roles", {"name": "ben", "roles": ["admin"]}),
+    ]
+    assert "2 others need one anew: ann, eve" in run.err
+    assert run("users", "recover", "new") == 0
+    assert cluster.changes[2][2:] == (
+        "/users",
+        {"name": "new", "password": PASSWORD, "roles": ["admin"]},
+    )
+    assert len(person) == 2
