@@ -26,13 +26,14 @@ from holdfast.cli.admin_port import (
 from holdfast.cli.destinations import AdminAfterOption
 from holdfast.cli.login import new_password
 from holdfast.cli.output import confirm, write_error, write_json, write_line, write_table
+from holdfast.cli.users_import import import_users
 from holdfast.errors import ConfigError
 from holdfast.security.roles import ADMIN
 
 _SECONDS: Final = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 _TIME: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 
-users = typer.Typer(help="Who may come in: list, add, password, token, roles, remove, recover.")
+users = typer.Typer(help="Who may come in: list, add, password, token, roles, remove, import.")
 
 RolesOption = Annotated[
     list[str] | None, typer.Option("--role", metavar="ROLE", help="May be given several times.")
@@ -228,6 +229,9 @@ def recover(
             f"note: if the key of passwords was lost, {len(others):,} others need one anew:"
             f" {', '.join(others[:10])}{', …' if len(others) > 10 else ''}"
         )
+
+
+users.command("import")(import_users)
 
 
 def _private(node: RemoteNode) -> RemoteNode:
