@@ -6,8 +6,9 @@ On the machine itself nobody but its administrator can listen.
 
 from __future__ import annotations
 
-from http.client import HTTPConnection, HTTPSConnection
+from http.client import HTTPConnection
 from ipaddress import ip_address
+from ssl import SSLSocket
 
 from holdfast.errors import ConfigError
 
@@ -22,7 +23,7 @@ def require_private(connection: HTTPConnection) -> None:
     """
     if connection.sock is None:
         connection.connect()
-    if isinstance(connection, HTTPSConnection) or _is_here(connection):
+    if isinstance(connection.sock, SSLSocket) or _is_here(connection):
         return
     reason = (
         f"{connection.host}:{connection.port} is another machine and is asked in clear: a password"

@@ -82,7 +82,8 @@ def _options(
 
 def add_login(command: Any) -> None:
     """Let a command, and all below it, take these options where it takes `--admin`."""
-    if any(parameter.name == "admin" for parameter in command.params):
+    names = {parameter.name for parameter in command.params}
+    if "admin" in names and "stomp" not in names:  # Else it is a node's own port.
         app = typer.Typer(add_completion=False)
         app.command()(_options)
         command.params.extend(typer.main.get_command(app).params)
