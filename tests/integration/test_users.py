@@ -66,6 +66,18 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
+def try_roles(node: LocalNode, vic: dict[str, str]) -> None:
+    """Ask the port as nobody, as a viewer by token and by password, and with a wrong one."""
+    assert ask(node, "GET", "/health")[0] == 200
+    assert ask(node, "GET", "/queues")[0] == 401
+    assert ask(node, "GET", "/queues", **vic)[0] == 200
+    assert ask(node, "GET", "/queues", **basic("vic", OTHER))[0] == 200
+    status, refused = ask(node, "DELETE", "/queues/a", {}, **vic)
+    assert (status, refused["error"]["code"]) == (403, "forbidden")
+    assert ask(node, "GET", "/log?from=1", **vic)[0] == 403
+    assert ask(node, "GET", "/users", **basic("ada", OTHER))[0] == 401
+
+
 def test_people_are_known_by_name_and_no_secret_is_left_anywhere(start_cluster, tmp_path) -> None:
     """
     The first user is made on the machine without any login. From then on each may what his role
@@ -86,14 +98,7 @@ def test_people_are_known_by_name_and_no_secret_is_left_anywhere(start_cluster, 
     token = command(node, "users", "token", "vic", "--expires", "1h").stdout.strip()
     vic = {"Authorization": f"Bearer {token}"}
 
-    assert ask(node, "GET", "/health")[0] == 200
-    assert ask(node, "GET", "/queues")[0] == 401
-    assert ask(node, "GET", "/queues", **vic)[0] == 200
-    assert ask(node, "GET", "/queues", **basic("vic", OTHER))[0] == 200
-    status, refused = ask(node, "DELETE", "/queues/a", {}, **vic)
-    assert (status, refused["error"]["code"]) == (403, "forbidden")
-    assert ask(node, "GET", "/log?from=1", **vic)[0] == 403
-    assert ask(node, "GET", "/users", **basic("ada", OTHER))[0] == 401
+    try_roles(node, vic)
     with StompSocket(node.stomp_port) as client:
         client.connect(login="vic", passcode=OTHER)
     with StompSocket(node.stomp_port) as client:

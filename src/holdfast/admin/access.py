@@ -197,15 +197,16 @@ class Gate:
 
     def _behind(self, request: _Request, member: Person) -> Person:
         """Give for whom a member passes a request on, with the roles that he has here."""
-        found = read_on_behalf(request.on_behalf)
-        if found is None:
+        person = read_on_behalf(request.on_behalf)
+        if person is None:
             return NOBODY
-        person = Person(*found, duty=Duty.GOVERN)
         if not person.is_user:
-            return person if person.who else member
+            return person._replace(duty=Duty.GOVERN) if person.who else member
         principal = self._access.people.principal(person.who)
-        roles = principal.roles if principal is not None else ()
-        return person._replace(duty=duty_of(roles))
+        if principal is None:
+            # Whom the log knew on that member and does not know here was removed.
+            return person if person.is_vouched else person._replace(duty=Duty.NONE)
+        return person._replace(duty=duty_of(principal.roles))
 
     async def _log_in(self, request: _Request) -> tuple[Person, JSONResponse | None]:
         """Find out who sends a request that has no proof, if it is asked for here."""
@@ -221,7 +222,8 @@ class Gate:
             is_for_now = str(error) in (BUSY, SHUT_OUT)
             status = HTTPStatus.TOO_MANY_REQUESTS if is_for_now else HTTPStatus.UNAUTHORIZED
             return person, _refuse(status, str(error))
-        return Person(found.name, request.address, duty_of(found.roles)), None
+        is_vouched = people.principal(found.name) is None
+        return Person(found.name, request.address, duty_of(found.roles), is_vouched), None
 
     def _refusal(self, request: _Request, person: Person) -> JSONResponse | None:
         has_users = self._access.people.has_users

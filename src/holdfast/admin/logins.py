@@ -30,7 +30,7 @@ class People(Protocol):
 
     @property
     def has_users(self) -> bool:
-        """Whether there is any user: else nobody is asked who he is."""
+        """Whether anybody can log in: else nobody is asked who he is."""
         ...
 
     def principal(self, name: str) -> Principal | None:

@@ -41,6 +41,9 @@ class Person(NamedTuple):
 
     duty: Duty
 
+    is_vouched: bool = False
+    """Whether the log does not know him, but somebody whom this node asks."""
+
     @property
     def is_user(self) -> bool:
         """Whether the log knows him, not the machine or the secret."""
@@ -64,18 +67,26 @@ def act_for(person: Person) -> None:
 
 def on_behalf(person: Person) -> str:
     """Write for whom a request is passed on, as the header has it; empty: for nobody."""
-    return json.dumps([person.who, person.address]) if person.who else ""
+    if not person.who:
+        return ""
+    return json.dumps([person.who, person.address, *([person.duty] if person.is_vouched else [])])
 
 
-def read_on_behalf(header: str) -> tuple[str, str] | None:
-    """Read for whom, and from where, a request was passed on; None where that makes no sense."""
+def read_on_behalf(header: str) -> Person | None:
+    """
+    Read for whom a request was passed on; None where that makes no sense.
+
+    What he may is told of him only for whom somebody else vouches than the log.
+    """
     if len(header) > _HEADER_BYTES_MAX:
         return None
     try:
         found = json.loads(header)
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, list) and len(found) == 2 and all(isinstance(it, str) for it in found):
-        who, address = found
-        return who, address
-    return None
+    if not isinstance(found, list) or len(found) not in (2, 3):
+        return None
+    who, address, duty = [*found, Duty.NONE][:3]
+    if not isinstance(who, str) or not isinstance(address, str) or duty not in list(Duty):
+        return None
+    return Person(who, address, Duty(duty), is_vouched=len(found) == 3)

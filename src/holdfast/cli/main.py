@@ -49,6 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
     except (HoldfastError, OSError) as error:
         write_error(f"holdfast: {error}")
         return EXIT_FAILED
+    finally:
+        forget()
     return 0
 
 

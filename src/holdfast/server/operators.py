@@ -23,8 +23,8 @@ class Operators:
 
     @property
     def has_users(self) -> bool:
-        """Whether there is any user."""
-        return self._access.book.has_users
+        """Whether anybody can log in: as a user, or by whom somebody else vouches for."""
+        return self._access.logins.is_needed
 
     def principal(self, name: str) -> Principal | None:
         """Give a user as the log has him; None: there is none of that name."""

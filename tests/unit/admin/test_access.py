@@ -426,8 +426,11 @@ def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here()
     """
     caller = Manned()
 
-    def passed_on(who: str, *, by: tuple[bytes, bytes] | None = None) -> int:
-        said = on_behalf(Person(who, "192.0.2.1", Duty.NONE))
+    def passed_on(
+        who: str, *, by: tuple[bytes, bytes] | None = None, vouched: Duty | None = None
+    ) -> int:
+        duty, is_vouched = vouched or Duty.NONE, vouched is not None
+        said = on_behalf(Person(who, "192.0.2.1", duty, is_vouched))
         own = Forwarded("DELETE", "/queues/a", "b", said)
         by = by or (b"authorization", sign(SECRET, own, b"{}").encode())
         named = (b"holdfast-on-behalf", said.encode()), (b"holdfast-forwarded-by", b"b")
@@ -436,6 +439,8 @@ def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here()
     assert passed_on("olga") == 200
     assert caller.acted[-1][0] == Person("olga", "192.0.2.1", Duty.OPERATE)
     assert (passed_on("vic"), passed_on("gone")) == (403, 403)
+    assert passed_on("eve", vouched=Duty.OPERATE) == 200
+    assert passed_on("eve", vouched=Duty.VIEW) == passed_on("vic", vouched=Duty.GOVERN) == 403
     assert passed_on("the node's machine") == 200
     assert caller.acted[-1][0] == Person("the node's machine", "192.0.2.1", Duty.GOVERN)
     for of, token in (("the node's machine", LOCAL), ("the cluster's secret", admin_token(SECRET))):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from starlette.routing import Route
 
@@ -43,3 +45,16 @@ def test_what_is_not_in_the_table_is_an_admins() -> None:
         assert duty_for(method, path, has_users=False) is Duty.GOVERN
     assert duty_for("HEAD", "/queues", has_users=True) is Duty.VIEW
     assert {"/health", "/ready", "/status", "/queues", "/metrics"} == OPEN_PATHS
+
+
+def test_the_reference_has_the_same_table() -> None:
+    """What is read there is what is asked for."""
+    roles = {Duty.NONE: "nobody in particular", Duty.VIEW: "`viewer`"}
+    roles |= {Duty.OPERATE: "`operator`", Duty.GOVERN: "`admin`"}
+    rows = []
+    for asked in DUTIES:
+        path = asked.path.replace("{queue:path}", "NAME").replace("{name}", "NAME")
+        until_then = "whoever reaches the port" if asked.is_open else "a proof"
+        rows.append(f"| `{asked.method} {path}` | {roles[asked.duty]} | {until_then} |")
+    text = Path("docs/reference/admin.md").read_text(encoding="utf-8")
+    assert "\n".join(rows) in text

@@ -51,11 +51,28 @@ def test_for_whom_a_request_is_passed_on_is_read_as_it_was_written(who: str) -> 
     """In a header's letters, whatever the name has."""
     written = on_behalf(Person(who, "::1", Duty.VIEW))
     assert written.isascii()
-    assert read_on_behalf(written) == (who, "::1")
+    assert read_on_behalf(written) == Person(who, "::1", Duty.NONE)
+
+
+def test_what_somebody_may_is_told_where_the_log_does_not_know_him() -> None:
+    """The leader cannot find it out: he has shown a password to another node."""
+    eve = Person("eve", "::1", Duty.OPERATE, is_vouched=True)
+    assert read_on_behalf(on_behalf(eve)) == eve
 
 
 @pytest.mark.parametrize(
-    "header", ["", "ann", '["ann"]', '[1, "::1"]', "[" * 5000, '["a"' + " " * 2000]
+    "header",
+    [
+        "",
+        "ann",
+        '["ann"]',
+        '[1, "::1"]',
+        '["a", "b", 9]',
+        '["a", "b", "3"]',
+        '["a", "b", 1, 2]',
+        "[" * 5000,
+        '["a"' + " " * 2000,
+    ],
 )
 def test_what_makes_no_sense_names_nobody(header: str) -> None:
     """It is refused, not guessed."""

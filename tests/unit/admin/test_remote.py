@@ -276,4 +276,4 @@ def test_a_leader_is_told_for_whom_a_request_is_passed_on(
     node.send("POST", "/users", {})
     headers = connection.asked[-1][4]
     assert headers["holdfast-on-behalf"] == '["ann", "::1"]'
-    assert headers["Authorization"].startswith("Bearer ")
+    assert headers["Authorization"].startswith("Holdfast-Forward ")

@@ -18,8 +18,9 @@ def test_operators_are_the_users_of_the_node() -> None:
         assert shown.name == "ann"
         return ann
 
-    book = SimpleNamespace(has_users=True, principal={"ann": ann}.get)
-    operators = Operators(SimpleNamespace(book=book, authenticate=authenticate))
+    book = SimpleNamespace(principal={"ann": ann}.get)
+    logins = SimpleNamespace(is_needed=True)
+    operators = Operators(SimpleNamespace(book=book, logins=logins, authenticate=authenticate))
     assert operators.has_users
     assert (operators.principal("ann"), operators.principal("ben")) == (ann, None)
     assert asyncio.run(operators.authenticate(Shown("ann", "x"))) is ann
