@@ -12,6 +12,7 @@ Invariants:
     A password that was found right counts only while its user's record is the one it was found
     right by.
     No secret is kept, but in work that is under way.
+    Whoever guesses holds up nobody who shows what was right, or what nobody can guess.
 
 Pure: time is an argument, chance is handed in.
 """
@@ -21,7 +22,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
@@ -40,7 +41,18 @@ UNNAMED: Final = "a login is needed here: say login and passcode"
 
 VERIFIED_COUNT_MAX: Final = 10_000
 VERIFIED_SECONDS: Final = 600.0
+WRONG_SECONDS: Final = 60.0
 WAITING_COUNT_MAX: Final = 1_000
+
+
+class _Wrong(NamedTuple):
+    """What was looked at a moment ago and is not right; None: there was no such user."""
+
+    record: UserRecord | None
+    until: float
+
+
+_Kept = TypeVar("_Kept")
 
 
 class Shown(NamedTuple):
@@ -105,7 +117,9 @@ class _Verified(NamedTuple):
 class Checking:
     """Looks at what everybody shows."""
 
-    __slots__ = ("_key", "_record_of", "_under_way", "_verified", "authorities", "throttle")
+    __slots__ = (
+        *("_key", "_record_of", "_under_way", "_verified", "_wrong", "authorities", "throttle"),
+    )
 
     def __init__(
         self,
@@ -126,6 +140,7 @@ class Checking:
         self._key = key
         self._verified: dict[bytes, _Verified] = {}
         """By their marks, which tell nothing of them without the key."""
+        self._wrong: dict[bytes, _Wrong] = {}
         self._under_way: dict[bytes, Waiting] = {}
         self.authorities = tuple(authorities)
         self.throttle = Throttle()
@@ -142,8 +157,6 @@ class Checking:
             now_ms: Milliseconds since the epoch, by which tokens end.
             anonymous: Who is let in who shows nothing; None: nobody.
         """
-        if self.throttle.is_shut_out(shown.address, now):
-            return Refusal(SHUT_OUT, now)
         if shown.secret or shown.name not in ("", shown.certified):
             if is_token(shown.secret):
                 return self._token(shown, now, now_ms)
@@ -172,14 +185,18 @@ class Checking:
         if isinstance(outcome, Vouched):
             return self._vouched(waiting, outcome, now, now_ms)
         if not outcome or record is None:
+            if waiting.authority is None:
+                _keep(self._wrong, waiting.mark, _Wrong(record, now + WRONG_SECONDS))
             return None
         principal = _principal(record, waiting.kept)
-        self._verify(waiting.mark, _Verified(record, principal, now + VERIFIED_SECONDS))
+        _keep(self._verified, waiting.mark, _Verified(record, principal, now + VERIFIED_SECONDS))
         return principal
 
     def _vouched(
         self, waiting: Waiting, said: Vouched, now: float, now_ms: int
     ) -> Principal | None:
+        if self._record_of(said.name) is not None:
+            return None  # Whom the log knows nobody else speaks for.
         ends_at, until = None, now + said.valid_seconds
         if said.expires_ms:
             ends_at = now + (said.expires_ms - now_ms) / 1000
@@ -188,20 +205,14 @@ class Checking:
                 return None
         label = "" if waiting.authority is None else waiting.authority.label
         principal = Principal(said.name, said.roles, ends_at, authority=label)
-        self._verify(waiting.mark, _Verified(waiting.record, principal, until))
+        _keep(self._verified, waiting.mark, _Verified(waiting.record, principal, until))
         return principal
-
-    def _verify(self, mark: bytes, verified: _Verified) -> None:
-        self._verified.pop(mark, None)
-        if len(self._verified) >= VERIFIED_COUNT_MAX:
-            del self._verified[next(iter(self._verified))]
-        self._verified[mark] = verified
 
     def still(self, principal: Principal) -> Principal | None:
         """Give who a user is by what the log says now; None: what he was found by is no more."""
-        if principal.authority:
-            return principal
         record = self._record_of(principal.name)
+        if principal.authority:
+            return principal if record is None else None
         if record is None:
             return None
         values = read_values(record.values)
@@ -211,15 +222,15 @@ class Checking:
                 return None
         return principal._replace(roles=values.roles)
 
-    def refused(self, address: str, now: float) -> Refusal:
+    def refused(self, shown: Shown, now: float) -> Refusal:
         """Give the refusal of who has shown something wrong, and note that."""
-        return Refusal(WRONG, now + self.throttle.failed(address, now))
+        return Refusal(WRONG, now + self.throttle.failed(shown.address, self._mark(shown), now))
 
     def _token(self, shown: Shown, now: float, now_ms: int) -> Answer:
         name = owner_of(shown.secret)
         record = None if name is None else self._record_of(name)
         if record is None or shown.name not in ("", name):
-            return self.refused(shown.address, now)
+            return self.refused(shown, now)
         digest = digest_of(shown.secret)
         for token in read_values(record.values).tokens:
             if hmac.compare_digest(token.digest.encode(), digest.encode()):
@@ -228,29 +239,40 @@ class Checking:
                 if token.expires_ms > now_ms:
                     ends_at = now + (token.expires_ms - now_ms) / 1000
                     return _principal(record, token.digest)._replace(expires_at=ends_at)
-        return self.refused(shown.address, now)
+        return self.refused(shown, now)
 
     def _password(self, shown: Shown, now: float) -> Answer:
         mark = self._mark(shown)
         record = self._record_of(shown.name)
         verified = self._verified.get(mark)
-        if verified is not None:
-            if verified.record is record and now < verified.until:
-                return verified.principal
-            del self._verified[mark]
+        was_right = verified is not None and verified.record is record
+        if verified is not None and was_right and self._holds(verified, now):
+            return verified.principal
+        wrong = self._wrong.get(mark)
+        if wrong is not None and wrong.record is record and now < wrong.until:
+            return self.refused(shown, now)
         waiting = self._under_way.get(mark)
         if waiting is not None and waiting.record is record:
             return waiting
+        # What was right here is no guess, whoever else guesses from the same address.
+        if not was_right and self.throttle.is_shut_out(shown.address, now):
+            return Refusal(SHUT_OUT, now)
         if len(self._under_way) >= WAITING_COUNT_MAX:
             return Refusal(BUSY, now)
         authority = self._authority(shown, is_known=record is not None)
         is_long = len(shown.secret.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX
         if authority is None and is_long:
-            return self.refused(shown.address, now)
+            return self.refused(shown, now)
         kept = "" if record is None else read_values(record.values).password
         waiting = Waiting(mark, shown.name, shown.secret, kept or NOBODYS, record, authority)
         self._under_way[mark] = waiting
         return waiting
+
+    def _holds(self, verified: _Verified, now: float) -> bool:
+        """Whether it is believed without looking again: not of whom the log knows by now."""
+        principal = verified.principal
+        is_logs = not principal.authority or self._record_of(principal.name) is None
+        return is_logs and now < verified.until
 
     def _authority(self, shown: Shown, *, is_known: bool) -> Authority | None:
         """Give who is asked of somebody; None: it is compared with what the log has of him."""
@@ -268,3 +290,11 @@ class Checking:
 
 def _principal(record: UserRecord, kept: str = "") -> Principal:
     return Principal(record.name, read_values(record.values).roles, kept=kept)
+
+
+def _keep(kept: dict[bytes, _Kept], mark: bytes, what: _Kept) -> None:
+    """Keep it as the newest of so many."""
+    kept.pop(mark, None)
+    if len(kept) >= VERIFIED_COUNT_MAX:
+        del kept[next(iter(kept))]
+    kept[mark] = what

@@ -11,6 +11,7 @@ from typing import Final
 from holdfast.errors import AccessError
 
 NAME_BYTES_MAX: Final = 128
+OTHERS_NAME_BYTES_MAX: Final = 256
 _NOT_IN_NAMES: Final = frozenset(':,"')
 """A colon ends the name in Basic, a comma the role in a list, a quotation mark the text in JSON."""
 
@@ -37,3 +38,9 @@ def require_name(text: str, what: str) -> str:
             f"{text[:80]!r} cannot be the name of a {what}: it would be taken for an option"
         )
     return text
+
+
+def is_name_of_others(text: str) -> bool:
+    """Whether somebody may be called so whom others vouch for: with colons, and never two lines."""
+    size = len(text.encode(errors="replace"))
+    return 0 < size <= OTHERS_NAME_BYTES_MAX and text.isprintable() and " " not in text

@@ -2,7 +2,9 @@
 Who guesses is slowed down, by the address it comes from and never by the name it says.
 
 By name it would be a weapon: anybody could shut out anybody else. What counts is the network that
-one site is given: an address of IPv4, the first 64 bits of one of IPv6.
+one site is given: an address of IPv4, the first 64 bits of one of IPv6. And as many live there as
+there are machines behind it, it is not how often somebody failed but with how many different
+guesses: a program with an old password shows the same one all the time, and guesses nothing.
 
 Invariants:
     Whoever comes from elsewhere is asked nothing more, whatever goes on here.
@@ -20,7 +22,7 @@ from typing import Final
 _FIRST_SECONDS: Final = 0.1
 DELAY_SECONDS_MAX: Final = 5.0
 FAILURES_MAX: Final = 20
-"""Who has failed more often lately is not let in at all for a while."""
+"""With more guesses lately nothing new is looked at for a while."""
 LATELY_SECONDS: Final = 600.0
 SHUT_OUT_SECONDS: Final = 60.0
 ADDRESS_COUNT_MAX: Final = 10_000
@@ -32,32 +34,38 @@ class Throttle:
     __slots__ = ("_failures",)
 
     def __init__(self) -> None:
-        self._failures: dict[str, deque[float]] = {}
-        """By network, when; who failed last stands last."""
+        self._failures: dict[str, deque[tuple[float, bytes]]] = {}
+        """By network, when and with what; who failed last stands last."""
 
-    def failed(self, address: str, now: float) -> float:
-        """Note a failure; gives for how many seconds it is not to be told."""
+    def failed(self, address: str, mark: bytes, now: float) -> float:
+        """
+        Note a failure; gives for how many seconds it is not to be told.
+
+        `mark` stands for what was shown: the same again is no further guess.
+        """
         network = network_of(address)
         failures = self._failures.pop(network, None) or deque(maxlen=FAILURES_MAX + 1)
         _forget_old(failures, now)
-        delay = min(_FIRST_SECONDS * 2.0 ** len(failures), DELAY_SECONDS_MAX)
-        failures.append(now)
+        is_new = all(it != mark for _, it in failures)
+        count = len(failures) if is_new else len(failures) - 1
+        if is_new:
+            failures.append((now, mark))
         if len(self._failures) >= ADDRESS_COUNT_MAX:
             del self._failures[next(iter(self._failures))]
         self._failures[network] = failures
-        return delay
+        return min(_FIRST_SECONDS * 2.0**count, DELAY_SECONDS_MAX)
 
     def is_shut_out(self, address: str, now: float) -> bool:
-        """Whether who comes from there has failed so often that nothing of him is looked at."""
+        """Whether so much was guessed from there that nothing new is looked at."""
         failures = self._failures.get(network_of(address))
         if failures is None:
             return False
         _forget_old(failures, now)
-        return len(failures) > FAILURES_MAX and now - failures[-1] < SHUT_OUT_SECONDS
+        return len(failures) > FAILURES_MAX and now - failures[-1][0] < SHUT_OUT_SECONDS
 
 
-def _forget_old(failures: deque[float], now: float) -> None:
-    while failures and now - failures[0] > LATELY_SECONDS:
+def _forget_old(failures: deque[tuple[float, bytes]], now: float) -> None:
+    while failures and now - failures[0][0] > LATELY_SECONDS:
         failures.popleft()
 
 

@@ -114,7 +114,7 @@ class Logins:
             return answer
         if isinstance(answer, Refusal):
             return self._refuse(told, answer)
-        answer.waiters.append(partial(self._found, shown.address, told))
+        answer.waiters.append(partial(self._found, shown, told))
         if len(answer.waiters) == 1:
             self._looking.look(answer, self._looked_at)
         return None
@@ -138,14 +138,14 @@ class Logins:
             self._call_later(0.0, partial(self._tell_all, waiters, found, end))
 
     def _found(
-        self, address: str, told: Callable[[Answer], None], found: Principal | Refusal | None
+        self, shown: Shown, told: Callable[[Answer], None], found: Principal | Refusal | None
     ) -> None:
         answer: Answer | None
         if isinstance(found, Principal):
             answer = found
         else:
             now = self._clock.monotonic()
-            answer = self._refuse(told, found or self._checking.refused(address, now))
+            answer = self._refuse(told, found or self._checking.refused(shown, now))
         if answer is not None:
             told(answer)
 

@@ -77,7 +77,7 @@ def test_who_does_not_exist_costs_the_same_work_and_gets_the_same_words(checking
         assert show(checking, name, "pw") is waiting
     assert checking.looked_at(show(checking, "nobody", "pw"), True, now=1.0, now_ms=0) is None
     wrong = {
-        checking.refused("10.0.1.1", 1.0),
+        checking.refused(Shown("nobody", "pw", address="10.0.1.1"), 1.0),
         checking.check(Shown("bot", "hf_", address="10.0.1.2"), 1.0, 0),
         checking.check(Shown("nobody", TOKEN, address="10.0.1.3"), 1.0, 0),
     }
@@ -118,7 +118,7 @@ def test_a_certificate_of_no_user_lets_nobody_in_and_is_no_guess(checking) -> No
     assert show(checking, certified="nobody", now=1.0) == Refusal(module.UNKNOWN, 1.0)
     found = checking.check(Shown(certified="nobody"), 1.0, 0, anonymous=ANONYMOUS)
     assert isinstance(found, Refusal)
-    assert checking.throttle.failed(HERE, 1.0) == 0.1
+    assert checking.throttle.failed(HERE, b"", 1.0) == 0.1
 
 
 def test_who_is_in_stays_so_as_long_as_what_he_was_found_by_is_kept(checking, users) -> None:
@@ -149,12 +149,47 @@ def test_who_shows_nothing_is_let_in_only_where_that_is_said(checking) -> None:
     assert isinstance(found, Waiting)
 
 
+def guess_a_lot(checking: Checking, now: float = 1.0) -> None:
+    for number in range(21):
+        checking.refused(Shown("ann", f"guess {number}", address=HERE), now)
+
+
 def test_who_guesses_is_not_looked_at_any_more(checking) -> None:
-    """Also with what is right; from elsewhere it is (S13)."""
-    for _ in range(21):
-        checking.refused(HERE, 1.0)
-    assert show(checking, "", TOKEN) == Refusal(module.SHUT_OUT, 1.0)
-    assert isinstance(checking.check(Shown("", TOKEN, address="10.0.0.2"), 1.0, 0), Principal)
+    """Not by what may be right either; from elsewhere he is (S13)."""
+    guess_a_lot(checking)
+    assert show(checking, "ann", "pw") == Refusal(module.SHUT_OUT, 1.0)
+    assert isinstance(checking.check(Shown("ann", "pw", address="10.0.0.2"), 1.0, 0), Waiting)
+
+
+def test_who_guesses_is_in_nobody_elses_way_who_was_right_or_cannot_guess(checking) -> None:
+    """A machine's services, or all behind one address, go on: tokens, certificates, and passwords
+    that were right here."""
+    waiting = show(checking, "ann", "pw")
+    ann = checking.looked_at(waiting, True, now=1.0, now_ms=0)
+    guess_a_lot(checking, 700.0)
+    assert isinstance(show(checking, "", TOKEN, now=700.0), Principal)
+    assert isinstance(show(checking, certified="ann", now=700.0), Principal)
+    waiting = show(checking, "ann", "pw", now=700.0)
+    assert isinstance(waiting, Waiting), "it was right, and is looked at again"
+    assert checking.looked_at(waiting, True, now=700.0, now_ms=0) == ann
+    assert show(checking, "ben", "pw", now=700.0) == Refusal(module.SHUT_OUT, 700.0)
+
+
+def test_a_program_with_an_old_password_guesses_nothing(checking, users) -> None:
+    """It is looked at once a minute, however many of it there are, and shuts nobody out."""
+    looked_at = 0
+    for number in range(600):
+        now = 1.0 + number / 10
+        found = show(checking, "ann", "old", now=now)
+        if isinstance(found, Waiting):
+            looked_at += 1
+            assert checking.looked_at(found, False, now=now, now_ms=0) is None
+            found = checking.refused(Shown("ann", "old", address=HERE), now)
+        assert found == Refusal(module.WRONG, now + 0.1)
+    assert looked_at == 1
+    assert isinstance(show(checking, "ben", "pw", now=61.0), Waiting)
+    users["ann"] = user("ann", password="old again")
+    assert isinstance(show(checking, "ann", "old", now=60.5), Waiting)
 
 
 def test_there_is_a_limit_to_what_is_looked_at_and_to_what_is_known(checking, monkeypatch) -> None:
@@ -170,7 +205,7 @@ def test_there_is_a_limit_to_what_is_looked_at_and_to_what_is_known(checking, mo
     assert isinstance(show(checking, "ann", "pw"), Waiting)
     principal = Principal("ann", frozenset({"r"}), kept="kept")
     assert show(checking, "ann", "other", now=1.0) == principal
-    assert checking.throttle.failed(HERE, 1.0) == 0.1
+    assert checking.throttle.failed(HERE, b"", 1.0) == 0.1
 
 
 def test_what_nobody_types_is_not_looked_at(checking) -> None:
@@ -219,11 +254,15 @@ def test_somebody_who_is_made_known_meanwhile_is_the_logs_from_then_on(users) ->
     """What another one says of a name counts only while the log does not have it."""
     checking = Checking(users.get, b"k" * 32, [Others()])
     said = Vouched("carl", frozenset({"admin"}), 300.0)
-    waiting, early = show(checking, "carl", "pw"), show(checking, "carl", "other")
-    assert checking.looked_at(early, said, now=1.0, now_ms=0) is not None
+    waiting, early = show(checking, "carl", "pw"), show(checking, "", "eyJ.carl")
+    carl = checking.looked_at(early, said, now=1.0, now_ms=0)
+    assert show(checking, "", "eyJ.carl") == carl
     users["carl"] = user("carl", password="kept")
     assert checking.looked_at(waiting, said, now=1.0, now_ms=0) is None
-    assert show(checking, "carl", "other").authority is None
+    again = show(checking, "", "eyJ.carl")
+    assert isinstance(again, Waiting), "it is no token of the carl that the log has"
+    assert checking.looked_at(again, said, now=1.0, now_ms=0) is None
+    assert checking.still(carl) is None
 
 
 def test_a_token_that_ends_lets_nobody_in_afterwards(users) -> None:

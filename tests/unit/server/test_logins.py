@@ -104,7 +104,7 @@ def test_a_refusal_is_told_when_it_is_due(desk: Desk) -> None:
     """Each failure from one address later than the one before; nobody sleeps for it."""
     desk.add_user()
     for expected in (0.1, 0.2):
-        desk.show("ann", "wrong")
+        desk.show("ann", f"wrong {expected}")
         desk.found(is_right=False)
         assert desk.told == []
         delay, tell = desk.timers.pop()
@@ -116,14 +116,15 @@ def test_a_refusal_is_told_when_it_is_due(desk: Desk) -> None:
 
 
 def test_who_is_shut_out_is_told_at_once_and_nobody_elsewhere_is(desk: Desk) -> None:
-    """Also who shows what is right."""
+    """But who shows a token, which nobody guesses."""
     desk.add_user(tokens=[{"sha256": digest_of(TOKEN)}])
-    for _ in range(21):
-        desk.show("ann", "hf_wrong")
-    refused = desk.show("ann", TOKEN)
+    for number in range(21):
+        desk.show("ann", f"hf_wrong{number}")
+    refused = desk.show("ann", "right")
     assert isinstance(refused, AuthenticationError)
     assert str(refused) == SHUT_OUT
-    assert isinstance(desk.show("ann", TOKEN, "10.0.0.2:5"), Principal)
+    assert desk.show("ann", "right", "10.0.0.2:5") is None
+    assert isinstance(desk.show("ann", TOKEN), Principal)
 
 
 def test_a_refusal_that_is_due_already_is_told_where_the_work_ends(desk: Desk) -> None:
