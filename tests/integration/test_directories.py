@@ -123,6 +123,15 @@ def test_a_name_that_several_have_is_nobodys(options: LdapOptions) -> None:
     assert Directory(both).look("bert", "bert's own") is not None
 
 
+def test_somebody_is_called_as_his_entry_says(options: LdapOptions) -> None:
+    """A directory finds ANNA and `anna` alike: there is one of her."""
+    for written in ("ANNA", "Anna"):
+        found = Directory(options).look(written, "anna's own")
+        assert found is not None
+        assert found.name == "anna"
+    assert Directory(options).look("anna ", "anna's own") is None
+
+
 def test_groups_are_read_again_without_the_password(
     options: LdapOptions, server: SlapdServer
 ) -> None:

@@ -18,7 +18,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import ldap3
@@ -28,8 +28,8 @@ from ldap3.utils.conv import escape_filter_chars
 from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
 from holdfast.security.authority import Vouched
+from holdfast.security.names import is_name_of_others
 
-NAME_BYTES_MAX: Final = 256
 PASSWORD_BYTES_MAX: Final = 1_024
 GROUP_COUNT_MAX: Final = 100
 _FOUND: Final = 0
@@ -79,25 +79,26 @@ class Directory:
         return self._asked(name, None)
 
     def _asked(self, name: str, secret: str | None) -> Vouched | None:
-        if not name.isprintable() or len(name.encode(errors="replace")) > NAME_BYTES_MAX:
+        if not is_name_of_others(name):
             return None
         try:
             with self._own() as own:
                 found = self._person(own, name)
                 if secret is not None:
                     # Of nobody a password is tried as well: it takes as long, and tells nothing.
-                    entry = found or f"cn={uuid4().hex},{self._options.people_base}"
+                    nobody = f"cn={uuid4().hex},{self._options.people_base}"
+                    entry = nobody if found is None else found.entry
                     if not self._is_password(entry, secret):
                         return None
                 if found is None:
                     return None
-                roles = self._roles(own, name, found)
+                roles = self._roles(own, name, found.entry)
         except (LDAPException, OSError) as error:
             raise AuthenticationError(
                 f"the directory {self.label} does not answer, try again in a moment:"
                 f" {type(error).__name__}"
             ) from None
-        return Vouched(name, roles, self._options.again_seconds)
+        return Vouched(found.name, roles, self._options.again_seconds)
 
     @contextmanager
     def _own(self) -> Iterator[Any]:
@@ -162,11 +163,16 @@ class Directory:
             code = connection.result["result"]
             raise _RefusedError if code in _REFUSALS else OSError(f"bind answered {code}")
 
-    def _person(self, own: Any, name: str) -> str | None:
-        """Give the entry of that name; None: there is none, or there are several."""
+    def _person(self, own: Any, name: str) -> _Person | None:
+        """Give whom that name means; None: nobody, or several."""
         wanted = self._options.people_filter.format(name=escape_filter_chars(name))
-        found = self._found(own, self._options.people_base, wanted, [], 2)
-        return found[0]["dn"] if len(found) == 1 else None
+        attribute = self._options.name_attribute
+        found = self._found(own, self._options.people_base, wanted, [attribute], 2)
+        if len(found) != 1:
+            return None
+        names = _texts(found[0], attribute)
+        # A filter knows no capitals and no blanks at the end: who it is, the entry says.
+        return _Person(found[0]["dn"], names[0]) if len(names) == 1 else None
 
     def _roles(self, own: Any, name: str, entry: str) -> frozenset[str]:
         attribute = self._options.role_attribute
@@ -175,9 +181,7 @@ class Directory:
         )
         base = self._options.group_base
         found = self._found(own, base, wanted, [attribute], GROUP_COUNT_MAX)
-        values = (it for each in found for it in each["raw_attributes"].get(attribute, []))
-        names = (it.decode(errors="replace") for it in values)
-        return frozenset(it for it in names if it and it.isprintable())
+        return frozenset(it for each in found for it in _texts(each, attribute))
 
     def _found(
         self, own: Any, base: str, wanted: str, attributes: list[str], count_max: int
@@ -193,6 +197,17 @@ class Directory:
         if code not in (_FOUND, 4):  # 4: `sizeLimitExceeded`, with as many as were asked for.
             raise OSError(f"search answered {code}")
         return [it for it in own.response or [] if it["type"] == "searchResEntry"]
+
+
+class _Person(NamedTuple):
+    entry: str
+    name: str
+
+
+def _texts(entry: Any, attribute: str) -> list[str]:
+    """Give what an attribute of an entry says that can be a name."""
+    texts = (it.decode(errors="replace") for it in entry["raw_attributes"].get(attribute, []))
+    return [it for it in texts if is_name_of_others(it)]
 
 
 class _CheckedTls(ldap3.Tls):  # type: ignore[misc]  # ships no type information

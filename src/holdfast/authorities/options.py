@@ -83,6 +83,9 @@ class LdapOptions:
     people_filter: str = "(uid={name})"
     """What finds one entry by the name that is said (RFC 4515)."""
 
+    name_attribute: str = "uid"
+    """The attribute of an entry that is the name here: filters find it in other letters, too."""
+
     group_filter: str = "(member={dn})"
     """What finds the groups of an entry: `{dn}` stands for it, `{name}` for its name."""
 

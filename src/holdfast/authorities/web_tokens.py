@@ -22,13 +22,13 @@ from jwt.exceptions import PyJWTError
 from holdfast.authorities.key_sets import Key, KeySet
 from holdfast.authorities.options import JwtOptions
 from holdfast.security.authority import Vouched
+from holdfast.security.names import is_name_of_others
 
 TOKEN_BYTES_MAX: Final = 8 << 10
 ROLE_COUNT_MAX: Final = 100
 LEEWAY_SECONDS: Final = 10.0
 """By so much clocks of issuer and broker may differ."""
 
-NAME_BYTES_MAX: Final = 256
 _VALID_SECONDS: Final = 60.0
 _KINDS: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
@@ -104,7 +104,7 @@ def _verified(
 
 def _vouched(name: str, claims: Mapping[str, Any], options: JwtOptions) -> Vouched | None:
     said = claims.get(options.name_claim)
-    if not isinstance(said, str) or not _is_name(said) or name not in ("", said):
+    if not isinstance(said, str) or not is_name_of_others(said) or name not in ("", said):
         return None
     roles = _roles(claims, options.roles_claim)
     expires_ms = int((float(claims["exp"]) + LEEWAY_SECONDS) * 1_000)
@@ -121,11 +121,6 @@ def _roles(claims: Mapping[str, Any], place: str) -> frozenset[str]:
     listed = found.split() if isinstance(found, str) else found
     if not isinstance(listed, list):
         return frozenset()
-    return frozenset(it for it in listed[:ROLE_COUNT_MAX] if isinstance(it, str) and _is_name(it))
-
-
-def _is_name(text: str) -> bool:
-    """Whether it can be shown in a line; colons are let in, as issuers put ways into names."""
-    return 0 < len(text.encode(errors="replace")) <= NAME_BYTES_MAX and (
-        text.isprintable() and " " not in text
+    return frozenset(
+        it for it in listed[:ROLE_COUNT_MAX] if isinstance(it, str) and is_name_of_others(it)
     )

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from holdfast.broker.serving.access_book import AccessBook
 from holdfast.errors import RemoteProtocolError
@@ -36,7 +37,7 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]|-(?=[0-9]+-[0-9]+\Z)").sub
 _ADDRESS_BYTES_MAX: Final = 255
 
 _OWNER_MARK: Final = ":"
-"""Ends the name of whose a client-id is; no user's name has one."""
+"""Ends the name of whose a client-id is, in which it stands in other letters."""
 
 NOT_OWN: Final = "client-id-not-own"
 """The code of the ERROR for who gives a client-id that is another's."""
@@ -67,12 +68,15 @@ def own_of(client_id: str, who: Principal, book: AccessBook) -> str:
 def owner_of(client_id: str, book: AccessBook) -> str:
     """Give the user whose a client-id is or may be, as it is known here; empty: nobody's."""
     name, mark, _ = client_id.partition(_OWNER_MARK)
-    return name if mark and book.may_be_user(name) else ""
+    return unquote(name) if mark and book.may_be_user(unquote(name)) else ""
 
 
 def owner_mark(who: Principal) -> str:
     """Give what a user's client-ids begin with here; nothing of who is nobody in particular."""
-    return f"{who.name}{_OWNER_MARK}" if who.name else ""
+    if not who.name:
+        return ""
+    name = who.name.replace("%", "%25").replace(_OWNER_MARK, "%3A")
+    return f"{name}{_OWNER_MARK}"
 
 
 def bare_of(client_id: str, who: Principal) -> str:
