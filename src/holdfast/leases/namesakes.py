@@ -36,19 +36,25 @@ WATCH_BEATS: Final = 3
 """So many times a living one would have told of itself while it is watched."""
 _BEATS_ON_THE_WAY: Final = 1
 """A process that has ended left no more than one that takes effect later."""
+_MACHINE_ID: Final = Path("/etc/machine-id")
 _KEPT_MAX: Final = 8
 """Processes of this directory that are remembered: the last one may not have come to tell."""
 
 
-def stamp_of(directory: Path) -> str:
+def stamp_of(directory: Path, machine_id: Path = _MACHINE_ID) -> str:
     """
-    Tell a directory from a copy of it, as far as its file system does.
+    Tell a directory from a copy of it, as far as its machine and file system do.
+
+    On two machines the roots of two file systems have the same numbers, so the machine is in it.
 
     Raises:
         OSError: It cannot be looked at.
     """
     found = os.stat(directory)  # noqa: PTH116 - the fields, and nothing of a path
-    return f"{found.st_dev}:{found.st_ino}"
+    machine = ""
+    with suppress(OSError):
+        machine = machine_id.read_text().strip()
+    return f"{machine}:{found.st_dev}:{found.st_ino}"
 
 
 class Namesakes:

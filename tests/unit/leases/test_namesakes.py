@@ -277,8 +277,12 @@ def test_a_file_that_says_nothing_is_none(
 
 
 def test_a_copy_of_a_directory_is_another_one(tmp_path: Path) -> None:
-    """By the number that its file system gives it."""
+    """By the number that its file system gives it, and by the machine."""
     (tmp_path / "one").mkdir()
+    (tmp_path / "machine-id").write_text("m1\n")
+    of_a_machine = stamp_of(tmp_path / "one", tmp_path / "machine-id")
+    assert of_a_machine.startswith("m1:")
+    assert stamp_of(tmp_path / "one", tmp_path / "none").startswith(":")
     (tmp_path / "two").mkdir()
     assert stamp_of(tmp_path / "one") == stamp_of(tmp_path / "one")
     assert stamp_of(tmp_path / "one") != stamp_of(tmp_path / "two")
