@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.environment.disk import NoRoomError
+from holdfast.environment.mounts import MOUNTINFO, Mount, mount_of
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.environment.shared_disk import RealSharedDisk, SharedDisk
 from holdfast.errors import StoreError, UnreachableError
@@ -29,7 +30,7 @@ from holdfast.shared.bounded import BoundedCalls
 from holdfast.shared.brokers import BrokerLines
 from holdfast.shared.directory_log import DirectoryLog
 from holdfast.shared.host_file import Host, this_host, why_foreign
-from holdfast.shared.mounts import MOUNTINFO, Mount, mount_of, why_unsafe
+from holdfast.shared.mounts import why_unsafe
 from holdfast.shared.places import Places
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.store_file import read_identity

@@ -24,6 +24,7 @@ from holdfast.model.limits import KiB
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import HASTE_SECONDS, Session, Values
+from holdfast.sql.sqlite_file import file_at, require_one_way, why_shared
 from holdfast.sql.sqlite_room import SqliteRoom
 
 if TYPE_CHECKING:
@@ -64,15 +65,6 @@ _CODES: Final = {
 }
 
 
-def _file_at(path: str) -> tuple[int, int] | None:
-    """Which file has this name now."""
-    try:
-        found = Path(path).stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 class SqliteSession(Session):
     """One connection to a file."""
 
@@ -85,7 +77,7 @@ class SqliteSession(Session):
         """Take a connection to the file that is at this path now."""
         self._connection = connection
         self._path = path
-        self._file = _file_at(path)
+        self._file = file_at(path)
         self._room = SqliteRoom(Path(path))
         self._is_large = False
         """Whether what is written now is none of what room is set aside for."""
@@ -97,6 +89,7 @@ class SqliteSession(Session):
 
         Raises:
             sqlite3.Error: It cannot be opened or set up.
+            StoreError: There is no folder for it, or its file can be reached in two folders.
         """
         assert host is None, "a file has no host"
         folder = Path(url.database).parent
@@ -107,6 +100,7 @@ class SqliteSession(Session):
             )
         if Path(url.database).is_dir():
             raise StoreError(f"{url} is a directory, and not a database's file: name a file in it")
+        require_one_way(url.database)
         # The driver's thread opens it, uses it and closes it; a test may do so from another one.
         connection = sqlite3.connect(
             url.database, timeout=seconds, isolation_level=None, check_same_thread=False
@@ -145,7 +139,7 @@ class SqliteSession(Session):
         beside the one that others open by that name. It is looked at after each write, before that
         is told of as stored.
         """
-        if _file_at(self._path) != self._file:
+        if file_at(self._path) != self._file:
             raise StoreError(
                 f"{self._path} was removed or replaced while it was in use, so this broker ends:"
                 f" stop the others too before a database is moved or brought back"
@@ -215,6 +209,8 @@ class SqliteSession(Session):
         (level,) = self.rows("PRAGMA synchronous")[0]
         if level < 2:
             unsafe.append(f"synchronous is {level}, and must be FULL (2)")
+        if why := why_shared(self._path):
+            unsafe.append(why)
         return unsafe
 
     @staticmethod

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.shared.mounts import MOUNTINFO, mount_of, why_unsafe
+from holdfast.environment.mounts import mount_of
+from holdfast.shared.mounts import why_unsafe
 
 TABLE = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
@@ -57,26 +58,6 @@ def test_each_mount_is_judged_with_its_reason(path: str, reason: str | None) -> 
     assert found is reason is None or (reason is not None and reason in str(found))
 
 
-def test_the_nearest_and_last_mount_counts() -> None:
-    """A mount over another one hides it, and a longer path is nearer."""
-    found = mount_of(Path("/mnt/good/shared"), TABLE)
-    assert found is not None
-    assert (found.kind, found.is_local, found.is_nfs) == ("xfs", True, False)
-
-    nearest = mount_of(Path("/mnt/goodness"), TABLE)
-    assert nearest is not None
-    assert nearest.point == Path("/")
-
-
 def test_a_table_without_the_path_is_no_answer() -> None:
     """What cannot be found out is not taken for good."""
-    assert mount_of(Path("/x"), "") is None
     assert why_unsafe(None) == "what is mounted there cannot be found out"
-
-
-def test_this_machines_table_can_be_read(tmp_path: Path) -> None:
-    """The kernel's own table tells where a folder of this test is."""
-    found = mount_of(tmp_path.resolve(), MOUNTINFO.read_text())
-
-    assert found is not None
-    assert found.point in [tmp_path.resolve(), *tmp_path.resolve().parents]

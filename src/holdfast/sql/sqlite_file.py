@@ -1,0 +1,83 @@
+"""
+Whether a SQLite database is reached by the only way there is to its file.
+
+What was committed last, and the locks that let one process write at a time, are in files beside the
+database: FILE-wal and FILE-shm, found by its name. Two processes that reach one file in two folders
+have two of each: neither sees the other write, both take the lease and both confirm, and what they
+moved into the file destroys it. One alone loses what is in FILE-wal where only the file, and not
+its folder, outlives a container. So a file that has a second name, or that is mounted by itself,
+is refused.
+
+Source: sqlite.org, "How To Corrupt An SQLite Database File", 2.5; "Write-Ahead Logging", 3.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from holdfast.environment.mounts import MOUNTINFO, mount_of
+from holdfast.errors import StoreError
+
+_OTHERS: Final = (
+    "what was stored last and SQLite's locks are in files beside it, which others that reach it by"
+    " another way never see, so two brokers would confirm and lose all of that"
+)
+NETWORKED: Final = frozenset(
+    {
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gfs2", "ocfs2"),
+        *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.s3fs"),
+    }
+)
+"""File systems that other machines reach as well: they do not share what is beside the file."""
+
+
+def file_at(path: str) -> tuple[int, int] | None:
+    """Which file has this name now."""
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def require_one_way(path: str) -> None:
+    """
+    See that nobody can reach the file at this path in another folder; fine where there is none yet.
+
+    Raises:
+        StoreError: It has another name, or is mounted without its folder.
+    """
+    # SQLite follows links as well, and has its files beside the one that they lead to.
+    real = Path(path).resolve()
+    with suppress(OSError):
+        if (count := real.stat().st_nlink) > 1:
+            raise StoreError(
+                f"{real} has {count} names (hard links): {_OTHERS}; remove the other names"
+                f" (find / -xdev -samefile {real}), or make a copy while no broker runs"
+            )
+    mount = mount_of(real, _mountinfo())
+    if mount is not None and mount.point == real:
+        raise StoreError(
+            f"{real} is mounted by itself, as a file that is bound into a container: {_OTHERS};"
+            f" stop all brokers that use it, and mount the folder that it is in, not the file"
+        )
+
+
+def why_shared(path: str) -> str:
+    """Say why the file system of this file may be other machines' as well, or nothing."""
+    mount = mount_of(Path(path).resolve(), _mountinfo())
+    if mount is None or mount.kind not in NETWORKED:
+        return ""
+    return (
+        f"{path} is on {mount.kind}, which other machines reach, and SQLite's locks hold on one"
+        f" machine only: it must be on a local file system"
+    )
+
+
+def _mountinfo() -> str:
+    try:
+        return MOUNTINFO.read_text(errors="surrogateescape")
+    except OSError:
+        return ""  # No such table on this kind of system.

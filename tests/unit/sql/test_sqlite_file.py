@@ -1,0 +1,121 @@
+"""A file of SQLite that can be reached in two folders is refused before it is opened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreError
+from holdfast.sql import sqlite as sqlite_module
+from holdfast.sql import sqlite_file
+from holdfast.sql.sqlite import SqliteSession
+from holdfast.sql.sqlite_file import file_at, require_one_way, why_shared
+from holdfast.sql.url import SQLITE, StoreUrl
+
+
+def opened(path: Path) -> SqliteSession:
+    return SqliteSession.connect(StoreUrl(SQLITE, (), str(path)), None, 1.0)
+
+
+def connect(path: Path) -> None:
+    opened(path).close()
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The kernel's table of mounts, as a test writes it."""
+    path = tmp_path / "mountinfo"
+    path.write_text("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
+    monkeypatch.setattr(sqlite_file, "MOUNTINFO", path)
+    return path
+
+
+def mount(table: Path, point: Path, kind: str = "ext4") -> None:
+    with table.open("a") as file:
+        file.write(f"40 22 8:1 /srv/log.db {point} rw - {kind} /dev/sda1 rw\n")
+
+
+def test_a_file_that_is_mounted_without_its_folder_is_refused(tmp_path: Path, table: Path) -> None:
+    """Bound into two containers each has its own -wal and locks, and both brokers would confirm."""
+    (tmp_path / "real.db").touch()
+    (tmp_path / "link.db").symlink_to("real.db")
+    mount(table, tmp_path / "real.db")
+
+    for name in ("real.db", "link.db"):
+        with pytest.raises(StoreError, match=r"is mounted by itself.*mount the folder"):
+            connect(tmp_path / name)
+
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["link.db", "mountinfo", "real.db"]
+
+
+def test_a_file_whose_folder_is_mounted_is_used(tmp_path: Path, table: Path) -> None:
+    """What lies beside it is beside it for everybody; so is that of a link to it."""
+    mount(table, tmp_path)
+    connect(tmp_path / "log.db")
+    (tmp_path / "link.db").symlink_to("log.db")
+
+    connect(tmp_path / "link.db")
+
+
+def test_a_file_of_two_names_is_refused_by_each_until_one_is_gone(
+    tmp_path: Path, table: Path
+) -> None:
+    """A hard link in another folder is a second way to it, with other files beside it."""
+    (tmp_path / "other").mkdir()
+    connect(tmp_path / "log.db")
+    os.link(tmp_path / "log.db", tmp_path / "other" / "log.db")
+
+    for path in (tmp_path / "log.db", tmp_path / "other" / "log.db"):
+        with pytest.raises(StoreError, match="has 2 names"):
+            connect(path)
+    (tmp_path / "other" / "log.db").unlink()
+
+    connect(tmp_path / "log.db")
+
+
+@pytest.mark.parametrize("is_other_name", [True, False])
+def test_without_that_two_would_confirm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_other_name: bool
+) -> None:
+    """Ablation: a second process that has another name for the file sees no row, and no lock."""
+    monkeypatch.setattr(sqlite_module, "require_one_way", lambda _path: None)
+    (tmp_path / "other").mkdir()
+    path, other = tmp_path / "log.db", tmp_path / "other" / "log.db"
+    with closing(opened(path)) as session:
+        session.write("CREATE TABLE leases (epoch INTEGER PRIMARY KEY, holder TEXT)")
+    os.link(path, other)
+    with closing(opened(path)) as session:
+        session.write("INSERT INTO leases VALUES (1, 'a')")
+        take = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None)"
+        take += "; c.execute(\"INSERT INTO leases VALUES (1, 'b')\")"
+        command = [sys.executable, "-S", "-c", take, str(other if is_other_name else path)]
+
+        ended = subprocess.run(command, capture_output=True, check=False)
+
+        assert (ended.returncode == 0) is is_other_name, ended.stderr
+        assert session.rows("SELECT holder FROM leases") == [("a",)]
+
+
+def test_what_is_not_there_yet_has_no_other_name(tmp_path: Path, table: Path) -> None:
+    """A database that is about to be made, and a system without such a table, are no reason."""
+    require_one_way(str(tmp_path / "new.db"))
+    assert file_at(str(tmp_path / "new.db")) is None
+    table.unlink()
+
+    require_one_way(str(tmp_path / "new.db"))
+    assert why_shared(str(tmp_path / "new.db")) == ""
+
+
+def test_a_file_system_of_several_machines_is_unsafe(tmp_path: Path, table: Path) -> None:
+    """SQLite's locks are in memory that only processes of one machine share."""
+    with closing(opened(tmp_path / "log.db")) as session:
+        assert session.unsafe_settings() == []
+        mount(table, tmp_path, "nfs4")
+
+        (unsafe,) = session.unsafe_settings()
+        assert "is on nfs4, which other machines reach" in unsafe
