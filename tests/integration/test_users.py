@@ -125,6 +125,8 @@ def test_people_are_known_by_name_and_no_secret_is_left_anywhere(start_cluster, 
         ("the node's machine", "make token", "done"),
         ("vic", "DELETE /queues/a", "user 'v"),
         ("ada", "GET /users", "login o"),
+        ("vic", "login", "done"),
+        ("", "login", "a login"),
         ("the node's machine", "grant", "done"),
     ]:
         assert expected in told, told

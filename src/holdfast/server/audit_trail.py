@@ -78,6 +78,10 @@ class AuditTrail:
         """Note in the file that somebody came in by a port, or why he did not."""
         self._note(who, source, address, "login", "", outcome)
 
+    def denied(self, who: str, source: str, address: str, reason: str) -> None:
+        """Note in the file that somebody was refused something by a port."""
+        self._note(who, source, address, "refused", "", reason)
+
     def _note(
         self, who: str, source: str, address: str, action: str, object_: str, outcome: str
     ) -> None:

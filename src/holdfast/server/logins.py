@@ -52,6 +52,7 @@ class Logins:
 
     __slots__ = (
         *("_book", "_call_later", "_checking", "_clock", "_looking", "_takes_clear", "_tell"),
+        "notice",
     )
 
     def __init__(
@@ -84,6 +85,8 @@ class Logins:
         self._takes_clear = takes_clear
         self._tell = tell
         self._call_later = call_later
+        self.notice: Callable[[Shown, Answer], None] = lambda _shown, _answer: None
+        """Takes notice of each client that is found out, or not let in."""
 
     @property
     def is_needed(self) -> bool:
@@ -95,11 +98,20 @@ class Logins:
         connection = session.connection
         assert connection is not None, "who shows something is connected"
         address = address_of(connection)
-        if credential.secret and self.is_needed and self._is_overheard(connection, address):
-            return AuthenticationError(IN_CLEAR)
         certified = name_of(connection.certificate) if self.is_needed else ""
         shown = Shown(*credential, certified=certified, address=address)
-        return self.ask(shown, partial(self._tell, connection))
+        answer: Answer | None
+        if credential.secret and self.is_needed and self._is_overheard(connection, address):
+            answer = AuthenticationError(IN_CLEAR)
+        else:
+            answer = self.ask(shown, partial(self._tell_noticed, connection, shown))
+        if answer is not None and self.is_needed:
+            self.notice(shown, answer)
+        return answer
+
+    def _tell_noticed(self, connection: Connection, shown: Shown, answer: Answer) -> None:
+        self.notice(shown, answer)
+        self._tell(connection, answer)
 
     def _is_overheard(self, connection: Connection, address: str) -> bool:
         return not (self._takes_clear or connection.is_encrypted or is_loopback(address))

@@ -31,6 +31,7 @@ from holdfast.server.administration import Administration
 from holdfast.server.assembly import assemble
 from holdfast.server.audit_file import AuditFile
 from holdfast.server.checkpoints import Checkpoints
+from holdfast.server.client_audit import audit_clients
 from holdfast.server.cycle_collector import CycleCollector
 from holdfast.server.founding import FoundingWatch, awaited
 from holdfast.server.lease_runner import LeaseRunner
@@ -79,6 +80,8 @@ class Node:
         if config.audit_file is not None:
             self.audit_file = AuditFile(config.audit_file, parts.clock)
         self.administration = Administration(parts, self.audit_file)
+        if self.audit_file is not None:
+            audit_clients(parts, self.administration.trail)
         self.access = admin_access(
             config,
             self._token_path,

@@ -35,19 +35,29 @@ _REFUSED_BIT: Final = 1
 _IGNORED_BIT: Final = 2
 
 
+Tell = Callable[[Session, str, str], None]
+
+
+def _nobody(_session: Session, _code: str, _text: str) -> None:
+    """Is told and does nothing."""
+
+
 class Refusals:
     """The count of one node."""
 
-    __slots__ = ("by_code", "tell")
+    __slots__ = ("by_code", "hear", "tell")
 
     def __init__(self) -> None:
         self.by_code: Counter[str] = Counter()
-        self.tell: Callable[[Session, str, str], None] = lambda _session, _code, _text: None
+        self.tell: Tell = _nobody
         """Where the first of each connection goes, with its code and a sentence."""
+        self.hear: Tell = _nobody
+        """Where each goes."""
 
     def note(self, session: Session, code: str, text: str) -> None:
         """Count what this client is told, and tell the operator if it is its first of the kind."""
         self.by_code[code] += 1
+        self.hear(session, code, text)
         kind = _IGNORED_BIT if code in IGNORED else _REFUSED_BIT
         if not session.told_kinds & kind:
             session.told_kinds |= kind

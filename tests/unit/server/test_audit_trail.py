@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from types import SimpleNamespace
 
+import pytest
+
+from holdfast.admin.message_requests import MessageAction, MessageRequest
 from holdfast.admin.person import Person, act_for
+from holdfast.admin.status import HoldRequest
+from holdfast.cli.main import main
+from holdfast.model.format_level import ACCESS_LEVEL
+from holdfast.model.wildcards import parse_pattern
 from holdfast.security.roles import Duty
 from holdfast.server.audit_trail import AuditTrail
+from holdfast.server.node import Node
+from tests.unit.server.whole_node import run, store
 
 
 class Paper:
@@ -83,3 +94,49 @@ def test_without_a_file_only_the_log_has_it() -> None:
     trail.tell("x", "y")
     trail.write("x", "y")
     assert len(written) == 1
+
+
+def test_what_operators_change_has_its_record_in_the_same_entry(tmp_path, capsys) -> None:
+    """
+    Queues, policies, holds, messages: a kill is before both or behind both. Of messages the record
+    stands first, as they may fill several entries; a reader that goes on with its hold leaves none.
+    """
+
+    async def work(node: Node) -> None:
+        while node.parts.broker.state.format_level < ACCESS_LEVEL:
+            await asyncio.sleep(0)
+        await store(node, 3)
+        act_for(Person("olga", "::1", Duty.OPERATE))
+        ask = node.administration
+        await ask.messages(MessageRequest(action=MessageAction.MOVE, queue="a", target="b"))
+        await ask.messages(MessageRequest(action=MessageAction.BROWSE, queue="b"))
+        await ask.messages(MessageRequest(action=MessageAction.REMOVE, queue="b", dry_run=True))
+        await ask.purge("b")
+        await ask.delete("a")
+        pattern = parse_pattern("queue://b")
+        await ask.say_policy(pattern, {"queuePrefetch": 5})
+        await ask.take_back_policy(pattern, [])
+        for index in (1, 2):
+            await ask.keep_log("spark", HoldRequest(index=index))
+        await ask.release_log("spark")
+
+    run(tmp_path, work)
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["store", "dump", str(tmp_path / "data"), "--format", "jsonl"])
+    assert ended.value.code == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    audits = [at for at, row in enumerate(rows) if row["type"] == "audit"]
+    assert [(rows[at]["who"], rows[at]["action"], rows[at]["object"]) for at in audits] == [
+        ("olga", "move messages", "a b"),
+        ("olga", "purge queue", "b"),
+        ("olga", "delete queue", "a"),
+        ("olga", "set policy", "queue://b queuePrefetch=5"),
+        ("olga", "unset policy", "queue://b"),
+        ("olga", "set hold", "spark"),
+        ("olga", "end hold", "spark"),
+    ]
+    beside = [rows[at + (1 if at == audits[0] else -1)] for at in audits]
+    assert [row["index"] for row in beside] == [rows[at]["index"] for at in audits]
+    kinds = [row["type"] for row in beside]
+    assert kinds[1:] == ["purge", "delete-queue", "policy", "policy", "hold", "hold"]
