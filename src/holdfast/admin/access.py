@@ -56,7 +56,8 @@ from holdfast.admin.person import (
 from holdfast.admin.remote import admin_token
 from holdfast.admin.slices import Turnstile
 from holdfast.errors import AuthenticationError
-from holdfast.security.checking import BUSY, SHUT_OUT
+from holdfast.security.certificate_names import name_of
+from holdfast.security.checking import BUSY, SHUT_OUT, Shown
 from holdfast.security.roles import ADMIN, OPERATOR, VIEWER, Duty, duty_of
 
 CONNECTION_STATE: Final = "connection"
@@ -211,19 +212,29 @@ class Gate:
     async def _log_in(self, request: _Request) -> tuple[Person, JSONResponse | None]:
         """Find out who sends a request that has no proof, if it is asked for here."""
         people = self._access.people
-        shown = read_login(request.authorization, request.address) if people.has_users else None
+        shown = self._shown(request) if people.has_users else None
         if shown is None:
             return NOBODY._replace(address=request.address), None
         try:
             found = await people.authenticate(shown)
         except AuthenticationError as error:
-            person = Person(shown.name, request.address, Duty.NONE)
+            person = Person(shown.name or shown.certified, request.address, Duty.NONE)
             self._access.tell(person, request.method, request.path, str(error))
             is_for_now = str(error) in (BUSY, SHUT_OUT)
             status = HTTPStatus.TOO_MANY_REQUESTS if is_for_now else HTTPStatus.UNAUTHORIZED
             return person, _refuse(status, str(error))
         is_vouched = people.principal(found.name) is None
         return Person(found.name, request.address, duty_of(found.roles), is_vouched), None
+
+    def _shown(self, request: _Request) -> Shown | None:
+        """Give what a request shows of who sends it; None: neither a login nor a user's name."""
+        if request.authorization:
+            return read_login(request.authorization, request.address)
+        name = request.certified
+        # A certificate of somebody who is no user is as good as none: it may be for something else.
+        if not name or self._access.people.principal(name) is None:
+            return None
+        return Shown(certified=name, address=request.address)
 
     def _refusal(self, request: _Request, person: Person) -> JSONResponse | None:
         has_users = self._access.people.has_users
@@ -308,6 +319,11 @@ class _Request:
         """From where it comes, without a port."""
         client = self._scope.get("client")
         return "" if client is None else str(client[0])
+
+    @property
+    def certified(self) -> str:
+        """The name that the certificate has by which it came; empty: there is none."""
+        return name_of(getattr(_connection(self._scope), "certificate", None))
 
     @property
     def is_same_machine(self) -> bool:

@@ -19,7 +19,7 @@ import contextlib
 import json
 import logging
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from ipaddress import ip_address
 from typing import Any
 
@@ -186,6 +186,12 @@ class AdminConnection(H11Protocol):
             leaving.transport.abort()
         if leaving is not self:
             self._watch()
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """What the other end has shown by TLS, verified; None: nothing."""
+        found: Mapping[str, Any] | None = self.transport.get_extra_info("peercert")
+        return found
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make room for another."""

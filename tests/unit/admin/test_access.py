@@ -307,6 +307,8 @@ class Town:
 
     async def authenticate(self, shown: Any) -> Principal:
         self.asked.append((shown.name, shown.address))
+        if shown.certified:
+            return Principal(shown.certified, self.roles[shown.certified])
         if shown.secret == "later":
             raise AuthenticationError(BUSY)
         principal = self.principal(shown.name)
@@ -476,3 +478,20 @@ def test_what_is_passed_on_is_taken_as_it_was_and_once() -> None:
     assert ask(sign(b"another secret!!", Forwarded("POST", "/log", "b", ""), b"{}")) == 403
     assert b"token_file" not in caller.body, "no node may act for the machine's own user instead"
     assert ask("Holdfast-Forward what") == 403
+
+
+def test_a_certificate_of_a_users_name_is_a_login() -> None:
+    """
+    By TLS and without any header; of a name that is no user's it is as good as none, and whoever
+    shows something else is known by that.
+    """
+    caller = Manned()
+    caller.connection.certificate = {"subject": ((("commonName", "vic"),),)}
+    assert caller.ask("/queues") == 200
+    assert caller.acted[-1][0] == Person("vic", "127.0.0.1", Duty.VIEW)
+    assert caller.ask("/queues/a", method="DELETE") == 403
+    assert caller.ask("/queues", basic("ada:wrong")) == 401
+    assert caller.ask("/log", proof(LOCAL)) == 200
+    caller.connection.certificate = {"subject": ((("commonName", "nobody"),),)}
+    assert caller.ask("/queues") == 401
+    assert b"token_file" in caller.body
