@@ -17,9 +17,9 @@ import typer
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
-from holdfast.cli.login import login
+from holdfast.cli.login import login, read_secret, secret
 from holdfast.config.plain_values import UnreadError, plain_value
-from holdfast.errors import AuthenticationError, ConfigError, LinkLostError
+from holdfast.errors import AuthenticationError, LinkLostError
 
 ADMIN_DEFAULT = "127.0.0.1:8161"
 
@@ -47,7 +47,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for program
 
 def to_ask(admin: str) -> RemoteNode:
     """The node, for questions."""
-    return RemoteNode(admin, timeout_seconds=QUESTION_SECONDS_MAX, login=login())
+    return RemoteNode(admin, secret=secret(), timeout_seconds=QUESTION_SECONDS_MAX, login=login())
 
 
 def to_change(admin: str, secret_file: Path | None) -> RemoteNode:
@@ -57,14 +57,8 @@ def to_change(admin: str, secret_file: Path | None) -> RemoteNode:
     Raises:
         ConfigError: The secret cannot be read.
     """
-    secret = b""
-    if secret_file is not None:
-        try:
-            secret = secret_file.read_bytes().strip()
-        except OSError as error:
-            reason = f"secret_file: {secret_file} cannot be read: {error.strerror}"
-            raise ConfigError([reason]) from error
-    return RemoteNode(admin, secret=secret, timeout_seconds=CHANGE_SECONDS_MAX, login=login())
+    known = b"" if secret_file is None else read_secret(secret_file)
+    return RemoteNode(admin, secret=known, timeout_seconds=CHANGE_SECONDS_MAX, login=login())
 
 
 def read_status(node: RemoteNode) -> NodeStatus:

@@ -29,6 +29,7 @@ _TOKEN_BYTES_MAX: Final = 4096
 class _Said(NamedTuple):
     user: str = ""
     token_file: Path | None = None
+    secret_file: Path | None = None
 
 
 _NOTHING: Final = _Said()
@@ -54,6 +55,38 @@ def _say_token_file(token_file: Path | None) -> Path | None:
     return token_file
 
 
+def _hear_secret_file(_context: Any, _parameter: Any, secret_file: Path | None) -> Path | None:
+    """Note what a command's own option says: also its questions are asked with it."""
+    if secret_file is not None:
+        _SAID.set(_SAID.get(_NOTHING)._replace(secret_file=secret_file))
+    return secret_file
+
+
+def secret() -> bytes:
+    """
+    Give the cluster's secret, if its file was named; else nothing.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    path = _SAID.get(_NOTHING).secret_file
+    return b"" if path is None else read_secret(path)
+
+
+def read_secret(path: Path) -> bytes:
+    """
+    Read the file of the cluster's secret.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    try:
+        return path.read_bytes().strip()
+    except OSError as error:
+        reason = f"secret_file: {path} cannot be read: {error.strerror}"
+        raise ConfigError([reason]) from error
+
+
 def _options(
     login_user: Annotated[
         str,
@@ -76,6 +109,16 @@ def _options(
             help="A file with the token of who asks, instead.",
         ),
     ] = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--secret-file",
+            envvar="HOLDFAST_SECRET_FILE",
+            metavar="FILE",
+            expose_value=False,
+            help="The cluster's secret, instead.",
+        ),
+    ] = None,
 ) -> None:
     """Stand for a command, whose options are taken."""
 
@@ -86,7 +129,11 @@ def add_login(command: Any) -> None:
     if "admin" in names and "stomp" not in names:  # Else it is a node's own port.
         app = typer.Typer(add_completion=False)
         app.command()(_options)
-        command.params.extend(typer.main.get_command(app).params)
+        added = typer.main.get_command(app).params
+        command.params.extend(it for it in added if it.name not in names)
+        for parameter in command.params:
+            if parameter.name == "secret_file":
+                parameter.callback = _hear_secret_file
     for inner in getattr(command, "commands", {}).values():
         add_login(inner)
 
@@ -99,7 +146,7 @@ def login() -> str:
         ConfigError: The token cannot be read, or nobody can be asked for the password.
     """
     said = _SAID.get(_NOTHING)
-    if not _LOGIN.get() and said != _NOTHING:
+    if not _LOGIN.get() and (said.user or said.token_file is not None):
         _LOGIN.set(_basic(said.user) if said.user else _bearer(said.token_file))
     return _LOGIN.get()
 

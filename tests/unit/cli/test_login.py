@@ -109,3 +109,25 @@ def test_nothing_is_left_of_it_in_the_environment(cluster, run, token_file) -> N
     assert TOKEN not in repr(dict(os.environ))
     login.forget()
     assert login.login() == ""
+
+
+def test_questions_are_asked_with_the_secret_as_well(cluster, run, tmp_path, monkeypatch) -> None:
+    """
+    Once there are users a question takes a proof, too: of a command that only asks, and of one that
+    asks before it changes anything.
+    """
+    path = tmp_path / "secret"
+    path.write_text("0123456789abcdef\n")
+    assert run("status", "--secret-file", str(path)) == 0
+    assert {each[4] for each in cluster.asked} == {b"0123456789abcdef"}
+    cluster.asked.clear()
+    cluster.say("/cluster/transfer", {"leader": "b"})
+    assert run("cluster", "transfer", "--to", "b", "--secret-file", str(path)) == 0
+    assert {each[4] for each in cluster.asked} == {b"0123456789abcdef"}
+    monkeypatch.setenv("HOLDFAST_SECRET_FILE", str(path))
+    assert run("queues") == 0
+    assert cluster.asked[-1][4] == b"0123456789abcdef"
+    assert run("queues", "--secret-file", str(tmp_path / "nowhere")) == 2
+    monkeypatch.delenv("HOLDFAST_SECRET_FILE")
+    assert run("queues") == 0
+    assert cluster.asked[-1][4] == b""
