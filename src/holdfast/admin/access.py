@@ -201,13 +201,16 @@ class Gate:
         person = read_on_behalf(request.on_behalf)
         if person is None:
             return NOBODY
+        principal = self._access.people.principal(person.who)
+        if person.is_vouched:
+            # Nobody else speaks for whom the log has, nor for the machine.
+            is_known = principal is not None or not person.is_user
+            return person._replace(duty=Duty.NONE) if is_known else person
         if not person.is_user:
             return person._replace(duty=Duty.GOVERN) if person.who else member
-        principal = self._access.people.principal(person.who)
-        if principal is None:
-            # Whom the log knew on that member and does not know here was removed.
-            return person if person.is_vouched else person._replace(duty=Duty.NONE)
-        return person._replace(duty=duty_of(principal.roles))
+        # Whom the log knew on that member and does not know here was removed.
+        roles = principal.roles if principal is not None else ()
+        return person._replace(duty=duty_of(roles))
 
     async def _log_in(self, request: _Request) -> tuple[Person, JSONResponse | None]:
         """Find out who sends a request that has no proof, if it is asked for here."""
@@ -223,7 +226,7 @@ class Gate:
             is_for_now = str(error) in (BUSY, SHUT_OUT)
             status = HTTPStatus.TOO_MANY_REQUESTS if is_for_now else HTTPStatus.UNAUTHORIZED
             return person, _refuse(status, str(error))
-        is_vouched = people.principal(found.name) is None
+        is_vouched = bool(found.authority)
         return Person(found.name, request.address, duty_of(found.roles), is_vouched), None
 
     def _shown(self, request: _Request) -> Shown | None:

@@ -443,6 +443,8 @@ def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here()
     assert (passed_on("vic"), passed_on("gone")) == (403, 403)
     assert passed_on("eve", vouched=Duty.OPERATE) == 200
     assert passed_on("eve", vouched=Duty.VIEW) == passed_on("vic", vouched=Duty.GOVERN) == 403
+    assert passed_on("the node's machine", vouched=Duty.GOVERN) == 403
+    assert passed_on("ada", vouched=Duty.GOVERN) == 403
     assert passed_on("the node's machine") == 200
     assert caller.acted[-1][0] == Person("the node's machine", "192.0.2.1", Duty.GOVERN)
     for of, token in (("the node's machine", LOCAL), ("the cluster's secret", admin_token(SECRET))):
