@@ -20,6 +20,7 @@ PREPARE_SECONDS: Final = 10.0
 _NEEDED_SOME_DAY: Final = (
     "holdfast.admin.bodies",
     "holdfast.admin.metrics",
+    "holdfast.admin.user_bodies",
     # Starlette's streams import it by this name when the first answer in pieces goes out.
     "anyio._backends._asyncio",
 )
