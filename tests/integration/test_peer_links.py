@@ -26,6 +26,7 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_links import PeerLinks
+from holdfast.replication.peer_tls import PeerTls
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.testing.free_ports import free_ports
 
@@ -48,6 +49,7 @@ class Node:
         members: Membership,
         secret: bytes,
         settings: ReplicationSettings,
+        tls: PeerTls | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.member, self.members = member, members
@@ -55,7 +57,9 @@ class Node:
             directory / member.name, RealDisk(), JournalSettings(segment_bytes=MiB)
         )
         self.writer = JournalWriter(self.journal, self._written)
-        self.links = PeerLinks(secret=secret, randomness=SystemRandomness(), listen=member.address)
+        self.links = PeerLinks(
+            secret=secret, randomness=SystemRandomness(), listen=member.address, tls=tls
+        )
         self.driver = Driver(
             settings=settings,
             name=member.name,

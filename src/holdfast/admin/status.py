@@ -52,6 +52,9 @@ class MemberStatus:
     """32 hexadecimal digits; empty until the member was met."""
 
     connected: bool = False
+    secured: bool = False
+    """The answering node's link with it goes by TLS."""
+
     dead: bool = False
     """The answering node has no link with it."""
 

@@ -41,6 +41,7 @@ _TEXTS: Final = {
     "connections": _flag("N", "Client connections at one time."),
     "admin_connections": _flag("N", "The same for the admin port."),
     "peers": _flag("HOST:PORT", "Where other members connect."),
+    "peer_tls": _flag("HOW", "Links of members by TLS: off, accept or require."),
     "members": _flag(
         "NAME=HOST:PORT[,witness|,learner][,site=NAME]",
         "Each member of the cluster, this one too.",

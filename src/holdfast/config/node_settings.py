@@ -20,6 +20,7 @@ from holdfast.config.store_url import StoreUrl, read_store_urls
 from holdfast.electors.url import ElectorUrl, read_elector
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+PeerTlsMode = Literal["off", "accept", "require"]
 LogFormat = Literal["human", "json"]
 
 _CLIENTS: Final = Address("127.0.0.1", 61613)
@@ -76,6 +77,10 @@ class NodeSettings:
 
     peers: _Address | None = None
     """Where peers connect; None on a single node, which listens for none."""
+
+    peer_tls: PeerTlsMode = "off"
+    """Whether links between members go by TLS, by the table `[tls.peers]`: never, where both sides
+    can, or always."""
 
     members: _Members = ()
     """All members, this node among them; empty on a single node."""

@@ -13,6 +13,7 @@ from holdfast.config.draft import Draft
 from holdfast.config.members import MemberConfig
 from holdfast.config.node_settings import NodeSettings
 from holdfast.config.reading import shown_path
+from holdfast.config.tls import PEERS_TABLE
 from holdfast.model.limits import MEMBERS_MAX, STORES_MAX
 
 # Fewer heartbeats than this in the shortest election timeout, and one late packet deposes a leader.
@@ -197,6 +198,13 @@ def _check_listening(fields: NodeSettings, check: Draft) -> None:
             "listen",
             f"listen: {port.address} is to go by [tls.{port.tls}], and the file has no such table",
         )
+    peers = check.tls.get(PEERS_TABLE)
+    check.require(
+        fields.peer_tls == "off" or (peers is not None and peers.client == "required"),
+        "peer_tls",
+        f"peer_tls: {fields.peer_tls} needs a table [tls.{PEERS_TABLE}] in the file, with"
+        f" certificate, client_ca and client = 'required'",
+    )
     check.require(
         not fields.admin_tls or fields.admin_tls in check.tls,
         "admin_tls",

@@ -25,6 +25,8 @@ from holdfast.errors import ConfigError
 from holdfast.transport.tls import ClientCertificates, Minimum, TlsOptions
 
 TABLE: Final = "tls"
+PEERS_TABLE: Final = "peers"
+"""The name of the one that links between members go by."""
 
 _PATHS: Final = ("certificate", "key", "client_ca", "crl", "ca")
 _WORDS: Final = {"client": get_args(ClientCertificates), "minimum": get_args(Minimum)}

@@ -10,7 +10,9 @@ How two members prove to each other that they know the cluster's secret, and say
 The dialer proves itself first, so whoever connects to a member learns nothing it could try secrets
 against. Whoever is dialed does: one that stands at a member's address, or on the way to it, may
 try them for as long as it likes, so a secret must be random, and long. The secret never travels;
-each proof is good for this connection only. What comes after the handshake is not authenticated.
+each proof is good for this connection only. In clear what comes after the handshake is not
+authenticated; by TLS the hello also says which two certificates the link has, as its sender sees
+them, so that nobody stands between who has another one of the same authority.
 Pure: frames in, frames out.
 
 Invariants:
@@ -28,6 +30,7 @@ from enum import Enum
 from holdfast.errors import AuthenticationError, RemoteProtocolError
 from holdfast.model.digits import read_whole
 from holdfast.replication.formation import Refusal
+from holdfast.replication.link_certificates import Certificates
 from holdfast.replication.message_codec import FRAME_HEADER, decode_hello, encode_hello
 from holdfast.replication.messages import Hello
 
@@ -57,10 +60,13 @@ class Step(Enum):
 class _Handshake:
     """What both sides share: the secret, the two nonces, the proofs."""
 
-    __slots__ = ("_acceptor_nonce", "_dialer_nonce", "_secret", "own", "peer", "step")
+    __slots__ = (
+        *("_acceptor_nonce", "_certificates", "_dialer_nonce", "_secret", "own", "peer", "step"),
+    )
 
-    def __init__(self, secret: bytes, own: Hello) -> None:
+    def __init__(self, secret: bytes, own: Hello, certificates: Certificates | None) -> None:
         self._secret = secret
+        self._certificates = certificates
         self.own = own
         """What the other side is told of this node."""
         self._acceptor_nonce = b""
@@ -72,6 +78,32 @@ class _Handshake:
         text = b"\0".join((MAGIC, role, self._acceptor_nonce + self._dialer_nonce, content))
         return hmac.digest(self._secret, text, "sha256")
 
+    def _hello(self) -> bytes:
+        """What the other side is told, and what of the link by which it is told."""
+        hello = encode_hello(self.own)
+        if self._certificates is None:
+            return hello
+        return json.dumps(json.loads(hello) | {"tls": self._certificates.as_told()}).encode()
+
+    def _read_hello(self, hello: bytes) -> Hello:
+        """
+        Read a hello that is proven.
+
+        Raises:
+            AuthenticationError: It was told by way of another link than this.
+        """
+        peer = decode_hello(hello)
+        certificates = self._certificates
+        if certificates is None:
+            return peer
+        if not certificates.are_told(json.loads(hello).get("tls")):
+            raise AuthenticationError(
+                "the two ends do not see the same certificates: somebody stands between them"
+            )
+        if reason := certificates.refusal(peer.name):
+            raise AuthenticationError(reason)
+        return peer
+
     def _check(self, role: bytes, proof: bytes, content: bytes) -> bool:
         return hmac.compare_digest(self._proof(role, content), proof)
 
@@ -81,8 +113,14 @@ class DialerHandshake(_Handshake):
 
     __slots__ = ("refusal",)
 
-    def __init__(self, secret: bytes, own: Hello, nonce: bytes) -> None:
-        super().__init__(secret, own)
+    def __init__(
+        self,
+        secret: bytes,
+        own: Hello,
+        nonce: bytes,
+        certificates: Certificates | None = None,
+    ) -> None:
+        super().__init__(secret, own, certificates)
         self._dialer_nonce = nonce
         self.step = Step.AWAITING_CHALLENGE
         self.refusal: Refusal | None = None
@@ -104,13 +142,13 @@ class DialerHandshake(_Handshake):
                 raise RemoteProtocolError("the address does not answer as a Holdfast member")
             self._acceptor_nonce = payload[len(MAGIC) :]
             self.step = Step.AWAITING_WELCOME
-            hello = encode_hello(self.own)
+            hello = self._hello()
             return frame(PROOF, self._dialer_nonce + self._proof(b"dialer", hello) + hello)
         if kind == WELCOME and self.step is Step.AWAITING_WELCOME:
             proof, hello = payload[:DIGEST_BYTES], payload[DIGEST_BYTES:]
             if not self._check(b"acceptor", proof, hello):
                 raise AuthenticationError("the other side does not know the cluster's secret")
-            self.peer = decode_hello(hello)
+            self.peer = self._read_hello(hello)
             self.step = Step.DONE
             return b""
         raise RemoteProtocolError(f"frame type {kind} while {self.step.value}")
@@ -133,8 +171,14 @@ class AcceptorHandshake(_Handshake):
 
     __slots__ = ("claimed",)
 
-    def __init__(self, secret: bytes, own: Hello, nonce: bytes) -> None:
-        super().__init__(secret, own)
+    def __init__(
+        self,
+        secret: bytes,
+        own: Hello,
+        nonce: bytes,
+        certificates: Certificates | None = None,
+    ) -> None:
+        super().__init__(secret, own, certificates)
         self._acceptor_nonce = nonce
         self.claimed = ""
         """What a dialer calls itself that does not know the secret; only to be shown."""
@@ -160,14 +204,14 @@ class AcceptorHandshake(_Handshake):
         if len(self._dialer_nonce) != NONCE_BYTES or not self._check(b"dialer", proof, hello):
             self.claimed = _claimed_name(hello)
             raise AuthenticationError(SECRETS_DIFFER)
-        self.peer = decode_hello(hello)
+        self.peer = self._read_hello(hello)
         self.step = Step.DECIDING
 
     def welcome(self) -> bytes:
         """The bytes that make the link."""
         assert self.step is Step.DECIDING
         self.step = Step.DONE
-        hello = encode_hello(self.own)
+        hello = self._hello()
         return frame(WELCOME, self._proof(b"acceptor", hello) + hello)
 
     def refuse(self, refusal: Refusal) -> bytes:

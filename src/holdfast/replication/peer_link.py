@@ -25,6 +25,7 @@ from holdfast.errors import AuthenticationError, RemoteProtocolError
 from holdfast.replication.formation import Refusal
 from holdfast.replication.frame_buffer import Frame, FrameBuffer
 from holdfast.replication.handshake import PING, AcceptorHandshake, DialerHandshake, Step, frame
+from holdfast.replication.link_certificates import certificates_of
 from holdfast.replication.message_codec import (
     APPEND_REQUEST,
     FRAME_BYTES_MAX,
@@ -88,6 +89,8 @@ class PeerLink(asyncio.Protocol):
         """Who is at the other end, once the link is made."""
         self.source = ""
         """Where the other side is, as strangers are counted."""
+        self.is_secured = False
+        """Whether it goes by TLS."""
         self._transport: asyncio.Transport | None = None
         self._handshake: DialerHandshake | AcceptorHandshake | None = None
         self._buffer = FrameBuffer(links.settings.handshake_bytes_max)
@@ -122,10 +125,16 @@ class PeerLink(asyncio.Protocol):
         links.opened(self)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(links.settings.handshake_seconds, self.give_up)
+        shown = certificates_of(transport)
+        self.is_secured = shown is not None
+        begun = links.secret, links.owner.hello, links.nonce(), shown
         if self.expected:
-            self._handshake = DialerHandshake(links.secret, links.owner.hello, links.nonce())
+            self._handshake = DialerHandshake(*begun)
+            if shown is not None and (reason := shown.refusal(self.expected)):
+                links.report(self.expected, reason)  # It is not told who we are.
+                self.close()
         else:
-            handshake = AcceptorHandshake(links.secret, links.owner.hello, links.nonce())
+            handshake = AcceptorHandshake(*begun)
             self._handshake = handshake
             self._transport.write(handshake.challenge())
 

@@ -25,10 +25,12 @@ from holdfast.replication.handshake import NONCE_BYTES, SECRETS_DIFFER
 from holdfast.replication.messages import Hello, Message
 from holdfast.replication.peer_address import host_of, split_address
 from holdfast.replication.peer_link import LinkOwner, PeerLink
+from holdfast.replication.peer_tls import PeerTls
 from holdfast.replication.secret_doubt import SecretDoubt
 from holdfast.replication.settings import LinkSettings
 from holdfast.replication.strangers import Strangers, source_of
 from holdfast.replication.tellings import Tellings
+from holdfast.transport.listener import PortListener
 
 logger = logging.getLogger("holdfast.replication")
 
@@ -43,6 +45,7 @@ class PeerLinks:
         randomness: Randomness,
         listen: str = "",
         settings: LinkSettings | None = None,
+        tls: PeerTls | None = None,
     ) -> None:
         """
         Make links that serve nobody yet; see `attach` and `start`.
@@ -50,11 +53,13 @@ class PeerLinks:
         Args:
             secret: What all members know; proven, never sent.
             listen: `host:port` for the other members; empty to accept nobody.
+            tls: How links go by TLS; None: they are in clear.
         """
         self.settings = settings or LinkSettings()
         self.secret = secret
         self._randomness = randomness
         self._listen = listen
+        self._tls = tls
         self._owner: LinkOwner | None = None
         self._wake: Callable[[], None] = lambda: None
         self._links: dict[str, PeerLink] = {}
@@ -72,6 +77,8 @@ class PeerLinks:
         )
         self._doubt: SecretDoubt | None = None
         self._server: asyncio.Server | None = None
+        self._listener: PortListener | None = None
+        """The same by TLS."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_started = False
 
@@ -91,20 +98,31 @@ class PeerLinks:
         loop = asyncio.get_running_loop()
         if self._listen:
             host, port = split_address(self._listen)
-            # All that wait are accepted at once, before any of them can be turned away.
-            self._server = await loop.create_server(
-                lambda: PeerLink(self, ""), host, port, backlog=self.settings.strangers_max
-            )
+            backlog = self.settings.strangers_max
+
+            def make() -> PeerLink:
+                return PeerLink(self, "")
+
+            if self._tls is not None:
+                self._listener = await self._tls.listen(make, host, port, backlog)
+            else:
+                # All that wait are accepted at once, before any of them can be turned away.
+                self._server = await loop.create_server(make, host, port, backlog=backlog)
         self._is_started = True
         self.set_peers(self._addresses)
 
     @property
     def address(self) -> str:
         """Where this node really listens; of use when the port was 0."""
-        if self._server is None or not self._server.sockets:
+        port = self._listener or self._server
+        if port is None or not port.sockets:
             return ""
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return f"{host}:{port}"
+        host, number = port.sockets[0].getsockname()[:2]
+        return f"{host}:{number}"
+
+    def secured(self) -> set[str]:
+        """With whom there is a link by TLS."""
+        return {name for name, link in self._links.items() if link.is_secured}
 
     async def close(self) -> None:
         """Close everything; messages already given to a link are still flushed."""
@@ -115,8 +133,9 @@ class PeerLinks:
             task.cancel()
         await asyncio.gather(*self._dialers.values(), return_exceptions=True)
         self._dialers.clear()
-        if self._server is not None:
-            self._server.close()
+        for port in (self._server, self._listener):
+            if port is not None:
+                port.close()
         for link in [*self._links.values(), *self._strangers, *self._dialed]:
             link.close()
         self._links.clear()
@@ -173,14 +192,21 @@ class PeerLinks:
             host, port = split_address(self._addresses[peer])
             # Not wait_for: in Python 3.11 it swallows a cancellation that meets the connection.
             async with asyncio.timeout(self.settings.handshake_seconds):
-                _, link = await asyncio.get_running_loop().create_connection(
-                    lambda: PeerLink(self, peer), host, port
-                )
+                link = await self._connected(peer, host, port)
         except (OSError, TimeoutError, ValueError, KeyError) as error:
             self._note_reason(peer, _told(error))
             return peer in self._links
         await link.wait_decided()
         return peer in self._links
+
+    async def _connected(self, peer: str, host: str, port: int) -> PeerLink:
+        def make() -> PeerLink:
+            return PeerLink(self, peer)
+
+        if self._tls is not None:
+            return await self._tls.dial(make, host, port, lambda reason: self.report(peer, reason))
+        _, link = await asyncio.get_running_loop().create_connection(make, host, port)
+        return link
 
     def opened(self, link: PeerLink) -> None:
         """A connection was made that has proven nothing yet; one in excess gives way."""

@@ -26,6 +26,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
 from holdfast.config.format_level import format_level_max
 from holdfast.config.node import NodeConfig
+from holdfast.config.tls import PEERS_TABLE
 from holdfast.environment.clock import SystemClock
 from holdfast.environment.descriptors import RESERVE, raise_limit
 from holdfast.environment.disk import Disk, RealDisk
@@ -42,6 +43,7 @@ from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_links import PeerLinks
+from holdfast.replication.peer_tls import PeerTls
 from holdfast.server.access import NodeAccess
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
@@ -51,6 +53,7 @@ from holdfast.server.loop import Conductor
 from holdfast.server.media import is_leased
 from holdfast.server.mirrors import open_mirrors
 from holdfast.server.parts import Parts
+from holdfast.server.peer_port import peer_tls
 from holdfast.server.pepper import Pepper
 from holdfast.server.protocols import served
 from holdfast.server.refusal_log import RefusalLog
@@ -100,7 +103,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     clock = SystemClock()
     settings = _broker_settings(config)
     started_at = clock.monotonic()
-    shown = {name: ServerTls(options) for name, options in config.tls.items()}
+    shown = {name: ServerTls(it, dials=name == PEERS_TABLE) for name, it in config.tls.items()}
     shares = _share_descriptors(config)
     is_shared = is_leased(config)
     journal, caretaker = _open_log(config, shares)
@@ -113,7 +116,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     links, driver = (
         leased(config, clock, hearer.stored, log_parts)
         if is_shared
-        else _replicated(config, shares, hearer, log_parts)
+        else _replicated(config, shares, hearer, log_parts, peer_tls(config, shares, shown))
     )
     store = ReplicatedStore(driver, journal)
     context = _make_context(config, clock)
@@ -253,6 +256,7 @@ def _replicated(
     shares: Shares,
     hearer: Hearer,
     log_parts: LogParts,
+    tls: PeerTls | None,
 ) -> tuple[PeerLinks, Driver]:
     """Let the log be that of a group of members, though it be a group of one."""
     journal, writer, applied_index, metadata = log_parts
@@ -266,6 +270,7 @@ def _replicated(
             strangers_max=shares.strangers,
             strangers_per_source_max=shares.strangers_per_source,
         ),
+        tls=tls,
     )
     driver = Driver(
         settings=config.sections.replication,

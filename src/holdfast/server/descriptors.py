@@ -96,7 +96,7 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     admin_strangers_max = min(sections.ports.stranger_count_max, admin_max)
     admin_strangers_max = admin_strangers_max if config.admin_tls else 0
     wanted = _fixed(config, read_files_max, admin_max, strangers_max) + tls_strangers_max
-    wanted += admin_strangers_max
+    wanted += admin_strangers_max + _peer_strangers(config, strangers_max)
     wanted += clients + min(_BACKLOG_MAX, clients)
     read_files = max(8, min(read_files_max, open_files // 8))
     per_port = max(8, open_files // 12)
@@ -105,7 +105,7 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     tls_strangers = min(tls_strangers_max, per_port)
     admin_strangers = min(admin_strangers_max, per_port)
     rest = open_files - _fixed(config, read_files, admin, strangers) - tls_strangers
-    rest -= admin_strangers
+    rest -= admin_strangers + _peer_strangers(config, strangers)
     backlog = max(_BACKLOG_MIN, min(_BACKLOG_MAX, rest // 4))
     return Shares(
         open_files=open_files,
@@ -119,6 +119,11 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
         tls_strangers=tls_strangers,
         admin_strangers=admin_strangers,
     )
+
+
+def _peer_strangers(config: NodeConfig, strangers: int) -> int:
+    """By TLS as many handshakes may not be done; who has not begun takes two descriptors."""
+    return 2 * strangers if config.members and config.peer_tls != "off" else 0
 
 
 def _fixed(config: NodeConfig, read_files: int, admin: int, strangers: int) -> int:

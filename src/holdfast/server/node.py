@@ -174,10 +174,10 @@ class Node:
         peers = self.config.peers
         if peers is not None:
             log.info("peer port is open", address=str(peers))
-            if not peers.is_loopback:
+            if not peers.is_loopback and self.config.peer_tls != "require":
                 log.warning(
-                    "between members only the start of a link is authenticated, nothing is"
-                    " encrypted: keep the network between them to yourself",
+                    "links between members may be in clear, and authenticated at their start only:"
+                    " keep the network between them to yourself, or give peer_tls = 'require'",
                     peers=str(peers),
                 )
         log.info(

@@ -34,6 +34,7 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.router.router import NOBODYS_TURN, Router
 from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
+from holdfast.replication.peer_links import PeerLinks
 from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.founding import awaited
 from holdfast.server.lease_telling import lease_status
@@ -123,6 +124,7 @@ def _member(node: Parts, view: MemberView) -> MemberStatus:
         site=view.site,
         node_id=view.node_id,
         connected=view.connected,
+        secured=isinstance(node.links, PeerLinks) and view.name in node.links.secured(),
         dead=not view.connected,
         last_seen_seconds=view.last_seen_seconds,
         space_low=view.space_low,

@@ -30,6 +30,12 @@ from holdfast.transport.tls_connection import PlainAnswer, TlsConnection
 SHORTAGE_SECONDS: Final = 0.2
 """How long nobody is taken after there was no descriptor for it."""
 
+SILENCE_SECONDS: Final = 0.5
+"""Who dials by TLS speaks first, with the end of the connection's own handshake."""
+
+RECORD_OF_HANDSHAKE: Final = b"\x16"
+"""RFC 8446, 5.1."""
+
 _NOBODY: Final = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
 _SHORTAGES: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -47,6 +53,7 @@ class PortListener:
         tls: tuple[ServerTls, Handshakes] | None = None,
         plain_answer: PlainAnswer = b"",
         admits: Callable[[str], bool] = lambda _: True,
+        make_silent: Callable[[], asyncio.BaseProtocol] | None = None,
     ) -> None:
         """
         Serve each connection with a protocol of its own.
@@ -54,6 +61,8 @@ class PortListener:
         Args:
             tls: What is shown, and the line of those who come; None: in clear.
             plain_answer: What is sent to a client that speaks in clear where TLS is spoken.
+            make_silent: Serves who does not begin with TLS within `SILENCE_SECONDS`: where others
+                may wait for us to speak first. None: nobody may.
             admits: Whether anybody of this address may come in; whoever may not is closed.
         """
         self._make_protocol = make_protocol
@@ -61,6 +70,7 @@ class PortListener:
         self._tls = tls
         self._plain_answer = plain_answer
         self._admits = admits
+        self._make_silent = make_silent
         self._sockets: list[socket.socket] = []
         self._opening: set[asyncio.Task[None]] = set()
 
@@ -97,6 +107,11 @@ class PortListener:
         self._sockets.append(bound)
         asyncio.get_running_loop().add_reader(bound, self._accept, bound)
 
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        """What it listens on."""
+        return tuple(self._sockets)
+
     def close(self) -> None:
         """Take nobody any more; whoever is connected stays."""
         loop = asyncio.get_running_loop()
@@ -131,11 +146,19 @@ class PortListener:
 
     async def _connect(self, taken: socket.socket) -> None:
         loop = asyncio.get_running_loop()
+        make = self._protocol
+        if self._make_silent is not None and not await _begins_with_tls(taken):
+            self._missed()
+            make = self._make_silent
+        if not self._sockets:
+            taken.close()  # The port was closed meanwhile.
+            return
         try:
-            await loop.connect_accepted_socket(self._protocol, taken)
+            await loop.connect_accepted_socket(make, taken)
         except OSError:
             taken.close()  # It is gone already.
-            self._missed()
+            if make == self._protocol:
+                self._missed()
 
     def _missed(self) -> None:
         if self._tls is not None:
@@ -161,3 +184,25 @@ class PortListener:
         if bound in self._sockets:
             with contextlib.suppress(OSError):
                 asyncio.get_running_loop().add_reader(bound, self._accept, bound)
+
+
+async def _begins_with_tls(taken: socket.socket) -> bool:
+    """Look at the first byte without taking it; whoever says nothing in time does not."""
+    loop = asyncio.get_running_loop()
+    came = asyncio.Event()
+    try:
+        # By a descriptor of its own: uvloop is done with one it watches a turn later only, and
+        # must not meet it again as a connection before that.
+        probe = taken.dup()
+    except OSError:
+        return True  # There are none left: its handshake is waited for, and given up in time.
+    loop.add_reader(probe, came.set)
+    try:
+        async with asyncio.timeout(SILENCE_SECONDS):
+            await came.wait()
+        return probe.recv(1, socket.MSG_PEEK) in (RECORD_OF_HANDSHAKE, b"")
+    except (OSError, TimeoutError):
+        return False
+    finally:
+        loop.remove_reader(probe)
+        probe.close()

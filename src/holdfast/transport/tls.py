@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 from holdfast.errors import ConfigError
 from holdfast.transport.pem import (
@@ -224,6 +225,18 @@ def _shown(options: TlsOptions) -> str:
     return "" if first is None else hashlib.sha256(first.content).hexdigest()
 
 
+_SHOWN: Final[WeakKeyDictionary[ssl.SSLContext, str]] = WeakKeyDictionary()
+
+
+def shown_by(context: ssl.SSLContext) -> str:
+    """
+    Give the SHA-256 of the certificate that is shown by a context of `ServerTls`, hexadecimal.
+
+    The library tells of a connection what the other end has shown, and not what we have.
+    """
+    return _SHOWN.get(context, "")
+
+
 class Contexts(NamedTuple):
     """What was read together."""
 
@@ -266,6 +279,9 @@ class ServerTls:
             made = Contexts(options.build_context(), dialing, _shown(options))
             if made.fingerprint == before:
                 break  # Else it was replaced just now.
+        for context in (made.accepting, made.dialing):
+            if context is not None:
+                _SHOWN[context] = made.fingerprint
         return made
 
     def use(self, made: Contexts) -> None:

@@ -207,18 +207,28 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             return
         except (ssl.SSLError, ValueError) as error:
             self._send()  # Which says why, in the way of TLS.
-            self._linger(refused_because(error))
+            self._shaking_failed(error)
             return
         self._open()
+
+    def _shaking_failed(self, error: Exception) -> None:
+        self._linger(refused_because(error))
+
+    def _broken(self, _error: Exception) -> None:
+        """End it: it was tampered with on its way, or is no TLS any more."""
+        self.abort()
 
     def _begin(self) -> None:
         self._stage = _Stage.SHAKING
         self._start_timer()
-        self._context = self._tls.context
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._wrap()
         self._feed(memoryview(self._greeting), _RECORD_BYTES_MAX + _STRANGERS_READ_BYTES)
         self._greeting = b""
+
+    def _wrap(self) -> None:
+        self._context = self._tls.context
+        self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
     def _open(self) -> None:
         self._stage = _Stage.OPEN
@@ -332,8 +342,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
                     break
                 if not (self._fill_buffer() if self._is_within_buffered else self._give_piece()):
                     break
-        except (ssl.SSLError, ValueError):
-            self.abort()  # It was tampered with on its way, or is no TLS any more.
+        except (ssl.SSLError, ValueError) as error:
+            self._broken(error)
         if self._stage is _Stage.OPEN:
             if self._outgoing.pending:
                 self._send()  # The other end asked for new keys.

@@ -15,8 +15,8 @@ NOT_GIVEN_BY_DEFAULT = {"replication.copies", "data"}
 
 KNOWN = """
 data store store_confirm shared elector lease_seconds sql_messages
-name stomp listen admin admin_tls admin_names connections admin_connections peers members
-secret_file audit_file site copies sites memory learner_hold reader_hold default_persistent
+admin admin_connections admin_names admin_tls audit_file connections copies default_persistent
+learner_hold listen members memory name peer_tls peers reader_hold secret_file site sites stomp
 stomp_strict segment heartbeat_seconds election_seconds_min election_seconds_max log_level
 log_format anonymous_role plain_without_tls
 """

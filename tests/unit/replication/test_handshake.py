@@ -19,6 +19,7 @@ from holdfast.replication.handshake import (
     Step,
     frame,
 )
+from holdfast.replication.link_certificates import Certificates
 from holdfast.replication.messages import Hello
 
 DIALER = Hello("a", "aa" * 16)
@@ -168,3 +169,46 @@ def test_a_short_or_wrong_proof_is_refused(kind: int, payload: bytes) -> None:
 def test_a_frame_tells_its_length() -> None:
     """An empty frame is its type alone."""
     assert b"\1\0\0\0\x40" == frame(64)
+
+
+def secured(there: Certificates) -> tuple[DialerHandshake, AcceptorHandshake]:
+    here = Certificates("aa", "bb", frozenset({"b"}))
+    return (
+        DialerHandshake(b"s", DIALER, b"d" * NONCE_BYTES, here),
+        AcceptorHandshake(b"s", ACCEPTOR, b"a" * NONCE_BYTES, there),
+    )
+
+
+def test_by_tls_both_ends_prove_which_certificates_they_see() -> None:
+    """The same two, each its own and the other's: then they know each other as ever."""
+    dialer, acceptor = secured(Certificates("bb", "aa", frozenset({"a"})))
+    acceptor.receive(*only(dialer.receive(*only(acceptor.challenge()))))
+    dialer.receive(*only(acceptor.welcome()))
+    assert (ACCEPTOR, DIALER) == (dialer.peer, acceptor.peer)
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        (Certificates("bb", "cc", frozenset({"a"})), "somebody stands between them"),
+        (Certificates("cc", "aa", frozenset({"a"})), "somebody stands between them"),
+        (Certificates("bb", "aa", frozenset({"c"})), "its certificate is that of c, not of a"),
+        (None, ""),
+    ],
+)
+def test_nobody_stands_between_who_has_another_certificate(there, told: str) -> None:
+    """
+    Though it is one of the same authority, and both ends know the secret: each would see that of
+    the one between. One end in clear and one by TLS is no link either.
+    """
+    dialer, acceptor = secured(there)
+    proof = only(dialer.receive(*only(acceptor.challenge())))
+    if there is not None:
+        with pytest.raises(AuthenticationError, match=told):
+            acceptor.receive(*proof)
+        assert acceptor.peer is None
+        return
+    acceptor.receive(*proof)
+    with pytest.raises(AuthenticationError, match="somebody stands between them"):
+        dialer.receive(*only(acceptor.welcome()))
+    assert dialer.peer is None
