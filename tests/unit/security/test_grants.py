@@ -129,3 +129,16 @@ def test_sets_of_roles_are_worked_out_once_and_bounded(monkeypatch: pytest.Monke
     assert all_of.of(frozenset({"b"})) is not first
     assert all_of.of(frozenset({"c"})).deciding(Right.READ, Kind.QUEUE, "c") is not None
     assert all_of.of(frozenset({"a"})) is not first
+
+
+def test_what_has_not_changed_is_not_worked_out_again() -> None:
+    """Ten thousand clients are judged again only if a role of theirs has other grants now."""
+    before = Grants([read_grant(role, "read", role) for role in "ab"])
+    known = before.of(frozenset("a")), before.of(frozenset("b"))
+    after = Grants([read_grant("a", "read", "a"), read_grant("b", "write", "b")], before=before)
+    assert after.changed_since(before) == {"b"}
+    assert after.of(frozenset("a")) is known[0]
+    assert after.of(frozenset("b")) is not known[1]
+    assert after.of(frozenset("b")).deciding(Right.READ, Kind.QUEUE, "b") is None
+    assert Grants().changed_since(before) == {"a", "b"}
+    assert before.changed_since(Grants()) == {"a", "b"}

@@ -6,9 +6,22 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.access_book import AccessBook
+from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import RemoteProtocolError
+from holdfast.model.access_records import UserRecord
 from holdfast.protocols.stomp.settings import StompSettings
-from holdfast.sessions.client_ids import introduce, let_go
+from holdfast.security.principal import ANONYMOUS, Principal
+from holdfast.sessions.client_ids import (
+    NOT_OWN,
+    bare_of,
+    introduce,
+    let_go,
+    own_of,
+    owner_mark,
+    owner_of,
+)
 
 
 def answer_to(desk, **headers: str):
@@ -165,3 +178,20 @@ def test_a_client_id_is_kept_and_so_bounded(desk, name) -> None:
     said = introduce(session, desk.context, **{"client_id": "", "shown": "", name: "x" * 1024})
     assert said.known_by.endswith("x" * 1024)
     assert said.lost == ()
+
+
+def test_each_user_has_client_ids_of_his_own() -> None:
+    """Known with his name before them; who is nobody in particular has them as he gives them."""
+    state = BrokerState(BrokerSettings())
+    state.apply(1, [UserRecord("ann", "{}", 1)], 1)
+    book, ann = AccessBook(state), Principal("ann")
+    assert own_of("c", ann, book) == "ann:c"
+    assert own_of("", ann, book) == ""
+    assert own_of("ID:c", ANONYMOUS, book) == "ID:c"
+    with pytest.raises(RemoteProtocolError, match="is a user's: log in") as refused:
+        own_of("ann:c", ANONYMOUS, book)
+    assert refused.value.code == NOT_OWN
+    assert [owner_of(it, book) for it in ("ann:c", "ann", "ben:c", ":c")] == ["ann", "", "", ""]
+    assert (bare_of("ann:c", ann), bare_of("ben:c", ann)) == ("c", "ben:c")
+    assert bare_of("ann:c", ANONYMOUS) == "ann:c"
+    assert (owner_mark(ann), owner_mark(ANONYMOUS)) == ("ann:", "")

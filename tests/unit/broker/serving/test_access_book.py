@@ -58,3 +58,21 @@ def test_a_state_that_began_anew_is_noticed(state: BrokerState) -> None:
     state.apply(1, [UserRecord("ann", '{"roles":["s"]}', 1), GrantRecord("s", "queue://b", 1)], 1)
     assert not may_read(book, "a")
     assert may_read(book, "b")
+
+
+def test_somebody_can_log_in_where_there_are_users_or_who_vouches_for_them(state) -> None:
+    """Else everybody may do everything."""
+    book = AccessBook(state)
+    assert (book.is_guarded, book.may_be_user("ann"), book.anonymous) == (False, False, None)
+    book.has_authorities = True
+    assert (book.is_guarded, book.may_be_user("ann")) == (True, True)
+    book.has_authorities = False
+    before = book.change_count
+    state.apply(1, [UserRecord("ann", '{"roles":["s"]}', 1)], 1)
+    assert (book.is_guarded, book.may_be_user("ann"), book.may_be_user("ben")) == (
+        True,
+        True,
+        False,
+    )
+    assert book.change_count == before + 1
+    assert AccessBook(state, "guest").anonymous == Principal("", frozenset({"guest"}))

@@ -9,8 +9,9 @@ import pytest
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving import late
+from holdfast.broker.serving.comebacks import Coming
 from holdfast.broker.serving.consumer import AcknowledgeMode
-from holdfast.broker.serving.late import find_late
+from holdfast.broker.serving.late import find_late, last_holder
 from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
@@ -121,3 +122,21 @@ def test_of_very_many_subscriptions_none_is_asked(desk, monkeypatch) -> None:
     desk.broker.acknowledge_identity(1, 1, desk.client, b"settled")
     desk.turn()
     assert desk.client.replies == [b"settled"]
+
+
+def test_who_gave_a_message_back_last_is_known_where_he_can_be_known_again(
+    state: BrokerState, leadership: Leadership
+) -> None:
+    """While it is just coming back, too; of what somebody has, and of what is gone, nothing is."""
+    queue = late.served(state, leadership, 1)
+    assert queue is not None
+    (holder,) = queue.subscriptions
+    holder.client = "client-id c"
+    queue.custody.had_by[2] = "client-id d"
+    found = [last_holder(state, leadership, 1, key) for key in (1, 2, 3)]
+    assert found == ["", "client-id d", ""]
+    queue.custody.returning[holder] = None
+    assert last_holder(state, leadership, 1, 1) == "client-id c"
+    queue.custody.made_comebacks().under_way[2] = Coming("client-id e", is_awaited=True)
+    assert last_holder(state, leadership, 1, 2) == "client-id e"
+    assert last_holder(state, leadership, 9, 1) == ""

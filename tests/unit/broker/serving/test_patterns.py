@@ -71,3 +71,12 @@ def test_a_part_says_by_its_name_whose_it_is() -> None:
     assert whole_of(part_name(12, 7)) == 12
     for name in ("", "mine", "12.7", "\n12.7", "\0", "\0x.7"):
         assert not whole_of(name)
+
+
+def test_what_sends_come_to_can_be_made_old() -> None:
+    """Without a new pattern: who may send where has changed."""
+    patterns = Patterns()
+    before = patterns.change_count
+    patterns.unsettle()
+    assert patterns.change_count != before
+    assert not patterns

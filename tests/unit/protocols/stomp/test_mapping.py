@@ -7,10 +7,12 @@ import pytest
 from holdfast.errors import RemoteProtocolError
 from holdfast.protocols.stomp.mapping import (
     HIDDEN_HEADERS,
+    USER,
     header_block,
     lookup,
     read_lines,
     visible_lines,
+    with_user,
 )
 from holdfast.protocols.stomp.states import Version
 
@@ -112,3 +114,14 @@ def test_nothing_is_found_where_there_are_no_lines() -> None:
     A message may have no headers of its own.
     """
     assert lookup(b"", "a") is None
+
+
+def test_who_has_sent_a_message_is_said_with_it() -> None:
+    """What may be copied as it is stays so; a name is escaped as any value is."""
+    plain = visible_lines({"a": "1"}, is_plain=True)
+    said = with_user(plain, "ann")
+    assert said == b"a:1\nJMSXUserID:ann\n"
+    assert type(said) is type(plain)
+    other = with_user(b"", "a\\b")
+    assert (other, type(other)) == (b"JMSXUserID:a\\\\b\n", bytes)
+    assert lookup(other, USER) == "a\\b"
