@@ -75,6 +75,7 @@ def test_a_large_entry_that_nobody_was_told_of_ends_no_service(databases: int) -
     [
         pytest.param(191, id="a read that takes longer than one call holds up nothing else"),
         pytest.param(224, id="the same where all must confirm"),
+        pytest.param(228, id="two that were full are filled as soon as there is room"),
         pytest.param(897, id="one that was full is filled soon after what was read is lost"),
     ],
 )
@@ -107,6 +108,7 @@ def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
         ("what cannot be stored is given up", 2),
         ("who is needed is copied to for as long as it takes", 12),
         ("signs of life are given while it is copied", 12),
+        ("a take goes on over several calls", 14),
     ],
 )
 def test_a_safeguard_that_is_left_out_is_noticed(name: str, first: int) -> None:

@@ -366,6 +366,7 @@ ABLATIONS = [
         "who is needed is copied to for as long as it takes", _copy_no_longer_than_usual, _left
     ),
     _ablation("signs of life are given while it is copied", _copy_in_silence, _left),
+    _ablation("a take goes on over several calls", _take_in_one_call, _left),
     _ablation("what rots in one is mended from another", _read_nothing_over, _rotting),
     _ablation("by majority, what is stored is in most databases", _one_is_most, _majority),
     _ablation(
