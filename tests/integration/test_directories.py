@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, ClassVar
 
 import jwt
@@ -26,6 +29,7 @@ from holdfast.security.authority import Vouched
 from holdfast.testing.free_ports import free_ports
 from holdfast.testing.local_cluster import LocalNode
 from holdfast.transport.certificates import make_node, open_authority
+from trials.clients.stomp_socket import StompSocket
 from trials.directories import slapd
 from trials.directories.slapd import SlapdServer, missing_slapd
 
@@ -277,3 +281,67 @@ def test_a_node_lets_in_whom_others_vouch_for(
     log = node.log_path.read_text()
     for secret in ("anna's own", "bert's own", slapd.BROKER_PASSWORD, good):
         assert secret not in log
+
+
+def test_a_directory_that_drips_is_given_up(options: LdapOptions) -> None:
+    """A byte now and then is in time for each read, and no answer."""
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        is_over = Event()
+
+        def drip() -> None:
+            connection, _ = there.accept()
+            with connection:
+                while not is_over.wait(0.2):
+                    try:
+                        connection.sendall(b"\x30")
+                    except OSError:
+                        return
+
+        dripping = Thread(target=drip)
+        dripping.start()
+        port = there.getsockname()[1]
+        dripped = replace(options, url=f"ldap://127.0.0.1:{port}", timeout_seconds=1)
+        began = time.monotonic()
+        with pytest.raises(AuthenticationError, match=r"ldap\.people does not answer"):
+            Directory(dripped).look("anna", "anna's own")
+        is_over.set()
+        dripping.join()
+    assert time.monotonic() - began < 20
+
+
+def test_who_leaves_a_group_is_cut_off_while_it_is_connected(
+    options: LdapOptions, server: SlapdServer, tmp_path: Path, start_cluster: Any
+) -> None:
+    """Nothing in the log changes, and nobody logs in: the directory is asked again."""
+    gina = server.add_person("gina", "gina's own")
+    server.set_group("readers", [gina])
+    file = tmp_path / "h.toml"
+    file.write_text(
+        f"""
+        [ldap.people]
+        url = "{server.url()}"
+        bind_dn = "{options.bind_dn}"
+        bind_password_file = "{options.bind_password_file}"
+        people_base = "{options.people_base}"
+        group_base = "{options.group_base}"
+        again_seconds = 10
+        """
+    )
+    node = start_cluster("single", "--config", str(file)).leader()
+    command = [sys.executable, "-m", "holdfast", "grant"]
+    granted = subprocess.run(
+        [*command, "readers", "read,admin", "queue://Q", "--admin", node.admin],
+        cwd=node.data,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert granted.returncode == 0, granted.stderr
+    with StompSocket(node.stomp_port, timeout_seconds=40) as client:
+        client.connect(login="gina", passcode="gina's own")
+        client.send("SUBSCRIBE", {"destination": "/queue/Q", "id": "1", "receipt": "r"})
+        frame = client.read()
+        assert frame.command == "RECEIPT", frame
+        server.set_group("readers", [])
+        frame = client.read()
+        assert frame.command == "ERROR"

@@ -15,6 +15,7 @@ Source: RFC 4511, RFC 4513 section 5.1.2 (binds without a password), RFC 4515 (e
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,9 +23,14 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import ldap3
-from ldap3.core.exceptions import LDAPException, LDAPSASLPrepError
+from ldap3.core.exceptions import (
+    LDAPCommunicationError,
+    LDAPException,
+    LDAPSASLPrepError,
+)
 from ldap3.utils.conv import escape_filter_chars
 
+from holdfast.authorities.deadline import Deadline
 from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
 from holdfast.security.authority import Vouched
@@ -32,6 +38,10 @@ from holdfast.security.names import is_name_of_others
 
 PASSWORD_BYTES_MAX: Final = 1_024
 GROUP_COUNT_MAX: Final = 100
+REST_SECONDS: Final = 3.0
+"""After an answer that did not come, everybody is told so for a moment instead of waiting too."""
+_WHOLE: Final = 2
+"""So many times the time for an answer all of them have, however slowly they come."""
 _FOUND: Final = 0
 _WRONG_PASSWORD: Final = 49
 """`invalidCredentials`; what else a bind may be answered with is no word on the password."""
@@ -43,16 +53,27 @@ class Directory:
     """One directory; may be used from several threads, each call with connections of its own."""
 
     def __init__(
-        self, options: LdapOptions, *, connect: Callable[[str, str], Any] | None = None
+        self,
+        options: LdapOptions,
+        *,
+        connect: Callable[[str, str, Deadline], Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`connect` gives a bound connection of ldap3 for a name and a password."""
         self._options = options
         self._connect = connect or self._bound
+        self._clock = clock
+        self._rests_until = float("-inf")
 
     @property
     def label(self) -> str:
         """What operators call it."""
         return f"ldap.{self._options.name}"
+
+    @property
+    def again_seconds(self) -> float:
+        """After so long it is asked again of who is connected."""
+        return self._options.again_seconds
 
     def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
         """Whether there is a name that the log does not have, and a password."""
@@ -81,31 +102,40 @@ class Directory:
     def _asked(self, name: str, secret: str | None) -> Vouched | None:
         if not is_name_of_others(name):
             return None
+        if self._clock() < self._rests_until:
+            raise AuthenticationError(f"{self._unanswered}: it did not a moment ago")
         try:
-            with self._own() as own:
-                found = self._person(own, name)
-                if secret is not None:
-                    # Of nobody a password is tried as well: it takes as long, and tells nothing.
-                    nobody = f"cn={uuid4().hex},{self._options.people_base}"
-                    entry = nobody if found is None else found.entry
-                    if not self._is_password(entry, secret):
-                        return None
-                if found is None:
-                    return None
-                roles = self._roles(own, name, found.entry)
+            with Deadline(_WHOLE * self._options.timeout_seconds) as deadline:
+                return self._found_out(name, secret, deadline)
         except (LDAPException, OSError) as error:
-            raise AuthenticationError(
-                f"the directory {self.label} does not answer, try again in a moment:"
-                f" {type(error).__name__}"
-            ) from None
+            if isinstance(error, LDAPCommunicationError):  # No word of anybody's, but silence.
+                self._rests_until = self._clock() + REST_SECONDS
+            raise AuthenticationError(f"{self._unanswered}: {type(error).__name__}") from None
+
+    @property
+    def _unanswered(self) -> str:
+        return f"the directory {self.label} does not answer, try again in a moment"
+
+    def _found_out(self, name: str, secret: str | None, deadline: Deadline) -> Vouched | None:
+        with self._own(deadline) as own:
+            found = self._person(own, name)
+            if secret is not None:
+                # Of nobody a password is tried as well: it takes as long, and tells nothing.
+                nobody = f"cn={uuid4().hex},{self._options.people_base}"
+                entry = nobody if found is None else found.entry
+                if not self._is_password(entry, secret, deadline):
+                    return None
+            if found is None:
+                return None
+            roles = self._roles(own, name, found.entry)
         return Vouched(found.name, roles, self._options.again_seconds)
 
     @contextmanager
-    def _own(self) -> Iterator[Any]:
+    def _own(self, deadline: Deadline) -> Iterator[Any]:
         """Give a connection that is bound as the broker."""
         password = _password_of(self._options.bind_password_file)
         try:
-            own = self._connect(self._options.bind_dn, password)
+            own = self._connect(self._options.bind_dn, password, deadline)
         except _RefusedError:
             raise AuthenticationError(
                 f"the directory {self.label} does not let the broker itself in: look at bind_dn"
@@ -116,18 +146,18 @@ class Directory:
         finally:
             own.unbind()
 
-    def _is_password(self, entry: str, secret: str) -> bool:
+    def _is_password(self, entry: str, secret: str, deadline: Deadline) -> bool:
         try:
-            self._connect(entry, secret).unbind()
+            self._connect(entry, secret, deadline).unbind()
         except _RefusedError:
             return False
         return True
 
-    def _bound(self, entry: str, password: str) -> Any:
+    def _bound(self, entry: str, password: str, deadline: Deadline) -> Any:
         options = self._options
         server = ldap3.Server(
             options.url,
-            tls=_CheckedTls(ssl.create_default_context(cafile=options.ca)),
+            tls=_CheckedTls(ssl.create_default_context(cafile=options.ca), deadline),
             get_info=ldap3.NONE,
             connect_timeout=options.timeout_seconds,
         )
@@ -140,6 +170,9 @@ class Directory:
             read_only=True,
         )
         try:
+            connection.open(read_server_info=False)
+            if not server.ssl:
+                deadline.watch(connection.socket)
             self._bind(connection)
         except BaseException:
             # Of a connection that never came about nothing but its socket is left.
@@ -151,10 +184,8 @@ class Directory:
         return connection
 
     def _bind(self, connection: Any) -> None:
-        if self._options.start_tls:
-            connection.open()
-            if not connection.start_tls():
-                raise OSError("the directory begins no TLS")
+        if self._options.start_tls and not connection.start_tls(read_server_info=False):
+            raise OSError("the directory begins no TLS")
         try:
             is_bound = connection.bind()
         except LDAPSASLPrepError:  # Letters that no password has.
@@ -213,12 +244,14 @@ def _texts(entry: Any, attribute: str) -> list[str]:
 class _CheckedTls(ldap3.Tls):  # type: ignore[misc]  # ships no type information
     """TLS that checks names as Python does: what ldap3 checks them with has gone from it."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, deadline: Deadline) -> None:
         super().__init__(validate=ssl.CERT_REQUIRED)
         self._context = context
+        self._deadline = deadline
 
     def wrap_socket(self, connection: Any, do_handshake: bool = False) -> None:
         """Put TLS on the socket of a connection, and know who is at its other end."""
+        self._deadline.watch(connection.socket)
         connection.socket = self._context.wrap_socket(
             connection.socket, server_hostname=connection.server.host
         )

@@ -3,7 +3,8 @@ The public keys of an issuer of tokens, asked for when they are needed and kept 
 
 A key that is not known may be a new one, so they are asked for anew then; but not more often than
 once in `_UNKNOWN_SECONDS`, as anybody can say a name of a key. An issuer that does not answer is
-not missed while what it said last is there.
+not missed while what it said last is there, and one that never ends to answer keeps nobody waiting
+who shows what can be checked.
 
 Invariants:
     What an issuer has taken back counts no more from the next answer on.
@@ -15,18 +16,21 @@ Source: RFC 7517.
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
+from holdfast.authorities.deadline import Deadline
 from holdfast.authorities.options import JwtOptions
 from holdfast.errors import AuthenticationError
 
@@ -50,7 +54,11 @@ class Key(NamedTuple):
 
 
 class KeySet:
-    """An issuer's keys; may be used from several threads, of which one asks and the others wait."""
+    """
+    An issuer's keys; may be used from several threads.
+
+    One of them reads, and who needs a key that is there goes on with it meanwhile.
+    """
 
     def __init__(
         self,
@@ -62,49 +70,77 @@ class KeySet:
         self._options = options
         self._fetch = fetch or read_keys
         self._clock = clock
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._keys: tuple[Key, ...] = ()
         self._read_at: float | None = None
         self._failed_at: float | None = None
+        self._failure = ""
+        self._is_reading = False
 
     def keys(self, key_id: str) -> tuple[Key, ...]:
         """
         Give the keys of that name; of a token that names none (empty), all.
 
+        Takes as long as the issuer does, at most `FETCH_SECONDS_MAX`, where it has to be asked.
+
         Raises:
             AuthenticationError: There are none, as they could not be read.
         """
-        with self._lock:
-            now = self._clock()
-            age = None if self._read_at is None else now - self._read_at
+        with self._changed:
             found = self._named(key_id)
-            is_unknown = not found and (age is None or age >= _UNKNOWN_SECONDS)
-            if is_unknown or age is None or age >= self._options.keys_seconds:
-                self._read(now)
+            if not self._is_to_be_read(is_found=bool(found)):
+                return self._given(found)
+            if self._is_reading:
+                if self._read_at is None:
+                    self._changed.wait(FETCH_SECONDS_MAX)
+                return self._given(self._named(key_id))
+            self._is_reading = True
+        reading = threading.Thread(target=self._read, name="holdfast-keys", daemon=True)
+        reading.start()
+        if not found:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._is_reading, FETCH_SECONDS_MAX)
                 found = self._named(key_id)
-            return found
+                if self._is_reading and self._read_at is None:
+                    raise AuthenticationError(_unanswered(self._options))
+        return self._given(found)
 
     def _named(self, key_id: str) -> tuple[Key, ...]:
         return tuple(it for it in self._keys if not key_id or it.key_id == key_id)
 
-    def _read(self, now: float) -> None:
-        is_resting = self._failed_at is not None and now - self._failed_at < _FAILED_SECONDS
-        try:
-            if is_resting:
-                raise AuthenticationError(_unanswered(self._options))
-            self._keys = parse_keys(self._fetch(self._options))
-        except (OSError, ValueError) as error:
-            self._failed_at = self._clock()
-            self._missed(f"{_unanswered(self._options)}: {_reason(error)}")
-        except AuthenticationError as error:
-            self._missed(str(error))
-        else:
-            self._read_at, self._failed_at = self._clock(), None
-
-    def _missed(self, sentence: str) -> None:
-        """Go on with what was said last, if anything was."""
+    def _is_to_be_read(self, *, is_found: bool) -> bool:
+        now = self._clock()
+        if self._failed_at is not None and now - self._failed_at < _FAILED_SECONDS:
+            return False
         if self._read_at is None:
-            raise AuthenticationError(sentence)
+            return True
+        age = now - self._read_at
+        return age >= (self._options.keys_seconds if is_found else _UNKNOWN_SECONDS)
+
+    def _given(self, found: tuple[Key, ...]) -> tuple[Key, ...]:
+        """Give what there is; where nothing was ever read that is no word on any token."""
+        if self._read_at is None:
+            raise AuthenticationError(self._failure or _unanswered(self._options))
+        return found
+
+    def _read(self) -> None:
+        """On a thread of its own: an issuer that never comes to its end keeps nobody but that."""
+        keys: tuple[Key, ...] | None = None
+        failure = ""
+        try:
+            keys = parse_keys(self._fetch(self._options))
+        except (OSError, ValueError, HTTPException) as error:
+            failure = f"{_unanswered(self._options)}: {_reason(error)}"
+        except Exception as error:  # noqa: BLE001 - a mistake of ours ends no reading for ever
+            failure = f"{_unanswered(self._options)}: {type(error).__name__}"
+        with self._changed:
+            self._is_reading = False
+            self._failure = failure
+            if keys is None:
+                self._failed_at = self._clock()
+            else:
+                self._keys, self._read_at, self._failed_at = keys, self._clock(), None
+            self._changed.notify_all()
 
 
 def _unanswered(options: JwtOptions) -> str:
@@ -150,11 +186,6 @@ def _parse_key(said: object) -> Key | None:
     return Key(key_id, said["kty"], algorithm, made.key)
 
 
-class _NowhereElse(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any) -> None:
-        """Follow nobody: what was written by the operator is asked, and nothing else."""
-
-
 def read_keys(options: JwtOptions) -> bytes:
     """
     Read the keys where the options say.
@@ -166,20 +197,33 @@ def read_keys(options: JwtOptions) -> bytes:
     if not options.keys.startswith(("https://", "http://")):
         with Path(options.keys).open("rb") as file:
             return _bounded(file.read(SET_BYTES_MAX + 1))
-    context = ssl.create_default_context(cafile=options.ca)
-    opener = urllib.request.build_opener(_NowhereElse, urllib.request.HTTPSHandler(context=context))
-    until = time.monotonic() + FETCH_SECONDS_MAX
-    with opener.open(options.keys, timeout=FETCH_SECONDS_MAX) as answer:
-        read = bytearray()
-        while piece := answer.read1(16 << 10):
-            read += piece
-            _bounded(read)
-            if time.monotonic() > until:
-                raise TimeoutError(f"not whole after {FETCH_SECONDS_MAX:.0f} s")
-    return bytes(read)
+    parts = urlsplit(options.keys)
+    host, is_tls = parts.hostname or "", parts.scheme == "https"
+    port = parts.port or (443 if is_tls else 80)
+    connection = HTTPConnection(host, port, timeout=FETCH_SECONDS_MAX)
+    with Deadline(FETCH_SECONDS_MAX) as deadline:
+        plain = socket.create_connection((host, port), timeout=FETCH_SECONDS_MAX)
+        connection.sock = plain
+        try:
+            deadline.watch(plain)
+            if is_tls:
+                context = ssl.create_default_context(cafile=options.ca)
+                connection.sock = context.wrap_socket(plain, server_hostname=host)
+            path = parts.path or "/"
+            connection.request("GET", f"{path}?{parts.query}" if parts.query else path)
+            answer = connection.getresponse()
+            if answer.status != HTTPStatus.OK:
+                raise OSError(f"it answers {answer.status} {answer.reason[:80]}")
+            text = _bounded(answer.read(SET_BYTES_MAX + 1))
+        finally:
+            connection.close()
+            plain.close()
+    if deadline.is_over:
+        raise TimeoutError(f"not whole after {FETCH_SECONDS_MAX:.0f} s")
+    return text
 
 
-def _bounded(read: bytes | bytearray) -> bytes:
+def _bounded(read: bytes) -> bytes:
     if len(read) > SET_BYTES_MAX:
         raise ValueError(f"more than {SET_BYTES_MAX >> 10} KiB")
-    return bytes(read) if isinstance(read, bytearray) else read
+    return read

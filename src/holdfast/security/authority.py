@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Vouched(NamedTuple):
@@ -43,4 +43,25 @@ class Authority(Protocol):
         Raises:
             AuthenticationError: It could not be found out; the reason is a sentence for whoever
                 logs in, and names no secret.
+        """
+
+
+@runtime_checkable
+class AskedAgain(Protocol):
+    """One who can say later what is so of somebody by then, without what was shown."""
+
+    @property
+    def label(self) -> str:
+        """What operators call it."""
+
+    @property
+    def again_seconds(self) -> float:
+        """After so long it is asked again of who is connected."""
+
+    def again(self, name: str) -> Vouched | None:
+        """
+        Say what is so of somebody by now who was vouched for earlier; None: nobody any more.
+
+        Raises:
+            AuthenticationError: It could not be found out.
         """

@@ -20,7 +20,7 @@ Pure: time is an argument, chance is handed in.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -29,7 +29,7 @@ from holdfast.model.access_records import UserRecord
 from holdfast.security.authority import Authority, Vouched
 from holdfast.security.passwords import NOBODYS, PASSWORD_BYTES_MAX
 from holdfast.security.principal import Principal
-from holdfast.security.throttle import Throttle
+from holdfast.security.throttle import Throttle, network_of
 from holdfast.security.tokens import digest_of, is_token, owner_of
 from holdfast.security.user_values import read_values
 
@@ -42,7 +42,6 @@ UNNAMED: Final = "a login is needed here: say login and passcode"
 VERIFIED_COUNT_MAX: Final = 10_000
 VERIFIED_SECONDS: Final = 600.0
 WRONG_SECONDS: Final = 60.0
-WAITING_COUNT_MAX: Final = 1_000
 
 
 class _Wrong(NamedTuple):
@@ -77,10 +76,21 @@ class Refusal(NamedTuple):
     due: float
 
 
+class Waiter(NamedTuple):
+    """Whoever waits for what comes of a look."""
+
+    tell: Callable[[Principal | Refusal | None], None]
+    """None: what he has shown is wrong."""
+    is_there: Callable[[], bool]
+    """Whether he still wants to know."""
+
+
 class Waiting:
     """What is to be looked at: what is kept, and who waits for what comes of it."""
 
-    __slots__ = ("authority", "kept", "mark", "name", "record", "secret", "waiters")
+    __slots__ = (
+        *("authority", "kept", "mark", "name", "record", "secret", "site", "waiters", "was_right"),
+    )
 
     def __init__(
         self,
@@ -90,6 +100,9 @@ class Waiting:
         kept: str,
         record: UserRecord | None,
         authority: Authority | None = None,
+        *,
+        site: str = "",
+        was_right: bool = False,
     ) -> None:
         self.mark = mark
         self.name = name
@@ -99,8 +112,12 @@ class Waiting:
         """Whose it would be; None: there is no such user."""
         self.authority = authority
         """Who is asked; None: it is compared with what is kept."""
-        self.waiters: list[Callable[[Principal | Refusal | None], None]] = []
-        """Whoever asked adds what tells him; None: it is wrong."""
+        self.site = site
+        """From where it was shown first."""
+        self.was_right = was_right
+        """It was found right before, by the same record."""
+        self.waiters: list[Waiter] = []
+        """Whoever asked adds himself."""
 
 
 Answer: TypeAlias = Principal | Refusal | Waiting
@@ -118,7 +135,8 @@ class Checking:
     """Looks at what everybody shows."""
 
     __slots__ = (
-        *("_key", "_record_of", "_under_way", "_verified", "_wrong", "authorities", "throttle"),
+        *("_key", "_record_of", "_said", "_under_way", "_verified", "_wrong"),
+        *("authorities", "throttle"),
     )
 
     def __init__(
@@ -142,6 +160,8 @@ class Checking:
         """By their marks, which tell nothing of them without the key."""
         self._wrong: dict[bytes, _Wrong] = {}
         self._under_way: dict[bytes, Waiting] = {}
+        self._said: dict[tuple[str, str], frozenset[str] | None] = {}
+        """What was said of who is connected since he came, by who vouches and his name."""
         self.authorities = tuple(authorities)
         self.throttle = Throttle()
 
@@ -166,6 +186,18 @@ class Checking:
             # It is no guess: whoever has it did not choose the name.
             return Refusal(UNKNOWN, now) if record is None else _principal(record)
         return Refusal(UNNAMED, now) if anonymous is None else anonymous
+
+    def reason_to_skip(self, waiting: Waiting, now: float) -> str:
+        """
+        Say why something is not looked at whose turn has come; empty: it is.
+
+        Nobody may want to know any more, and much may have been guessed from there meanwhile.
+        """
+        if not any(it.is_there() for it in waiting.waiters):
+            return BUSY
+        if not waiting.was_right and self.throttle.is_shut_out(waiting.site, now):
+            return SHUT_OUT
+        return ""
 
     def looked_at(
         self, waiting: Waiting, outcome: Outcome, *, now: float, now_ms: int
@@ -212,7 +244,8 @@ class Checking:
         """Give who a user is by what the log says now; None: what he was found by is no more."""
         record = self._record_of(principal.name)
         if principal.authority:
-            return principal if record is None else None
+            said = self._said.get((principal.authority, principal.name), principal.roles)
+            return None if record is not None or said is None else principal._replace(roles=said)
         if record is None:
             return None
         values = read_values(record.values)
@@ -221,6 +254,17 @@ class Checking:
             if principal.kept not in tokens:
                 return None
         return principal._replace(roles=values.roles)
+
+    def say(self, label: str, name: str, roles: frozenset[str] | None) -> None:
+        """Take what somebody who vouches says of a person by now; None: there is none any more."""
+        self._said[label, name] = roles
+        for mark, verified in list(self._verified.items()):
+            if (verified.principal.authority, verified.principal.name) == (label, name):
+                del self._verified[mark]
+
+    def forget_said(self, known: Container[tuple[str, str]]) -> None:
+        """Keep only what was said of these, each by who vouches and the name."""
+        self._said = {it: roles for it, roles in self._said.items() if it in known}
 
     def refused(self, shown: Shown, now: float) -> Refusal:
         """Give the refusal of who has shown something wrong, and note that."""
@@ -257,14 +301,16 @@ class Checking:
         # What was right here is no guess, whoever else guesses from the same address.
         if not was_right and self.throttle.is_shut_out(shown.address, now):
             return Refusal(SHUT_OUT, now)
-        if len(self._under_way) >= WAITING_COUNT_MAX:
-            return Refusal(BUSY, now)
         authority = self._authority(shown, is_known=record is not None)
         is_long = len(shown.secret.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX
         if authority is None and is_long:
             return self.refused(shown, now)
         kept = "" if record is None else read_values(record.values).password
-        waiting = Waiting(mark, shown.name, shown.secret, kept or NOBODYS, record, authority)
+        waiting = Waiting(
+            *(mark, shown.name, shown.secret, kept or NOBODYS, record, authority),
+            site=network_of(shown.address),
+            was_right=was_right,
+        )
         self._under_way[mark] = waiting
         return waiting
 

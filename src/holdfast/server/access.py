@@ -13,7 +13,7 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -22,9 +22,10 @@ from holdfast.environment.clock import Clock
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
-from holdfast.security.authority import Authority
+from holdfast.security.authority import AskedAgain, Authority
 from holdfast.security.checking import Checking, Shown
 from holdfast.security.principal import Principal
+from holdfast.server.asking_again import LOOK_SECONDS, AskingAgain
 from holdfast.server.logins import Logins
 from holdfast.server.password_threads import Key, PasswordThreads
 from holdfast.server.rejudging import Rejudging
@@ -40,6 +41,12 @@ class Told(Protocol):
 
     def authenticated(self, connection: Connection, answer: Answer) -> None:
         """Tell one."""
+
+    def is_there(self, connection: Connection) -> bool:
+        """Whether it is not lost yet."""
+
+    def principals(self) -> Iterable[Principal]:
+        """Who is connected, each client's."""
 
 
 class Conducting(Protocol):
@@ -102,8 +109,26 @@ class NodeAccess:
             conductor.clock,
             takes_clear=conductor.settings.plain_without_tls,
             tell=conductor.clients.authenticated,
+            is_there=conductor.clients.is_there,
             call_later=self._call_later,
         )
+
+        asked = [it for it in authorities if isinstance(it, AskedAgain)]
+        self._asking_again = AskingAgain(
+            asked,
+            conductor.clients,
+            self.checking,
+            clock=conductor.clock.monotonic,
+            concern=conductor.rejudging.concern,
+            post=self._post,
+        )
+        self._is_asking_again = bool(asked)
+
+    def run(self) -> None:
+        """Ask again about who is connected, once in a while, from now on until `close`."""
+        if self._is_asking_again:
+            self._asking_again.look()
+            self._call_later(LOOK_SECONDS, self.run)
 
     @property
     def lets_others_in(self) -> bool:
@@ -136,7 +161,7 @@ class NodeAccess:
             if not later.done():
                 later.set_result(answer)
 
-        answer = self.logins.ask(shown, told)
+        answer = self.logins.ask(shown, told, lambda: not later.done())
         if answer is None:
             answer = await later
         if isinstance(answer, AuthenticationError):
@@ -144,7 +169,9 @@ class NodeAccess:
         return answer
 
     def close(self) -> None:
-        """Look at nothing more."""
+        """Look at nothing more, and ask nobody."""
+        self._is_asking_again = False
+        self._asking_again.close()
         self._threads.close()
 
     def _record_of(self, name: str) -> UserRecord | None:

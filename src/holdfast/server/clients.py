@@ -13,11 +13,13 @@ Owned by the loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Protocol
 
 from holdfast.broker.broker import Broker
 from holdfast.environment.clock import Clock
+from holdfast.security.principal import Principal
 from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.departures import Departures
@@ -141,6 +143,16 @@ class Clients:
             return
         self.connections.add(connection)
         self.reading.share(len(self.connections))
+
+    def is_there(self, connection: Connection) -> bool:
+        """Whether a connection is not lost yet."""
+        return connection in self.connections
+
+    def principals(self) -> Iterator[Principal]:
+        """Give who is connected, each client's."""
+        for connection in self.connections:
+            if (who := connection.session.principal) is not None:
+                yield who
 
     def authenticated(self, connection: Connection, answer: Answer) -> None:
         """Tell a session who its client is, if it is still there, and go on with what waited."""

@@ -24,7 +24,7 @@ from holdfast.broker.serving.access_book import AccessBook
 from holdfast.environment.clock import Clock
 from holdfast.errors import AuthenticationError
 from holdfast.security.certificate_names import name_of
-from holdfast.security.checking import Checking, Outcome, Refusal, Shown, Waiting
+from holdfast.security.checking import Checking, Outcome, Refusal, Shown, Waiter, Waiting
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.sessions.credentials import Answer, Credential
 from holdfast.sessions.session import Connection, Session
@@ -43,15 +43,21 @@ Tell = Callable[[Connection, Answer], None]
 class Looking(Protocol):
     """Whoever looks at passwords."""
 
-    def look(self, waiting: Waiting, done: Callable[[Waiting, Outcome], None]) -> None:
-        """Find out whether a password is right, and tell on the loop."""
+    def look(
+        self,
+        waiting: Waiting,
+        reason_to_skip: Callable[[Waiting], str],
+        done: Callable[[Waiting, Outcome], None],
+    ) -> None:
+        """Find out whether a password is right when its turn comes, and tell on the loop."""
 
 
 class Logins:
     """Everybody who logs in on one node."""
 
     __slots__ = (
-        *("_book", "_call_later", "_checking", "_clock", "_looking", "_takes_clear", "_tell"),
+        *("_book", "_call_later", "_checking", "_clock", "_is_there", "_looking"),
+        *("_takes_clear", "_tell"),
         "notice",
     )
 
@@ -64,6 +70,7 @@ class Logins:
         *,
         takes_clear: bool,
         tell: Tell,
+        is_there: Callable[[Connection], bool],
         call_later: Callable[[float, Callable[[], None]], object],
     ) -> None:
         """
@@ -76,6 +83,7 @@ class Logins:
             clock: By which refusals are due and tokens end.
             takes_clear: Whether passwords and tokens are taken in clear from other machines.
             tell: Tells a connection's session who its client is.
+            is_there: Whether a connection is not lost yet.
             call_later: Does something in so many seconds.
         """
         self._book = book
@@ -84,6 +92,7 @@ class Logins:
         self._clock = clock
         self._takes_clear = takes_clear
         self._tell = tell
+        self._is_there = is_there
         self._call_later = call_later
         self.notice: Callable[[Shown, Answer], None] = lambda _shown, _answer: None
         """Takes notice of each client that is found out, or not let in."""
@@ -104,7 +113,8 @@ class Logins:
         if credential.secret and self.is_needed and self._is_overheard(connection, address):
             answer = AuthenticationError(IN_CLEAR)
         else:
-            answer = self.ask(shown, partial(self._tell_noticed, connection, shown))
+            told = partial(self._tell_noticed, connection, shown)
+            answer = self.ask(shown, told, partial(self._is_there, connection))
         if answer is not None and self.is_needed:
             self.notice(shown, answer)
         return answer
@@ -116,8 +126,17 @@ class Logins:
     def _is_overheard(self, connection: Connection, address: str) -> bool:
         return not (self._takes_clear or connection.is_encrypted or is_loopback(address))
 
-    def ask(self, shown: Shown, told: Callable[[Answer], None]) -> Answer | None:
-        """Say who somebody is; None: that is told later, once, by `told`."""
+    def ask(
+        self,
+        shown: Shown,
+        told: Callable[[Answer], None],
+        is_there: Callable[[], bool] = lambda: True,
+    ) -> Answer | None:
+        """
+        Say who somebody is; None: that is told later, once, by `told`.
+
+        Where he `is_there` no more when it is his turn, it may not be found out at all.
+        """
         if not self.is_needed:
             return ANONYMOUS
         now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
@@ -126,10 +145,13 @@ class Logins:
             return answer
         if isinstance(answer, Refusal):
             return self._refuse(told, answer)
-        answer.waiters.append(partial(self._found, shown, told))
+        answer.waiters.append(Waiter(partial(self._found, shown, told), is_there))
         if len(answer.waiters) == 1:
-            self._looking.look(answer, self._looked_at)
+            self._looking.look(answer, self._reason_to_skip, self._looked_at)
         return None
+
+    def _reason_to_skip(self, waiting: Waiting) -> str:
+        return self._checking.reason_to_skip(waiting, self._clock.monotonic())
 
     def _looked_at(self, waiting: Waiting, outcome: Outcome) -> None:
         now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
@@ -138,14 +160,14 @@ class Logins:
 
     def _tell_all(
         self,
-        waiters: Sequence[Callable[[Principal | Refusal | None], None]],
+        waiters: Sequence[Waiter],
         found: Principal | Refusal | None,
         begin: int = 0,
     ) -> None:
         """Tell some of them now, and the others after the sockets had their turn."""
         end = begin + _TOLD_AT_ONCE
-        for tell in waiters[begin:end]:
-            tell(found)
+        for each in waiters[begin:end]:
+            each.tell(found)
         if end < len(waiters):
             self._call_later(0.0, partial(self._tell_all, waiters, found, end))
 

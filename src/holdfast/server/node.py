@@ -116,6 +116,7 @@ class Node:
         cycles.begin(self.clock.monotonic())
         self.conductor.collect_cycles = cycles.step
         self.driver.start(self.clock.monotonic(), parts.started_at)
+        parts.access.run()
         ticking = asyncio.create_task(self._tick())
         preparing = self.loop.call_later(PREPARE_SECONDS, self.loop.run_in_executor, None, prepare)
         try:

@@ -10,17 +10,20 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import secrets
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
 from holdfast.errors import AuthenticationError
-from holdfast.security.authority import Authority
-from holdfast.security.checking import Outcome, Waiting
+from holdfast.security.checking import BUSY, Outcome, Waiting
+from holdfast.security.line import Line
 from holdfast.security.passwords import (
     NOBODYS,
     PEPPER_BYTES,
@@ -30,6 +33,9 @@ from holdfast.security.passwords import (
 )
 
 THREAD_COUNT: Final = 2
+"""For each kind of look."""
+
+_NICENESS: Final = 10
 
 _log = structlog.get_logger("holdfast.server")
 
@@ -50,31 +56,78 @@ class Key(Protocol):
         """
 
 
-class PasswordThreads:
-    """Looks at passwords, in the order in which they are given out."""
+class _Look(NamedTuple):
+    waiting: Waiting
+    reason_to_skip: Callable[[Waiting], str]
+    done: Callable[[Waiting, Outcome], None]
 
-    __slots__ = ("_executor", "_of_authorities", "_pepper", "_post")
+
+class _Kind:
+    """What is looked at in one way: threads of its own, and a line; one that hangs stands alone."""
+
+    def __init__(self) -> None:
+        self.line: Line[_Look] = Line()
+        self.free_count = THREAD_COUNT
+        self.executor = ThreadPoolExecutor(
+            THREAD_COUNT, thread_name_prefix="holdfast-login", initializer=_be_nice
+        )
+
+
+class PasswordThreads:
+    """Looks at what is shown; each kind of look in turn for each site. Owned by the loop."""
+
+    __slots__ = ("_hashing", "_kinds", "_pepper", "_post")
 
     def __init__(self, pepper: Key, post: Callable[[Callable[[], None]], object]) -> None:
         """Tell of everything by `post`, which may be called on any thread."""
         self._pepper = pepper
         self._post = post
-        self._executor = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="holdfast-password")
-        self._of_authorities: dict[str, ThreadPoolExecutor] = {}
+        self._kinds: dict[str, _Kind] = {}
+        """By who vouches; empty: the log."""
+        self._hashing = ThreadPoolExecutor(
+            1, thread_name_prefix="holdfast-password", initializer=_be_nice
+        )
 
-    def look(self, waiting: Waiting, done: Callable[[Waiting, Outcome], None]) -> None:
-        """Find out whether a password is right, or ask who knows, and tell."""
-        found: Future[Any]
-        if waiting.authority is None:
-            found = self._executor.submit(self._is_right, waiting.kept, waiting.secret)
-        else:
-            executor = self._asking(waiting.authority)
-            found = executor.submit(waiting.authority.look, waiting.name, waiting.secret)
-        found.add_done_callback(partial(self._tell, waiting, done))
+    def look(
+        self,
+        waiting: Waiting,
+        reason_to_skip: Callable[[Waiting], str],
+        done: Callable[[Waiting, Outcome], None],
+    ) -> None:
+        """
+        Find out whether a password is right, or ask who knows, and tell.
+
+        It stands in line for that. When its turn comes it is passed over where there is a reason,
+        and where the line is too long somebody is told so; `done` hears of that, too, later.
+        """
+        label = "" if waiting.authority is None else waiting.authority.label
+        kind = self._kinds.get(label)
+        if kind is None:
+            kind = self._kinds[label] = _Kind()
+        dropped = kind.line.add(waiting.site, _Look(waiting, reason_to_skip, done))
+        if dropped is not None:
+            self._post(partial(dropped.done, dropped.waiting, AuthenticationError(BUSY)))
+        self._go_on(kind)
+
+    def _go_on(self, kind: _Kind) -> None:
+        """Give out what is next while there is somebody to do it."""
+        while kind.free_count and (look := kind.line.take()) is not None:
+            reason = look.reason_to_skip(look.waiting)
+            if reason:
+                self._post(partial(look.done, look.waiting, AuthenticationError(reason)))
+                continue
+            kind.free_count -= 1
+            waiting = look.waiting
+            found: Future[Any]
+            if waiting.authority is None:
+                found = kind.executor.submit(self._is_right, waiting.kept, waiting.secret)
+            else:
+                found = kind.executor.submit(waiting.authority.look, waiting.name, waiting.secret)
+            found.add_done_callback(partial(self._found, kind, look))
 
     def hash(self, password: str) -> Future[str]:
         """Work out what is kept of a new password; it may be one that there cannot be."""
-        return self._executor.submit(self._hash, password)
+        return self._hashing.submit(self._hash, password)
 
     def _is_right(self, kept: str, secret: str) -> bool:
         key = self._pepper.key
@@ -87,31 +140,35 @@ class PasswordThreads:
         salt = secrets.token_bytes(SALT_BYTES)
         return hash_password(password, pepper=self._pepper.need(), salt=salt)
 
-    def _asking(self, authority: Authority) -> ThreadPoolExecutor:
-        """Give an authority's own threads: one that hangs holds up nobody of the others."""
-        executor = self._of_authorities.get(authority.label)
-        if executor is None:
-            executor = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="holdfast-authority")
-            self._of_authorities[authority.label] = executor
-        return executor
+    def _found(self, kind: _Kind, look: _Look, found: Future[Any]) -> None:
+        """On a thread of the kind's: have it told on the loop, and the next one looked at."""
+        if not found.cancelled():
+            self._post(partial(self._tell, kind, look, _outcome_of(found)))
 
-    def _tell(
-        self, waiting: Waiting, done: Callable[[Waiting, Outcome], None], found: Future[Any]
-    ) -> None:
-        if found.cancelled():
-            return
-        error = found.exception()
-        outcome: Outcome = False  # A mistake of ours lets nobody in, and so does nobody's word.
-        if isinstance(error, AuthenticationError):
-            outcome = error
-        elif error is not None:
-            # By its kind only: a trace may show what was shown.
-            _log.error("login.failed", kind=type(error).__name__)
-        elif found.result() is not None:
-            outcome = found.result()
-        self._post(partial(done, waiting, outcome))
+    def _tell(self, kind: _Kind, look: _Look, outcome: Outcome) -> None:
+        kind.free_count += 1
+        self._go_on(kind)
+        look.done(look.waiting, outcome)
 
     def close(self) -> None:
         """Look at nothing more; nobody is told of what was not begun."""
-        for each in (self._executor, *self._of_authorities.values()):
+        for each in (self._hashing, *(it.executor for it in self._kinds.values())):
             each.shutdown(wait=False, cancel_futures=True)
+
+
+def _outcome_of(found: Future[Any]) -> Outcome:
+    error = found.exception()
+    if isinstance(error, AuthenticationError):
+        return error
+    if error is not None:
+        # By its kind only: a trace may show what was shown. A mistake of ours lets nobody in.
+        _log.error("login.failed", kind=type(error).__name__)
+        return False
+    outcome: Outcome | None = found.result()
+    return False if outcome is None else outcome
+
+
+def _be_nice() -> None:
+    """Leave the processor to the loop: an election waits for it, and a login may wait."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -66,7 +66,7 @@ class Rejudging:
     """Judges clients again."""
 
     __slots__ = (
-        *("_begun_count", "_grants", "_judged", "_left", "_on_change", "_users"),
+        *("_begun_count", "_concerned", "_grants", "_judged", "_left", "_on_change", "_users"),
         "_was_guarded",
         *("is_under_way", "seen_count", "still"),
     )
@@ -80,6 +80,7 @@ class Rejudging:
         self._grants = Grants()
         self._was_guarded = False
         self._begun_count = 0
+        self._concerned: set[str] = set()
         self.seen_count = 0
         """How often users and grants had changed when all were judged by them."""
         self.is_under_way = False
@@ -95,7 +96,7 @@ class Rejudging:
             return
         judged.budget.begin()
         change_count = judged.broker.access_book.change_count
-        if change_count != self._begun_count:
+        if change_count != self._begun_count or self._concerned:
             self._begun_count = change_count
             self._begin()
         for _ in self._left:
@@ -103,6 +104,12 @@ class Rejudging:
                 return
         self.is_under_way = False
         self.seen_count = change_count
+
+    def concern(self, name: str) -> None:
+        """Judge the clients of that name again: who vouches for them says something else by now."""
+        self._concerned.add(name)
+        self.seen_count = -1
+        self._judged.schedule()
 
     def stop(self) -> None:
         """Judge nobody: all are gone, as the leadership is over."""
@@ -115,6 +122,8 @@ class Rejudging:
         book, users = broker.access_book, broker.state.access.users
         was_guarded, self._was_guarded = self._was_guarded, book.is_guarded
         names = {it for it in self._users.keys() | users.keys() if not self._is_same(it, users)}
+        names |= self._concerned
+        self._concerned = set()
         roles = book.grants.changed_since(self._grants)
         self._users, self._grants = dict(users), book.grants
         broker.destinations.leadership.patterns.unsettle()

@@ -8,8 +8,10 @@ from typing import Any
 
 import ldap3
 import pytest
+from ldap3.core.exceptions import LDAPException, LDAPSocketOpenError
 
-from holdfast.authorities.directory import Directory
+from holdfast.authorities.deadline import Deadline
+from holdfast.authorities.directory import REST_SECONDS, Directory
 from holdfast.authorities.options import LdapOptions
 from holdfast.errors import AuthenticationError
 from holdfast.security.authority import Vouched
@@ -45,7 +47,7 @@ class Asked:
             (f"cn=orders,{GROUPS}", {"cn": ["orders", "bills\n"], "member": [ANNA]}),
         ]
 
-    def connect(self, entry: str, password: str) -> Any:
+    def connect(self, entry: str, password: str, _deadline: Deadline) -> Any:
         """Give a connection that is bound."""
         self.bound.append((entry, password))
         made = ldap3.Connection(self.server, entry, password, client_strategy=ldap3.MOCK_SYNC)
@@ -107,3 +109,23 @@ def test_a_password_of_its_own_that_cannot_be_read_is_named(options: LdapOptions
     broken = replace(options, bind_password_file=options.bind_password_file.parent)
     with pytest.raises(AuthenticationError, match="cannot read its own password"):
         Directory(broken, connect=Asked().connect).look("anna", "hers")
+
+
+def test_a_directory_that_was_silent_is_not_waited_for_by_everybody(options: LdapOptions) -> None:
+    """Who comes in the next moment is told at once; a strange answer keeps nobody else away."""
+    now, asked, failures = 100.0, Asked(), [LDAPSocketOpenError(), LDAPException()]
+
+    def connect(entry: str, password: str, deadline: Deadline) -> Any:
+        if failures:
+            raise failures.pop(0)
+        return asked.connect(entry, password, deadline)
+
+    directory = Directory(options, connect=connect, clock=lambda: now)
+    for _ in range(3):
+        with pytest.raises(AuthenticationError, match="does not answer, try again in a moment"):
+            directory.look("anna", "hers")
+    assert len(failures) == 1
+    now += REST_SECONDS
+    with pytest.raises(AuthenticationError, match="does not answer"):
+        directory.look("anna", "hers")
+    assert directory.look("anna", "hers") is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -54,6 +54,11 @@ class Issuer:
             raise self.answer
         return self.answer
 
+    def settle(self) -> None:
+        """Wait until nobody asks any more."""
+        with self.keys._changed:
+            assert self.keys._changed.wait_for(lambda: not self.keys._is_reading, 20)
+
     def names(self, key_id: str = "") -> list[str]:
         """The names of the keys that are given."""
         return [it.key_id for it in self.keys.keys(key_id)]
@@ -68,6 +73,8 @@ def test_keys_are_asked_for_once_and_again_after_their_time() -> None:
     issuer.now += 3_599
     assert issuer.names("one") == ["one"]
     issuer.now += 1
+    assert issuer.names("one") == ["one"]
+    issuer.settle()
     assert issuer.names("one") == []
     assert issuer.names("two") == ["two"]
     assert issuer.asked == 2
@@ -96,10 +103,14 @@ def test_an_issuer_that_does_not_answer_is_not_missed_while_its_keys_are_there(
     assert issuer.names("one") == ["one"]
     issuer.answer = failure
     issuer.now += 4_000
-    assert issuer.names("one") == issuer.names("one") == ["one"]
+    assert issuer.names("one") == ["one"]
+    issuer.settle()
+    assert issuer.names("one") == ["one"]
     assert issuer.asked == 2
     issuer.answer = text(public("two"))
     issuer.now += 5
+    assert issuer.names("one") == ["one"], "it is asked, and what is there goes on meanwhile"
+    issuer.settle()
     assert issuer.names("one") == []
 
 
@@ -111,6 +122,43 @@ def test_without_any_keys_it_is_said_that_they_cannot_be_read() -> None:
         with pytest.raises(AuthenticationError, match=r"keys of jwt\.idp cannot be read now"):
             issuer.names("one")
     assert issuer.asked == 1
+
+
+def test_an_issuer_that_hangs_holds_up_nobody_whose_key_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stranger who makes up a name of a key has it asked; he waits, and nobody else does."""
+    issuer = Issuer()
+    assert issuer.names("one") == ["one"]
+    issuer.now += 31
+    hanging = Event()
+    monkeypatch.setattr(key_sets, "FETCH_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(issuer.keys, "_fetch", lambda _options: hanging.wait(20) and b"{}")
+    assert issuer.names("made up") == [], "after its time"
+    assert issuer.keys._is_reading
+    monkeypatch.setattr(key_sets, "FETCH_SECONDS_MAX", 20.0)
+    assert issuer.names("made up too") == [], "at once: one asks"
+    assert issuer.names("one") == ["one"]
+    issuer.now += 4_000
+    assert issuer.names("one") == ["one"]
+    hanging.set()
+    issuer.settle()
+    assert issuer.names("one") == ["one"]
+
+
+def test_without_any_keys_who_waits_for_them_waits_for_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And is told that it is not his fault."""
+    issuer = Issuer()
+    hanging = Event()
+    monkeypatch.setattr(key_sets, "FETCH_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(issuer.keys, "_fetch", lambda _options: hanging.wait(20) and b"{}")
+    for _ in range(2):
+        with pytest.raises(AuthenticationError, match="cannot be read now"):
+            issuer.names("one")
+    hanging.set()
+    issuer.settle()
 
 
 def test_what_is_no_public_key_for_signatures_is_passed_over() -> None:
@@ -166,6 +214,10 @@ def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         server.server_close()
 
 
+_PAUSE = Event()
+"""Never set: what drips waits by it."""
+
+
 class _Issuing(BaseHTTPRequestHandler):
     def answer(self) -> None:
         """Give the keys, send elsewhere, or never come to an end."""
@@ -177,6 +229,13 @@ class _Issuing(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(text(public("one")))
+        if self.path == "/dripping":
+            while True:
+                try:
+                    self.wfile.write(b" ")
+                except OSError:
+                    return
+                _PAUSE.wait(0.02)
         if self.path == "/endless":
             while True:
                 try:
@@ -190,7 +249,7 @@ class _Issuing(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_keys_are_read_by_http_and_from_nowhere_else() -> None:
+def test_keys_are_read_by_http_and_from_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """A real server: its keys are read, where it sends us is not gone to, and not all is read."""
     with served(_Issuing) as url:
         (found,) = parse_keys(read_keys(options(f"{url}/keys")))
@@ -199,3 +258,6 @@ def test_keys_are_read_by_http_and_from_nowhere_else() -> None:
             read_keys(options(f"{url}/elsewhere"))
         with pytest.raises(ValueError, match="more than 256 KiB"):
             read_keys(options(f"{url}/endless"))
+        monkeypatch.setattr(key_sets, "FETCH_SECONDS_MAX", 0.3)
+        with pytest.raises(OSError, match="not whole after"):
+            read_keys(options(f"{url}/dripping"))

@@ -14,7 +14,7 @@ from holdfast.environment.clock import SystemClock
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.errors import AccessError, AuthenticationError
 from holdfast.model.access_records import UserRecord
-from holdfast.security.checking import WRONG, Shown
+from holdfast.security.checking import WRONG, Shown, Waiting
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.server.access import NodeAccess
 from holdfast.server.node import Node
@@ -28,8 +28,8 @@ def access(tmp_path):
     conductor = SimpleNamespace(
         broker=Broker(BrokerSettings()),
         clock=SystemClock(),
-        clients=SimpleNamespace(authenticated=None),
-        rejudging=SimpleNamespace(still=None),
+        clients=SimpleNamespace(authenticated=None, is_there=None),
+        rejudging=SimpleNamespace(still=None, concern=None),
         settings=ServerSettings(),
         loop=None,
     )
@@ -104,9 +104,9 @@ def test_what_is_found_when_the_loop_is_closed_is_told_nobody(access) -> None:
 
     run(access, work)
     access.logins._looking.look(
-        SimpleNamespace(kept="kept", secret="right", authority=None), lambda *_: pytest.fail("told")
+        Waiting(b"", "ann", "right", "kept", None), lambda _: "", lambda *_: pytest.fail("told")
     )
-    access._threads._executor.shutdown(wait=True)
+    access._threads._kinds[""].executor.shutdown(wait=True)
 
 
 def test_a_node_asks_its_users_who_they_are(tmp_path) -> None:

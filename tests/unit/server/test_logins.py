@@ -12,7 +12,7 @@ from holdfast.broker.serving.access_book import AccessBook
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
-from holdfast.security.checking import SHUT_OUT, UNKNOWN, WRONG, Checking
+from holdfast.security.checking import BUSY, SHUT_OUT, UNKNOWN, WRONG, Checking
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.security.tokens import digest_of, make_token
 from holdfast.server.logins import IN_CLEAR, Logins, address_of
@@ -31,6 +31,7 @@ class Desk:
         self.given_out: list[tuple] = []
         self.timers: list[tuple] = []
         self.told: list[tuple] = []
+        self.gone: set[str] = set()
         self.logins = Logins(
             AccessBook(self.state, anonymous_role),
             Checking(self._record, b"k" * 32),
@@ -40,6 +41,7 @@ class Desk:
             ),
             takes_clear=takes_clear,
             tell=lambda connection, answer: self.told.append((connection.peer, str(answer))),
+            is_there=lambda connection: connection.peer not in self.gone,
             call_later=lambda *it: self.timers.append(it),
         )
 
@@ -56,7 +58,7 @@ class Desk:
         return self.logins.check(session, Credential(name, secret))
 
     def found(self, *, is_right: bool) -> None:
-        waiting, done = self.given_out.pop(0)
+        waiting, _, done = self.given_out.pop(0)
         done(waiting, is_right)
 
 
@@ -177,3 +179,20 @@ def test_who_shows_nothing_has_the_role_that_is_said_for_him() -> None:
 def test_an_address_is_without_its_port(peer: str, address: str) -> None:
     """As the operator reads it, an address of IPv6 has no brackets."""
     assert address_of(SimpleNamespace(peer=peer)) == address
+
+
+def test_what_nobody_waits_for_any_more_is_not_looked_at(desk: Desk) -> None:
+    """When its turn comes; nor what comes from where much was guessed meanwhile (S13)."""
+    desk.add_user()
+    desk.show("ann", "pw", "10.0.0.1:5")
+    desk.show("ann", "pw", "10.0.0.1:6")
+    waiting, reason_to_skip, _ = desk.given_out[0]
+    assert reason_to_skip(waiting) == ""
+    desk.gone = {"10.0.0.1:5"}
+    assert reason_to_skip(waiting) == ""
+    desk.gone = {"10.0.0.1:5", "10.0.0.1:6"}
+    assert reason_to_skip(waiting) == BUSY
+    desk.gone = set()
+    for number in range(21):
+        desk.show("ann", f"hf_wrong{number}")
+    assert reason_to_skip(waiting) == SHUT_OUT

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 
 import pytest
 
 from holdfast.errors import AccessError, AuthenticationError
+from holdfast.security import line
 from holdfast.security.authority import Vouched
-from holdfast.security.checking import Waiting
+from holdfast.security.checking import BUSY, Waiting
 from holdfast.security.passwords import NOBODYS, hash_password, is_password
 from holdfast.server import password_threads
 from holdfast.server.password_threads import PasswordThreads
@@ -40,8 +42,13 @@ def threads(posted):
     threads.close()
 
 
-def waiting(secret: str, kept: str) -> Waiting:
-    return Waiting(b"", "ann", secret, kept, None)
+def waiting(secret: str, kept: str, site: str = "") -> Waiting:
+    return Waiting(b"", "ann", secret, kept, None, site=site)
+
+
+def never(_waiting: Waiting) -> str:
+    """No reason to pass anybody over."""
+    return ""
 
 
 def test_what_was_found_is_told_by_whoever_runs_what_is_posted(threads, posted) -> None:
@@ -50,7 +57,7 @@ def test_what_was_found_is_told_by_whoever_runs_what_is_posted(threads, posted) 
     told: list[tuple[str, bool]] = []
     for secret, against in (("right", kept), ("wrong", kept), ("right", NOBODYS)):
         it = waiting(secret, against)
-        threads.look(it, lambda it, is_right: told.append((it.secret, is_right)))
+        threads.look(it, never, lambda it, is_right: told.append((it.secret, is_right)))
         assert told == []
         posted.get(timeout=20)()
         assert told == [(secret, secret == "right" and against == kept)]
@@ -81,7 +88,7 @@ def test_without_a_key_no_password_is_right_and_it_is_looked_at_all_the_same(
     monkeypatch.setattr(password_threads, "is_password", look)
     monkeypatch.setattr(Kept, "key", None)
     told: list[bool] = []
-    threads.look(waiting("right", kept), lambda _, is_right: told.append(is_right))
+    threads.look(waiting("right", kept), never, lambda _, is_right: told.append(is_right))
     posted.get(timeout=20)()
     assert told == [False]
     assert looked_at == [NOBODYS]
@@ -97,7 +104,7 @@ def test_a_mistake_of_ours_lets_nobody_in(threads, posted, monkeypatch) -> None:
 
     monkeypatch.setattr(password_threads, "is_password", broken)
     told: list[bool] = []
-    threads.look(waiting("x", "y"), lambda _, is_right: told.append(is_right))
+    threads.look(waiting("x", "y"), never, lambda _, is_right: told.append(is_right))
     posted.get(timeout=20)()
     assert told == [False]
 
@@ -113,7 +120,7 @@ def test_two_are_looked_at_at_once_and_closing_waits_for_none(threads, posted, m
 
     monkeypatch.setattr(password_threads, "is_password", slow)
     for _ in range(4):
-        threads.look(waiting("x", "y"), lambda *_: None)
+        threads.look(waiting("x", "y"), never, lambda *_: None)
     assert begun.acquire(timeout=20)
     assert begun.acquire(timeout=20)
     assert not begun.acquire(blocking=False)
@@ -121,7 +128,7 @@ def test_two_are_looked_at_at_once_and_closing_waits_for_none(threads, posted, m
     go_on.set()
     for _ in range(2):
         posted.get(timeout=20)
-    threads._executor.shutdown(wait=True)
+    threads._kinds[""].executor.shutdown(wait=True)
     assert posted.empty()
 
 
@@ -145,16 +152,73 @@ def test_who_vouches_is_asked_on_threads_of_his_own(threads, posted) -> None:
     told: list[object] = []
     for answer in (said, None, away, RuntimeError("a mistake")):
         asked = Waiting(b"", "ann", "pw", NOBODYS, None, Asked(answer))
-        threads.look(asked, lambda _waiting, outcome: told.append(outcome))
+        threads.look(asked, never, lambda _waiting, outcome: told.append(outcome))
         posted.get(timeout=10)()
     assert told == [said, False, away, False]
     hanging = threading.Event()
     stuck = Asked(None)
     stuck.look = lambda *_: hanging.wait(10)
     for _ in range(password_threads.THREAD_COUNT):
-        threads.look(Waiting(b"", "ann", "pw", NOBODYS, None, stuck), lambda *_: None)
+        threads.look(Waiting(b"", "ann", "pw", NOBODYS, None, stuck), never, lambda *_: None)
     kept = hash_password("right", pepper=PEPPER, salt=b"s" * 16)
-    threads.look(waiting("right", kept), lambda _waiting, outcome: told.append(outcome))
+    threads.look(waiting("right", kept), never, lambda _waiting, outcome: told.append(outcome))
     posted.get(timeout=10)()
     hanging.set()
     assert told[-1] is True
+
+
+def test_sites_take_turns_and_who_is_passed_over_is_told(threads, posted, monkeypatch) -> None:
+    """A crowd of one site stands behind itself; what nobody wants to know is not looked at."""
+    looked_at: list[str] = []
+    go_on = threading.Semaphore(0)
+
+    def slow(_kept: str, secret: str, **_more: object) -> bool:
+        go_on.acquire(timeout=20)
+        looked_at.append(secret)
+        return True
+
+    monkeypatch.setattr(password_threads, "is_password", slow)
+    told: list[tuple[str, str]] = []
+
+    def done(it: Waiting, outcome: object) -> None:
+        told.append((it.secret, str(outcome)))
+
+    for number in range(6):
+        threads.look(waiting(f"a{number}", "k", "10.0.0.1"), never, done)
+    threads.look(waiting("b0", "k", "10.0.0.2"), never, done)
+    threads.look(waiting("c0", "k", "10.0.0.3"), lambda _: "gone", done)
+    for _ in range(9):
+        go_on.release()
+    while len(told) < 8:
+        posted.get(timeout=20)()
+    assert "b0" in looked_at[2:5]
+    assert ("c0", "gone") in told
+    assert "c0" not in looked_at
+
+
+def test_a_line_that_is_too_long_says_so(threads, posted, monkeypatch) -> None:
+    """At once, and to who came last."""
+    go_on = threading.Event()
+    monkeypatch.setattr(password_threads, "is_password", lambda *_, **__: go_on.wait(20))
+    monkeypatch.setattr(line, "SITE_COUNT_MAX", 1)
+    told: list[tuple[str, str]] = []
+    for name in ("a", "b", "c", "d"):
+        it = waiting(name, "k", "10.0.0.1")
+        threads.look(it, never, lambda it, outcome: told.append((it.secret, str(outcome))))
+    posted.get(timeout=20)()
+    go_on.set()
+    assert told == [("d", BUSY)]
+
+
+def test_looking_leaves_the_processor_to_the_loop(threads, posted, monkeypatch) -> None:
+    """Two threads of argon2 would have the same share of two processors as an election has."""
+    nice: list[int] = []
+
+    def look(*_arguments: object, **_more: object) -> bool:
+        nice.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return True
+
+    monkeypatch.setattr(password_threads, "is_password", look)
+    threads.look(waiting("a", "k"), never, lambda *_: None)
+    posted.get(timeout=20)()
+    assert nice[0] > os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) or nice[0] >= 10

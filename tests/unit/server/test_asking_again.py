@@ -1,0 +1,135 @@
+"""Who is connected and somebody else vouches for: asked about again, and judged by the answer."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+import pytest
+
+from holdfast.errors import AuthenticationError
+from holdfast.security.authority import Vouched
+from holdfast.security.checking import Checking
+from holdfast.security.principal import Principal
+from holdfast.server.asking_again import AskingAgain
+
+ORDERS = frozenset({"orders"})
+ANNA = Principal("anna", ORDERS, authority="ldap.people")
+
+
+class Desk:
+    """A directory whose answers a test decides, and who is connected."""
+
+    label = "ldap.people"
+    again_seconds = 300.0
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.there: list[Principal] = [ANNA, ANNA, Principal("log's own", ORDERS)]
+        self.answers: dict[str, object] = {"anna": Vouched("anna", ORDERS, 300.0)}
+        self.asked: list[str] = []
+        self.concerned: list[str] = []
+        self.posted: queue.Queue = queue.Queue()
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.checking = Checking({}.get, b"k" * 32)
+        self.again_for = AskingAgain(
+            [self],
+            self,
+            self.checking,
+            clock=lambda: self.now,
+            concern=self.concerned.append,
+            post=self.posted.put,
+        )
+
+    def principals(self) -> list[Principal]:
+        return self.there
+
+    def again(self, name: str) -> object:
+        self.go_on.wait(20)
+        self.asked.append(name)
+        answer = self.answers.get(name)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def look(self, *, later: float) -> None:
+        self.now += later
+        self.again_for.look()
+
+    def hear(self) -> None:
+        self.posted.get(timeout=20)()
+
+
+@pytest.fixture
+def desk():
+    made = Desk()
+    yield made
+    made.go_on.set()
+    made.again_for.close()
+
+
+def test_a_person_is_asked_about_once_in_a_while_however_many_clients_he_has(desk) -> None:
+    """And nobody is judged again where all is as it was."""
+    desk.look(later=0)
+    desk.look(later=299)
+    assert desk.posted.empty()
+    desk.look(later=1)
+    desk.look(later=1)
+    desk.hear()
+    assert desk.asked == ["anna"]
+    assert desk.concerned == []
+    desk.look(later=298)
+    assert desk.posted.empty()
+    desk.look(later=2)
+    desk.hear()
+    assert desk.asked == ["anna", "anna"]
+
+
+@pytest.mark.parametrize("answer", [Vouched("anna", frozenset({"bills"}), 300.0), None])
+def test_who_has_other_groups_or_is_gone_is_judged_by_that(desk, answer) -> None:
+    """Also what was kept of a password that was right counts no more."""
+    desk.look(later=0)
+    desk.answers["anna"] = answer
+    desk.look(later=300)
+    desk.hear()
+    assert desk.concerned == ["anna"]
+    expected = None if answer is None else ANNA._replace(roles=answer.roles)
+    assert desk.checking.still(ANNA) == expected
+    desk.there = []
+    desk.look(later=1)
+    assert desk.checking.still(ANNA) == ANNA, "who comes again is asked about then"
+
+
+@pytest.mark.parametrize("failure", [AuthenticationError("away"), RuntimeError("a mistake")])
+def test_who_cannot_be_asked_about_stays(desk, failure) -> None:
+    """And is asked about again after the same time."""
+    desk.look(later=0)
+    desk.answers["anna"] = failure
+    desk.look(later=300)
+    desk.hear()
+    assert desk.concerned == []
+    desk.answers["anna"] = None
+    desk.look(later=300)
+    desk.hear()
+    assert desk.concerned == ["anna"]
+
+
+def test_a_directory_is_not_asked_about_everybody_at_once(desk) -> None:
+    """A thousand who came together are due together."""
+    desk.there = [Principal(f"u{it}", ORDERS, authority="ldap.people") for it in range(9)]
+    desk.answers = {f"u{it}": Vouched(f"u{it}", ORDERS, 300.0) for it in range(9)}
+    desk.look(later=0)
+    desk.go_on.clear()
+    desk.look(later=300)
+    desk.look(later=1)
+    desk.go_on.set()
+    for _ in range(4):
+        desk.hear()
+    assert desk.posted.empty()
+    assert len(desk.asked) == 4
+    for _ in range(2):
+        desk.look(later=1)
+        for _ in range(min(4, 9 - len(desk.asked))):
+            desk.hear()
+    assert sorted(desk.asked) == [f"u{it}" for it in range(9)]
