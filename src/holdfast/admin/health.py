@@ -57,6 +57,8 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
         if not status.serving:
             waits = f"leader of term {status.term}, and not serving clients yet"
             return False, status.store.unknown_end or waits
+        if status.lease is not None and status.lease.refusal:
+            return True, f"serving clients; publishing is refused: {status.lease.refusal}"
         if status.store.is_full_of_live:
             return True, (
                 "serving clients; publishing is refused: the disk is full of messages that live"

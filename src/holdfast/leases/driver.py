@@ -306,10 +306,14 @@ class LeasedDriver(LeasedView):
         if isinstance(report.order, Project):
             self._projected(report)
             return
-        if isinstance(report.error, UnreachableError):
+        is_refused = isinstance(report.error, AppendRefusedError)
+        # Who gave it nothing that it could refuse cannot use it at all for want of room.
+        is_unusable = is_refused and isinstance(report.order, Join | Look | Take | Fetch)
+        if is_unusable or isinstance(report.error, UnreachableError):
+            assert report.error is not None, "it says why"
             outages.put_off(state, report, report.error, self._randomness)
             return
-        if isinstance(report.error, AppendRefusedError):
+        if isinstance(report.error, AppendRefusedError) and not isinstance(report.order, Tell):
             outages.is_over(state)
             tenure.refused(state, report.error, report.order)
             return

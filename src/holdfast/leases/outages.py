@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from holdfast.environment.randomness import Randomness
-from holdfast.errors import UnreachableError
+from holdfast.errors import StoreError
 from holdfast.journal.entry import bytes_of
 from holdfast.leases import tenure
 from holdfast.leases.contract import TakeGoesOnError
@@ -27,9 +27,7 @@ _LATE_FRACTION: Final = 0.5
 _DOUBLINGS_MAX: Final = 16
 
 
-def put_off(
-    state: LeasedState, report: Report, error: UnreachableError, randomness: Randomness
-) -> None:
+def put_off(state: LeasedState, report: Report, error: StoreError, randomness: Randomness) -> None:
     """The outcome is not known, or nothing was reached: the same again, a little later."""
     order = report.order
     if isinstance(error, TakeGoesOnError):
@@ -66,7 +64,7 @@ def put_off(
         state.look_at = state.retry_at
 
 
-def _put_off_take(state: LeasedState, error: UnreachableError, randomness: Randomness) -> None:
+def _put_off_take(state: LeasedState, error: StoreError, randomness: Randomness) -> None:
     """It is tried again after a pause that grows to the length of a lease, and told once."""
     if state.take_trouble != str(error):
         logger.warning("the lease cannot be taken: %s", error)

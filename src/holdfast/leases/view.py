@@ -148,9 +148,14 @@ class LeasedView:
 
     @property
     def can_project(self) -> bool:
-        """Whether the medium shows something, is ours, and has shown all that it was to show."""
+        """
+        Whether the medium shows something, is ours, and has shown all that it was to show.
+
+        Nothing where room is low: what is left is for acknowledgements, which make some.
+        """
         state = self._state
-        is_able = state.phase is Phase.HOLDING and not (state.is_giving_up or state.refusal)
+        is_hindered = state.is_giving_up or state.refusal or self._log.low_room
+        is_able = state.phase is Phase.HOLDING and not is_hindered
         return is_able and not state.projecting and isinstance(self._log, Projection)
 
     @property

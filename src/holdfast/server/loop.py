@@ -276,7 +276,7 @@ class Conductor:
         self.sealer.bound(self.store.batch_bytes_max)
         if self.context.refuse(refusal, now):
             if refusal is None:
-                log.info("publishing is taken again: there is room on the disk")
+                log.info("publishing is refused no longer")
             else:
                 log.error("publishing is refused", reason=refusal)
         self.broker.expiring.is_full = self.broker.firing.is_full = refusal is not None

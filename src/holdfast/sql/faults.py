@@ -35,6 +35,9 @@ class Fault(Enum):
     NO_TABLE = "has lost a table"
     NO_COLUMN = "has a table of another shape"
     DAMAGED = "is damaged"
+    FAILING = "could not be read, written or synced by its file system"
+    """Nobody knows what is on the disk now, and it may be whole."""
+
     UNKNOWN = "answers with an error"
 
 
@@ -49,6 +52,8 @@ _ADVICE = {
     Fault.NO_COLUMN: "its tables holdfast_... are not this version's: use another database, or the"
     " version of Holdfast that made them",
     Fault.DAMAGED: "stop, look at the disk, and bring back a copy",
+    Fault.FAILING: "look at the disk and its file system (dmesg), and start the broker again; bring"
+    " back a copy only if 'holdfast store verify' finds it damaged",
     Fault.DUPLICATE: "it was changed by hand, or restored in part: bring back a whole copy",
 }
 

@@ -140,6 +140,7 @@ class SqlLog:
                 self._read(session)  # Whether the row is there at all.
                 return None
             holding = self._read(session)
+            self.low_room = session.low_room()
             held_by = (holding.epoch, holder_of(holding))
             return holding if held_by == (seen.epoch + 1, claimant.holder) else None
 

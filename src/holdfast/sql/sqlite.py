@@ -58,11 +58,27 @@ _CODES: Final = {
     sqlite3.SQLITE_PERM: Fault.CREDENTIALS,
     sqlite3.SQLITE_READONLY: Fault.CREDENTIALS,
     # Of a sync that failed nobody knows what is on the disk, and the next one may say nothing.
-    sqlite3.SQLITE_IOERR: Fault.DAMAGED,
+    sqlite3.SQLITE_IOERR: Fault.FAILING,
     sqlite3.SQLITE_CORRUPT: Fault.DAMAGED,
     sqlite3.SQLITE_NOTADB: Fault.DAMAGED,
     sqlite3.SQLITE_CONSTRAINT: Fault.DUPLICATE,
 }
+_EXTENDED_CODES: Final = {
+    # FILE-shm has nothing that is not in FILE-wal: it is made anew with the next connection.
+    sqlite3.SQLITE_IOERR_SHMOPEN: Fault.LOST,
+    sqlite3.SQLITE_IOERR_SHMSIZE: Fault.LOST,
+    sqlite3.SQLITE_IOERR_SHMMAP: Fault.LOST,
+    sqlite3.SQLITE_IOERR_NOMEM: Fault.LOST,
+}
+_MAY_WANT_ROOM: Final = frozenset(
+    {
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMMAP,
+        sqlite3.SQLITE_IOERR_WRITE,  # Past a quota; past the end of the disk SQLite says FULL.
+    }
+)
+"""What SQLite calls an error of the disk may be that there was no room on it."""
 
 
 class SqliteSession(Session):
@@ -80,7 +96,7 @@ class SqliteSession(Session):
         self._file = file_at(path)
         self._room = SqliteRoom(Path(path))
         self._is_large = False
-        """Whether what is written now is none of what room is set aside for."""
+        """Whether what is written now is nothing that room is set aside for."""
 
     @classmethod
     def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> SqliteSession:
@@ -92,6 +108,17 @@ class SqliteSession(Session):
             StoreError: There is no folder for it, or its file can be reached in two folders.
         """
         assert host is None, "a file has no host"
+        cls._require_place(url)
+        try:
+            return cls._opened(url, seconds)
+        except sqlite3.Error as error:
+            if SqliteSession.fault(error) is not Fault.FULL:
+                raise
+        # It had no room for the files beside it, and what was set aside was given up.
+        return cls._opened(url, seconds)
+
+    @staticmethod
+    def _require_place(url: StoreUrl) -> None:
         folder = Path(url.database).parent
         if not folder.is_dir():
             raise StoreError(
@@ -101,6 +128,9 @@ class SqliteSession(Session):
         if Path(url.database).is_dir():
             raise StoreError(f"{url} is a directory, and not a database's file: name a file in it")
         require_one_way(url.database)
+
+    @classmethod
+    def _opened(cls, url: StoreUrl, seconds: float) -> SqliteSession:
         # The driver's thread opens it, uses it and closes it; a test may do so from another one.
         connection = sqlite3.connect(
             url.database, timeout=seconds, isolation_level=None, check_same_thread=False
@@ -113,7 +143,8 @@ class SqliteSession(Session):
             connection.execute("PRAGMA fullfsync = ON")
             pages = min(WAL_PAGES_MAX, max(session._room.reserve_bytes() // 2 // PAGE_BYTES, 1))
             connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
-        except BaseException:
+        except BaseException as error:
+            session._note(error)
             session.close()
             raise
         return session
@@ -163,18 +194,26 @@ class SqliteSession(Session):
             raise
 
     def _note(self, error: BaseException) -> None:
-        """Where there is no room, let the next attempt have what was set aside."""
-        is_full = isinstance(error, sqlite3.Error) and self.fault(error) is Fault.FULL
-        if is_full and not self._is_large:
+        """Where there is no room say so, and let the next attempt have what was set aside."""
+        if not isinstance(error, sqlite3.Error):
+            return
+        code = getattr(error, "sqlite_errorcode", None)
+        if code in _MAY_WANT_ROOM and self._room.is_out():
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        if self.fault(error) is Fault.FULL and not self._is_large:
             self._room.give_up()
 
     def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
-        return self._connection.execute(self.text(statement), dict(values or {})).fetchall()
+        try:
+            return self._connection.execute(self.text(statement), dict(values or {})).fetchall()
+        except sqlite3.Error as error:
+            self._note(error)  # To read is to write as well, where FILE-shm is to be made.
+            raise
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
         except BaseException as error:
@@ -186,8 +225,12 @@ class SqliteSession(Session):
     @contextmanager
     def hasty(self) -> Iterator[None]:
         self.bound(HASTE_SECONDS)
-        with self.transaction():
-            yield
+        self._is_large = True  # However little it is: it is only shown, and nobody waits for it.
+        try:
+            with self.transaction():
+                yield
+        finally:
+            self._is_large = False
 
     def append(self, fence: Values, parts: Sequence[Part]) -> bool:
         self._is_large = sum(len(it.raw) for it in parts) > RESERVED_FOR_BYTES
@@ -223,7 +266,7 @@ class SqliteSession(Session):
             return Fault.NO_TABLE
         if "no such column" in said or "has no column" in said:
             return Fault.NO_COLUMN
-        return _CODES.get(code & 0xFF, Fault.UNKNOWN)
+        return _EXTENDED_CODES.get(code) or _CODES.get(code & 0xFF, Fault.UNKNOWN)
 
     def lay_out(self, creations: Sequence[str]) -> None:
         with self.transaction():

@@ -10,15 +10,17 @@ which make room, and the lease can be kept, and taken.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from holdfast.model.limits import MiB
+from holdfast.environment.disk import is_no_room
+from holdfast.model.limits import KiB, MiB
 
 RESERVE_BYTES_MAX: Final = 24 * MiB
 RESERVE_SHARE: Final = 0.1
 """So much of a file system is set aside, and at most the above."""
+PROBE_BYTES: Final = 64 * KiB
+"""Where not even so much is left there is no room: FILE-shm grows by half of it."""
 
 
 class SqliteRoom:
@@ -30,6 +32,8 @@ class SqliteRoom:
         self._path = path
         self._reserve = path.with_name(f"{path.name}-reserve")
         self._is_low = False
+        self._is_made = False
+        """It was made by us: a file system may not tell how much room a file has, or keep none."""
 
     def reserve_bytes(self) -> int:
         """How much is to be set aside there."""
@@ -46,13 +50,39 @@ class SqliteRoom:
         found = os.statvfs(self._folder)
         reserve = self.reserve_bytes()
         free = found.f_bavail * found.f_frsize
+        is_there = self._is_whole(reserve)
+        # What was given up is for acknowledgements and signs of life still, not for more messages.
+        least = reserve if is_there else reserve + reserve // 2
         # Not back and forth with each page.
-        self._is_low = free < (reserve + reserve // 2 if self._is_low else reserve)
+        least += reserve // 2 if self._is_low else 0
+        self._is_low = free < least
         if self._is_low:
-            return f"the file system of {self._path} has less than {reserve:,} bytes left"
-        if free >= 3 * reserve and not self._reserve.exists():
+            return f"the file system of {self._path} has less than {least:,} bytes left"
+        if free >= 3 * reserve and not is_there:
             self._set_aside(reserve)
         return ""
+
+    def _is_whole(self, size: int) -> bool:
+        """Whether it is there with all its room: a copy of it may be a hole of the same size."""
+        try:
+            found = self._reserve.stat()
+        except FileNotFoundError:
+            return False
+        return found.st_size >= size and (self._is_made or found.st_blocks * 512 >= size)
+
+    def is_out(self) -> bool:
+        """Whether the file system takes not even a little more, as it is just now."""
+        probe = self._path.with_name(f"{self._path.name}-probe")
+        try:
+            file = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(file, 0, PROBE_BYTES)
+            finally:
+                os.close(file)
+                probe.unlink(missing_ok=True)
+        except OSError as error:
+            return is_no_room(error)
+        return False
 
     def _set_aside(self, size: int) -> None:
         try:
@@ -62,9 +92,15 @@ class SqliteRoom:
             finally:
                 os.close(file)
         except OSError:
-            self.give_up()  # A part of it would never be made whole.
+            self.give_up()  # A part of it is no use to anybody.
+        else:
+            self._is_made = True
 
-    def give_up(self) -> None:
-        """Let the database have what was set aside."""
-        with suppress(OSError):
-            self._reserve.unlink(missing_ok=True)
+    def give_up(self) -> bool:
+        """Let the database have what was set aside; whether there was anything."""
+        try:
+            self._reserve.unlink()
+        except OSError:
+            return False
+        self._is_made = False
+        return True

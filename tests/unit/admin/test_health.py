@@ -147,4 +147,6 @@ def test_an_elector_that_is_away_is_told_and_takes_nobody_out_of_service() -> No
         assert found.reason.endswith("so a takeover takes longer: it is away")
     well = replace(lease, elector=replace(elector, trouble=""))
     assert "serving clients" == readiness(replace(holder, lease=well)).reason
+    full = replace(holder, lease=replace(well, refusal="f has no room"))
+    assert "publishing is refused: f has no room" in readiness(full).reason
     assert "standby: nobody holds the lease" == readiness(replace(waits, lease=well)).reason

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import (
+    AppendRefusedError,
     CorruptEntryError,
     JournalFailedError,
     NotLeaderError,
@@ -207,6 +208,34 @@ def test_a_lease_is_kept_through_a_long_refusal(broker: Callable[..., Any]) -> N
     assert renewals >= 10
     assert holder.driver.is_serving
     assert 1 == holder.driver.term
+
+
+def test_a_medium_without_room_is_not_waited_by_as_by_a_good_standby(
+    broker: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Where a broker cannot join, look or take for want of room it says so, in ever longer pauses,
+    and nobody is told that publishing was refused and is not any more (L39).
+    """
+    standby = broker("a")
+
+    def refuse(*_: object, **_more: object) -> None:
+        raise AppendRefusedError("f has no room")
+
+    for name in ("open", "observe", "take"):
+        with monkeypatch.context() as patch:
+            patch.setattr(standby.log, name, refuse)
+            began = standby.passage.now
+            standby.until(lambda: standby.driver.trouble)
+            while standby.passage.now < began + 20.0:
+                standby.until(lambda: standby.orders)
+                standby.perform()
+
+            assert "f has no room" == standby.driver.trouble
+            assert "" == standby.state.refusal == standby.driver.refusal()
+            assert len(standby.passage.fates) == 0
+        standby.until(lambda: not standby.driver.trouble)
+    standby.until(lambda: standby.driver.is_serving)
 
 
 def test_a_clean_hand_over_takes_no_lease(broker: Callable[..., Any]) -> None:

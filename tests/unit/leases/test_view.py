@@ -170,6 +170,7 @@ def test_a_medium_that_is_nearly_full_is_published_to_no_more(
     assert "" == standby.driver.refusal()
     assert "8 MiB are left" == holder.driver.refusal_reason
     holder.store(b"an acknowledgement")
+    assert not holder.driver.can_project
     monkeypatch.undo()
     assert "" == holder.driver.refusal()
 
