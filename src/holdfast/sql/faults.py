@@ -25,6 +25,9 @@ class Fault(Enum):
     CROWDED = "lets no more connections in"
     """It may later; what has a connection keeps it."""
 
+    UNWRITABLE = "lets nothing be written"
+    """Its file system is read-only, or its files are somebody else's: an operator may mend that."""
+
     BUSY = "is kept busy by others"
     """A lock was waited for in vain, or lost; nothing was stored."""
 
@@ -60,6 +63,8 @@ _ADVICE = {
 
 _ADVICE_MEANWHILE = {
     Fault.CROWDED: "it is tried again; raise its limit of connections, or end some of others",
+    Fault.UNWRITABLE: "it is tried again; see whether its file system is mounted read-only, and"
+    " whether its files and their folder belong to the user it runs as",
     Fault.READ_ONLY: "it is tried again; name the host that may be written in the URL as well",
 }
 

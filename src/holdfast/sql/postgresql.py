@@ -69,6 +69,9 @@ _CODES: Final = {
     "53300": Fault.CROWDED,
     "54000": Fault.FULL,
     "55P03": Fault.BUSY,
+    "58030": Fault.FAILING,
+    # Of damage it has codes; this one is whatever has none, a quota that is used up as well.
+    "XX000": Fault.UNKNOWN,
 }
 _CLASSES: Final = {
     "08": Fault.LOST,
@@ -77,6 +80,8 @@ _CLASSES: Final = {
     "58": Fault.DAMAGED,
     "XX": Fault.DAMAGED,
 }
+_OF_FILES: Final = frozenset({"bufmgr.c", "copydir.c", "fd.c", "md.c", "smgr.c", "xlog.c"})
+"""Of its source: there a missing right is one of its own user, to its own files."""
 _REFUSALS: Final = {
     # While it connects libpq gives no code, only what the server says, in its own language.
     # First of all: it names a role or a database as well.
@@ -274,6 +279,9 @@ class PostgresqlSession(Session):
     @staticmethod
     def fault(error: Exception) -> Fault:
         code = getattr(error, "sqlstate", None)
+        is_files = isinstance(error, psycopg.Error) and error.diag.source_file in _OF_FILES
+        if code == "42501" and is_files:
+            return Fault.UNWRITABLE
         if code is not None:
             return _CODES.get(code) or _CLASSES.get(code[:2], Fault.UNKNOWN)
         if not isinstance(error, psycopg.OperationalError):

@@ -55,8 +55,8 @@ _CODES: Final = {
     sqlite3.SQLITE_TOOBIG: Fault.FULL,
     sqlite3.SQLITE_NOMEM: Fault.LOST,
     sqlite3.SQLITE_CANTOPEN: Fault.NO_DATABASE,
-    sqlite3.SQLITE_PERM: Fault.CREDENTIALS,
-    sqlite3.SQLITE_READONLY: Fault.CREDENTIALS,
+    sqlite3.SQLITE_PERM: Fault.UNWRITABLE,
+    sqlite3.SQLITE_READONLY: Fault.UNWRITABLE,
     # Of a sync that failed nobody knows what is on the disk, and the next one may say nothing.
     sqlite3.SQLITE_IOERR: Fault.FAILING,
     sqlite3.SQLITE_CORRUPT: Fault.DAMAGED,

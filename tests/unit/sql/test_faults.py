@@ -7,7 +7,9 @@ import pytest
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.sql.faults import ROTATES, Fault, error_of
 
-UNKNOWN_OUTCOMES = {Fault.LOST, Fault.READ_ONLY, Fault.CROWDED, Fault.BUSY, Fault.UNKNOWN}
+UNKNOWN_OUTCOMES = {
+    *(Fault.LOST, Fault.READ_ONLY, Fault.CROWDED, Fault.BUSY, Fault.UNKNOWN, Fault.UNWRITABLE)
+}
 
 
 @pytest.mark.parametrize("fault", Fault)

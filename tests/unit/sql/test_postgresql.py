@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -36,7 +37,9 @@ from holdfast.sql.url import POSTGRESQL, StoreUrl
         (errors.InvalidPassword(), Fault.CREDENTIALS),
         (errors.InsufficientPrivilege(), Fault.CREDENTIALS),
         (errors.DataCorrupted(), Fault.DAMAGED),
-        (errors.IoError(), Fault.DAMAGED),
+        (errors.IndexCorrupted(), Fault.DAMAGED),
+        (errors.IoError(), Fault.FAILING),
+        (errors.InternalError_(), Fault.UNKNOWN),
         (errors.SyntaxError(), Fault.UNKNOWN),
         (psycopg.OperationalError("server closed the connection unexpectedly"), Fault.LOST),
         (psycopg.OperationalError("session is read-only"), Fault.LOST),
@@ -101,3 +104,17 @@ def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
     assert time.monotonic() - began < 10
     assert PostgresqlSession.fault(raised.value) is Fault.LOST
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"), [("md.c", Fault.UNWRITABLE), ("aclchk.c", Fault.CREDENTIALS)]
+)
+def test_a_file_system_that_is_read_only_is_no_wrong_password(
+    monkeypatch: pytest.MonkeyPatch, source: str, fault: Fault
+) -> None:
+    """PostgreSQL has one code for both; which part of it said so tells them apart."""
+    error = errors.InsufficientPrivilege("could not extend file: Read-only file system")
+    diag = SimpleNamespace(source_file=source)
+    monkeypatch.setattr(errors.InsufficientPrivilege, "diag", diag)
+
+    assert PostgresqlSession.fault(error) is fault

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import AppendRefusedError, StoreError
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.sql.faults import Fault
 from holdfast.sql.opening import open_sql_log
 from holdfast.sql.session import Values
@@ -161,3 +161,16 @@ def test_what_is_only_shown_gets_nothing_of_what_is_set_aside(
         with pytest.raises(sqlite3.OperationalError), session.transaction():
             session.write("UPDATE x SET y = 1")
         assert not reserve.exists()
+
+
+def test_a_file_that_may_not_be_written_is_waited_for(
+    reserve: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file system became read-only, as after an error of the disk: no matter of a password."""
+    log = open_sql_log(f"sqlite:///{reserve.with_name('x.db')}", own_directory=reserve.parent)
+    log.open()
+    error = failed(sqlite3.SQLITE_READONLY)
+    monkeypatch.setattr(SqliteSession, "rows", lambda *_: (_ for _ in ()).throw(error))
+    with pytest.raises(UnreachableError, match="see whether its file system is mounted read-only"):
+        log.observe(1.0)
+    log.close()
