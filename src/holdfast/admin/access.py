@@ -92,6 +92,9 @@ class Access:
     local_token: str = field(default="", repr=False)
     """What the file in the data directory holds; empty if there is none."""
 
+    life: str = ""
+    """Which process this is, see `forwarding`; empty: nothing is passed on to it."""
+
     token_path: str = ""
     """Where that file is, told to programs on the same machine."""
 
@@ -135,7 +138,7 @@ class Gate:
         self._application = application
         self._access = access
         self._turnstile = Turnstile()
-        self._forwards = ForwardCheck(access.secret)
+        self._forwards = ForwardCheck(access.secret, access.life)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -315,7 +318,7 @@ class _Request:
         query: bytes = self._scope.get("query_string", b"")
         target = raw.partition(b"?")[0] + (b"?" + query if query else b"")
         by = self._headers.get(FORWARDED_HEADER.encode(), b"").decode("latin-1")
-        return Forwarded(self.method, target.decode("latin-1"), by, self.on_behalf)
+        return Forwarded(self.method, target.decode("latin-1"), by, self.on_behalf, to="")
 
     @property
     def address(self) -> str:

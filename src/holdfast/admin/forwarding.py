@@ -1,16 +1,19 @@
 """
-Requests that one node passes on to another: who passes on what, for whom, and only once.
+Requests that one node passes on to another: who passes on what, for whom, to whom, and only once.
 
-    Authorization: Holdfast-Forward v=1,at=SECONDS,nonce=HEX,body=SHA256,proof=HEX
+    Authorization: Holdfast-Forward v=1,to=LIFE,at=SECONDS,nonce=HEX,body=SHA256,proof=HEX
 
 The proof is keyed by a word made from the cluster's secret, and is over the method, the path with
-its query, the digest of the body, who passes it on, for whom, the time and the nonce. So whoever
-sees one on its way can neither change it nor send it again, where the token of before was good for
-everything and for ever.
+its query, the digest of the body, who passes it on, for whom, the life of the node that is asked,
+the time and the nonce. So whoever sees one on its way can neither change it nor send it again, also
+not to another node, where the token of before was good for everything and for ever.
+
+A node's life is a word drawn anew by each process, which it tells the other members: it need be no
+secret. What was taken is remembered by the process, and dies with it; so does what it is good for.
 
 Invariants:
-    A proof is taken once; what is remembered for that is bounded, and what there is no room to
-    remember is refused.
+    A proof is taken once, and by one process; what is remembered for that is bounded, and what
+    there is no room to remember is refused.
     No body is waited for before the proof is right, and nothing done before it has come whole and
     is the one that was proven.
 
@@ -43,12 +46,17 @@ once from each node."""
 BODY_BYTES_MAX: Final = 64 * 1024
 """As large as any change may be."""
 
+LIFE: Final = "life"
+"""Under this name a node tells the other members its life."""
+
+LIFE_LENGTH: Final = 32
+
 _SCHEME: Final = "Holdfast-Forward "
 _CONTEXT: Final = b"holdfast forwarded request, version 1"
 _NONCE_BYTES: Final = 16
 _FORM: Final = re.compile(
-    r"Holdfast-Forward v=1,at=(?P<at>[0-9]{1,12}),nonce=(?P<nonce>[0-9a-f]{32})"
-    r",body=(?P<body>[0-9a-f]{64}),proof=(?P<proof>[0-9a-f]{64})",
+    r"Holdfast-Forward v=1,to=(?P<to>[0-9a-f]{32}),at=(?P<at>[0-9]{1,12})"
+    r",nonce=(?P<nonce>[0-9a-f]{32}),body=(?P<body>[0-9a-f]{64}),proof=(?P<proof>[0-9a-f]{64})",
     re.ASCII,
 )
 
@@ -65,6 +73,9 @@ class Forwarded(NamedTuple):
 
     person: str
     """For whom, as the header has it; empty: for nobody in particular."""
+
+    to: str
+    """The life of the node that is asked, `LIFE_LENGTH` hexadecimal digits."""
 
 
 class Taken(NamedTuple):
@@ -86,7 +97,7 @@ def sign(secret: bytes, request: Forwarded, body: bytes, *, now: int | None = No
     at = _wall_seconds() if now is None else now
     nonce, digest = secrets.token_hex(_NONCE_BYTES), digest_of(body)
     proof = _proof(secret, request, (str(at), nonce, digest))
-    return f"{_SCHEME}v=1,at={at},nonce={nonce},body={digest},proof={proof}"
+    return f"{_SCHEME}v=1,to={request.to},at={at},nonce={nonce},body={digest},proof={proof}"
 
 
 def digest_of(body: bytes) -> str:
@@ -109,10 +120,11 @@ def is_forwarded(header: bytes) -> bool:
 class ForwardCheck:
     """Which requests were passed on by who knows the secret, and not before."""
 
-    __slots__ = ("_clock", "_seen", "_secret")
+    __slots__ = ("_clock", "_life", "_seen", "_secret")
 
-    def __init__(self, secret: bytes, clock: Callable[[], int] = _wall_seconds) -> None:
+    def __init__(self, secret: bytes, life: str, clock: Callable[[], int] = _wall_seconds) -> None:
         self._secret = secret
+        self._life = life
         self._clock = clock
         self._seen: dict[str, int] = {}
         """Until when each is remembered, in the order in which they came."""
@@ -122,6 +134,9 @@ class ForwardCheck:
         found = _FORM.fullmatch(header.decode("latin-1"))
         if not self._secret or found is None:
             return Taken("it was passed on in a way that is not known here")
+        if found["to"] != self._life:
+            return Taken("it is meant for another node, or for this one before it was started anew")
+        request = request._replace(to=self._life)
         expected = _proof(self._secret, request, (found["at"], found["nonce"], found["body"]))
         if not hmac.compare_digest(expected, found["proof"]):
             return Taken("what proves who passed it on does not fit it")

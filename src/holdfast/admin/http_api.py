@@ -37,7 +37,7 @@ from starlette.routing import Route
 from holdfast.admin.access import PROVEN, Access, Gate
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.forwarding import BODY_BYTES_MAX, FORWARDED_HEADER
-from holdfast.admin.leader_questions import Ask, LeaderQuestions, written
+from holdfast.admin.leader_questions import Addressee, Ask, LeaderQuestions, written
 from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.message_api import MessageInterface
 from holdfast.admin.metrics_selection import CONTENT_TYPE, Selection, read_selection
@@ -156,13 +156,14 @@ def _of_users(api: _Interface, users: UserInterface) -> list[Route]:
 
 
 def _ask_over_http(own_name: str, operations: Operations) -> Ask:
-    async def ask(address: str, method: str, path: str, body: dict[str, Any] | None) -> Answer:
+    async def ask(asked: Addressee, method: str, path: str, body: dict[str, Any] | None) -> Answer:
         patience = QUESTION_SECONDS_MAX if method == "GET" else FORWARD_SECONDS_MAX
         remote = RemoteNode(
-            Endpoint("", operations.files).beside(address),
+            Endpoint("", operations.files).beside(asked.address),
             secret=operations.secret,
             timeout_seconds=patience,
             forwarded_by=own_name,
+            life=asked.life,
             on_behalf=on_behalf(acting()) if method != "GET" else "",
         )
         return await asyncio.to_thread(remote.send, method, path, body)
@@ -325,11 +326,11 @@ class _Interface:
         return endpoint
 
     async def _pass_on(self, request: Request, body: bytes, error: NotLeaderError) -> Response:
-        address = self._operations.leader_admin()
-        if address is None or FORWARDED_HEADER in request.headers:
+        leader = self._operations.leader_admin()
+        if leader is None or FORWARDED_HEADER in request.headers:
             raise error
         try:
-            asked = address, request.method, _target(request), json.loads(body)
+            asked = leader, request.method, _target(request), json.loads(body)
             answer = await self._leader.change(*asked)
         except LinkLostError as lost:
             raise LinkLostError(f"{error}; {lost}") from lost
@@ -338,11 +339,11 @@ class _Interface:
 
     async def leaders_answer(self, request: Request) -> list[bytes] | None:
         """What the leader says to the same question, in pieces; None if it cannot be asked."""
-        address = self._operations.leader_admin()
-        if address is None or FORWARDED_HEADER in request.headers:
+        leader = self._operations.leader_admin()
+        if leader is None or FORWARDED_HEADER in request.headers:
             return None
         query = f"?{request.url.query}" if request.url.query else ""
-        return await self._leader.find(address, _target(request) + query)
+        return await self._leader.find(leader, _target(request) + query)
 
 
 def _in_pieces(pieces: list[bytes], content_type: str = "application/json") -> Response:

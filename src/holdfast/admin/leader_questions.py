@@ -17,14 +17,25 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.admin.remote import Answer
 from holdfast.admin.slices import Slices, listed
 from holdfast.errors import BusyError, LinkLostError
 
-Ask = Callable[[str, str, str, dict[str, Any] | None], Awaitable[Answer]]
-"""Ask another node: its address, method, path with query, body."""
+
+class Addressee(NamedTuple):
+    """A node that is asked by another."""
+
+    address: str
+    """Of its admin port."""
+
+    life: str
+    """Which process is meant, see `forwarding`; empty: it is of a version that tells none."""
+
+
+Ask = Callable[[Addressee, str, str, dict[str, Any] | None], Awaitable[Answer]]
+"""Ask another node: which one, method, path with query, body."""
 
 AT_ONCE_MAX: Final = 2
 TURN_SECONDS_MAX: Final = 1.0
@@ -42,11 +53,11 @@ class LeaderQuestions:
         self._ask = ask
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._change_turns = asyncio.Semaphore(AT_ONCE_MAX)
-        self._under_way: dict[tuple[str, str], asyncio.Task[list[bytes] | None]] = {}
+        self._under_way: dict[tuple[Addressee, str], asyncio.Task[list[bytes] | None]] = {}
 
-    async def find(self, address: str, path: str) -> list[bytes] | None:
+    async def find(self, leader: Addressee, path: str) -> list[bytes] | None:
         """Give what the leader answers, as JSON in pieces; None if it cannot be had now."""
-        question = address, path
+        question = leader, path
         task = self._under_way.get(question)
         if task is None:
             task = asyncio.create_task(self._asked(*question))
@@ -58,7 +69,9 @@ class LeaderQuestions:
             task.add_done_callback(forget)
         return await asyncio.shield(task)  # Whoever leaves does not take it from the others.
 
-    async def change(self, address: str, method: str, path: str, body: dict[str, Any]) -> Answer:
+    async def change(
+        self, leader: Addressee, method: str, path: str, body: dict[str, Any]
+    ) -> Answer:
         """
         Pass a change on; gives the leader's answer.
 
@@ -75,18 +88,18 @@ class LeaderQuestions:
                 " the leader, or again later"
             ) from None
         try:
-            return await self._ask(address, method, path, body)
+            return await self._ask(leader, method, path, body)
         finally:
             self._change_turns.release()
 
-    async def _asked(self, address: str, path: str) -> list[bytes] | None:
+    async def _asked(self, leader: Addressee, path: str) -> list[bytes] | None:
         try:
             async with asyncio.timeout(TURN_SECONDS_MAX):
                 await self._turns.acquire()
         except TimeoutError:
             return None
         try:
-            answer = await self._ask(address, "GET", path, None)
+            answer = await self._ask(leader, "GET", path, None)
         except LinkLostError:
             return None
         finally:

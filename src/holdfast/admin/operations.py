@@ -20,6 +20,7 @@ from typing import Protocol
 
 from holdfast.admin.endpoint import NO_FILES, Files
 from holdfast.admin.health import Readiness, readiness
+from holdfast.admin.leader_questions import Addressee
 from holdfast.admin.message_requests import MessageRequest, MessageStep
 from holdfast.admin.policy_status import PoliciesStatus, PolicyValue
 from holdfast.admin.promotion import PromotionReport, promotion_report
@@ -266,11 +267,11 @@ class Operations:
             raise DestinationError(f"there is no hold {name}")
         await self._node.release_log(name)
 
-    def leader_admin(self) -> str | None:
+    def leader_admin(self) -> Addressee | None:
         """Where the leader's admin port is, or None when that is not known."""
         status = self._node.status()
         member = status.member(status.leader)
-        return member.admin if member is not None and member.admin else None
+        return Addressee(member.admin, member.life) if member and member.admin else None
 
     async def transfer(self, to: str | None) -> str:
         """

@@ -178,6 +178,10 @@ class RemoteNode:
     secret: bytes = field(default=b"", repr=False)
     timeout_seconds: float = QUESTION_SECONDS_MAX
     forwarded_by: str = ""
+    """The node that passes a request on; empty: nobody does."""
+    life: str = ""
+    """Of the node that is asked, see `forwarding`. One that tells none is of an earlier version,
+    which takes what is passed on to it by the token only."""
     on_behalf: str = ""
     """For whom a request is passed on, see `person`."""
     login: str = field(default="", repr=False)
@@ -270,8 +274,8 @@ class RemoteNode:
             headers[ON_BEHALF_HEADER] = self.on_behalf
         if self.login:
             headers["Authorization"] = self.login
-        elif self.forwarded_by and self.secret:
-            passed_on = Forwarded(method, path, self.forwarded_by, self.on_behalf)
+        elif self.forwarded_by and self.secret and self.life:
+            passed_on = Forwarded(method, path, self.forwarded_by, self.on_behalf, self.life)
             headers["Authorization"] = sign(self.secret, passed_on, data or b"")
         elif token or self.secret:
             headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"

@@ -78,6 +78,8 @@ class MemberStatus:
     """Where its admin port can be reached, `host:port`; empty when unknown."""
 
     stomp: str = ""
+    life: str = ""
+    """Which process it is, see `forwarding`; empty when unknown, as of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ def admin_access(
     config: NodeConfig,
     token_place: Callable[[], str],
     *,
+    life: str = "",
     people: People | None = None,
     tell: Tell = tell_nobody,
 ) -> Access:
@@ -43,6 +44,7 @@ def admin_access(
     return Access(
         secret=config.secret,
         local_token=new_token(),
+        life=life,
         token_place=token_place,
         names=own_names(socket.gethostname(), *hosts, more=config.admin_names),
         people=people or Nobody(),

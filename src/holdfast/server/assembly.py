@@ -21,6 +21,7 @@ from typing import Protocol
 import structlog
 
 from holdfast import __version__
+from holdfast.admin.forwarding import LIFE, LIFE_LENGTH
 from holdfast.authorities.opening import open_authorities
 from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
@@ -173,6 +174,7 @@ def _metadata(config: NodeConfig, broker: Broker) -> dict[str, str]:
     return {
         "admin": config.advertised_admin,
         "stomp": config.advertised_stomp,
+        LIFE: SystemRandomness().bytes(LIFE_LENGTH // 2).hex(),
         KNOWN: str(broker.settings.known_format_level),
     }
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from holdfast.admin.forwarding import LIFE
 from holdfast.config.node import NodeConfig
 from holdfast.environment.clock import Clock, boottime
 from holdfast.environment.disk import RealDisk
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
-from holdfast.leases.contract import HOLDER_LENGTH, Claimant
+from holdfast.leases.contract import Claimant
 from holdfast.leases.elector_thread import ElectorAsking
 from holdfast.leases.namesakes import Namesakes
 from holdfast.leases.seen import SeenFile
@@ -64,7 +65,7 @@ def leased(
     medium = make_medium(config)
     randomness = SystemRandomness()
     claimant = Claimant(
-        holder=randomness.bytes(HOLDER_LENGTH // 2).hex(),
+        holder=log_parts.metadata[LIFE],
         name=config.name,
         admin=config.advertised_admin,
         stomp=config.advertised_stomp,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from holdfast.admin.forwarding import LIFE
 from holdfast.errors import MembershipError, StoreError
 from holdfast.leases.contract import Claimant, Waiter
 from holdfast.leases.driver import LeasedDriver
@@ -112,7 +113,7 @@ class LeasedGroup(LeasedDriver):
             node_id=claimant.holder,
             connected=seen == 0.0,
             last_seen_seconds=None if seen == ALWAYS else seen,
-            metadata={"admin": claimant.admin, "stomp": claimant.stomp},
+            metadata={"admin": claimant.admin, "stomp": claimant.stomp, LIFE: claimant.holder},
             match_index=applied_index if self.is_leader else None,
             lag_entries=lag if self.is_leader else None,
         )

@@ -19,6 +19,7 @@ import signal
 import structlog
 import uvloop
 
+from holdfast.admin.forwarding import LIFE
 from holdfast.admin.http_server import AdminServer
 from holdfast.admin.status import AwaitedStatus
 from holdfast.admin.token_file import FILE_NAME, write_token
@@ -85,6 +86,7 @@ class Node:
         self.access = admin_access(
             config,
             self._token_path,
+            life=parts.metadata[LIFE],
             people=Operators(parts.access),
             tell=self.administration.trail.refused,
         )

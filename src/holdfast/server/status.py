@@ -18,6 +18,7 @@ from holdfast.admin.counters import (
     MessageCounters,
     ProducerStatus,
 )
+from holdfast.admin.forwarding import LIFE
 from holdfast.admin.status import (
     ConnectionStatus,
     DamageStatus,
@@ -135,6 +136,7 @@ def _member(node: Parts, view: MemberView) -> MemberStatus:
         lag_bytes=view.lag_bytes,
         lag_seconds=view.lag_seconds,
         admin=metadata.get("admin", ""),
+        life=metadata.get(LIFE, ""),
         stomp=metadata.get("stomp", ""),
     )
 

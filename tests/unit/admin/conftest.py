@@ -52,6 +52,7 @@ MEMBERS = (
         lag_bytes=4096,
         lag_seconds=0.5,
         admin="127.0.0.1:8162",
+        life="0b" * 16,
     ),
     MemberStatus(name="c", address="127.0.0.1:3", kind="learner"),
 )

@@ -25,9 +25,11 @@ from holdfast.security.roles import Duty
 
 SECRET = b"0123456789abcdef"
 LOCAL = "11" * 32
+LIFE = "0a" * 16
 ACCESS = Access(
     secret=SECRET,
     local_token=LOCAL,
+    life=LIFE,
     token_path="/data/admin-token",
     names=own_names("Broker-1.Example.org.", "10.0.0.1", more=["proxy"]),
 )
@@ -433,7 +435,7 @@ def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here()
     ) -> int:
         duty, is_vouched = vouched or Duty.NONE, vouched is not None
         said = on_behalf(Person(who, "192.0.2.1", duty, is_vouched))
-        own = Forwarded("DELETE", "/queues/a", "b", said)
+        own = Forwarded("DELETE", "/queues/a", "b", said, LIFE)
         by = by or (b"authorization", sign(SECRET, own, b"{}").encode())
         named = (b"holdfast-on-behalf", said.encode()), (b"holdfast-forwarded-by", b"b")
         return caller.ask("/queues/a", by, *named, method="DELETE", content=b"{}")
@@ -442,6 +444,7 @@ def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here()
     assert caller.acted[-1][0] == Person("olga", "192.0.2.1", Duty.OPERATE)
     assert (passed_on("vic"), passed_on("gone")) == (403, 403)
     assert passed_on("eve", vouched=Duty.OPERATE) == 200
+    assert passed_on("olga", vouched=Duty.GOVERN) == 403, "the log has another one of that name"
     assert passed_on("eve", vouched=Duty.VIEW) == passed_on("vic", vouched=Duty.GOVERN) == 403
     assert passed_on("the node's machine", vouched=Duty.GOVERN) == 403
     assert passed_on("ada", vouched=Duty.GOVERN) == 403
@@ -464,20 +467,26 @@ def test_what_is_passed_on_is_taken_as_it_was_and_once() -> None:
         named = (b"authorization", header.encode())
         return caller.ask(path, named, by, method="POST", content=content)
 
+    transfer = Forwarded("POST", "/cluster/transfer", "b", "", LIFE)
+
     def signed(**given: int) -> str:
-        return sign(SECRET, Forwarded("POST", "/cluster/transfer", "b", ""), b"{}", **given)
+        return sign(SECRET, transfer, b"{}", **given)
 
     seen = signed()
     assert ask(seen) == 200
     assert ask(seen) == 403
     assert b"it came before" in caller.body
+    started_anew = Caller(dataclasses.replace(ACCESS, life="0b" * 16))
+    named = (b"authorization", signed().encode())
+    assert started_anew.ask("/cluster/transfer", named, by, method="POST", content=b"{}") == 403
+    assert b"meant for another node" in started_anew.body
     assert ask(signed(), path="/cluster/remove") == 403
     assert b"does not fit" in caller.body
     assert ask(signed(), content=b'{"to": "c"}') == 403
     assert b"another body" in caller.body
     assert ask(signed(now=1_000_000)) == 403
     assert b"look at the clocks of both nodes" in caller.body
-    assert ask(sign(b"another secret!!", Forwarded("POST", "/log", "b", ""), b"{}")) == 403
+    assert ask(sign(b"another secret!!", transfer, b"{}")) == 403
     assert b"token_file" not in caller.body, "no node may act for the machine's own user instead"
     assert ask("Holdfast-Forward what") == 403
 

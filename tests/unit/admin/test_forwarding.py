@@ -22,7 +22,8 @@ from holdfast.admin.forwarding import (
 )
 
 SECRET = b"0123456789abcdef"
-REQUEST = Forwarded("POST", "/queues/a%2Fb/purge?x=y", "b", '["joe", "::1"]')
+LIFE = "0a" * 16
+REQUEST = Forwarded("POST", "/queues/a%2Fb/purge?x=y", "b", '["joe", "::1"]', LIFE)
 NOW = 1_790_000_000
 
 
@@ -31,7 +32,7 @@ def header(request: Forwarded = REQUEST, at: int = NOW, body: bytes = b"{}") -> 
 
 
 def check(now: int = NOW) -> ForwardCheck:
-    return ForwardCheck(SECRET, lambda: now)
+    return ForwardCheck(SECRET, LIFE, lambda: now)
 
 
 def test_it_is_good_for_this_request_and_no_other() -> None:
@@ -48,7 +49,8 @@ def test_it_is_good_for_this_request_and_no_other() -> None:
     )
     for other in others:
         assert "does not fit" in check().take(header(), other).refusal
-    assert "does not fit" in ForwardCheck(b"x" * 16, lambda: NOW).take(header(), REQUEST).refusal
+    stranger = ForwardCheck(b"x" * 16, LIFE, lambda: NOW)
+    assert "does not fit" in stranger.take(header(), REQUEST).refusal
     changed = header().replace(digest_of(b"{}").encode(), digest_of(b"x").encode())
     assert "does not fit" in check().take(changed, REQUEST).refusal
     moved = header().replace(str(NOW).encode(), str(NOW + 1).encode())
@@ -61,7 +63,23 @@ def test_it_is_good_for_this_request_and_no_other() -> None:
 )
 def test_what_makes_no_sense_is_refused(header: bytes, secret: bytes) -> None:
     """Also where there is no secret, by which anybody could sign."""
-    assert "is not known here" in ForwardCheck(secret, lambda: NOW).take(header, REQUEST).refusal
+    check = ForwardCheck(secret, LIFE, lambda: NOW)
+    assert "is not known here" in check.take(header, REQUEST).refusal
+
+
+@pytest.mark.parametrize("life", ["0b" * 16, ""])
+def test_it_is_good_for_one_process_only(life: str) -> None:
+    """
+    Whoever saw it sends it neither to another node nor to the same one that was started anew,
+    neither of which has seen it; and to whom is not changed on its way.
+    """
+    other = ForwardCheck(SECRET, life, lambda: NOW)
+    assert "meant for another node" in other.take(header(), REQUEST).refusal
+    readdressed = header().replace(LIFE.encode(), b"0b" * 16)
+    assert other.take(readdressed, REQUEST).refusal
+    meant = ForwardCheck(SECRET, "0b" * 16, lambda: NOW)
+    assert "does not fit" in meant.take(readdressed, REQUEST).refusal
+    assert not check().take(header(), REQUEST._replace(to="")).refusal
 
 
 @pytest.mark.parametrize("seconds", [-AGE_SECONDS_MAX - 1, AGE_SECONDS_MAX + 1])
@@ -75,7 +93,7 @@ def test_clocks_may_differ_by_so_much(seconds: int) -> None:
 def test_it_is_taken_once_however_the_clocks_stand() -> None:
     """It is forgotten only when it is too old for this node's clock, from wherever it came."""
     now = [NOW]
-    it = ForwardCheck(SECRET, lambda: now[0])
+    it = ForwardCheck(SECRET, LIFE, lambda: now[0])
     ahead = header(at=NOW + AGE_SECONDS_MAX)
     assert not it.take(ahead, REQUEST).refusal
     for seconds in range(0, 2 * AGE_SECONDS_MAX + 1, 5):
@@ -91,7 +109,7 @@ def test_what_cannot_be_remembered_is_refused(monkeypatch: pytest.MonkeyPatch) -
     """Memory is bounded, and nothing is forgotten early for it."""
     monkeypatch.setattr(forwarding, "REMEMBERED_MAX", 3)
     now = [NOW]
-    it = ForwardCheck(SECRET, lambda: now[0])
+    it = ForwardCheck(SECRET, LIFE, lambda: now[0])
     first = header()
     assert not it.take(first, REQUEST).refusal
     assert [bool(it.take(header(), REQUEST).refusal) for _ in range(3)] == [False, False, True]

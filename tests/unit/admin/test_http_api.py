@@ -178,7 +178,7 @@ def test_a_follower_passes_a_change_on_to_the_leader(node) -> None:
     node.be(role="follower", leader="b")
     wire = Wire()
     answer = request(node, "POST", "/queues/orders%2Fnew/purge", wire=wire, json={})
-    assert wire.asked == [("127.0.0.1:8162", "POST", "/queues/orders%2Fnew/purge", {})]
+    assert wire.asked == [(("127.0.0.1:8162", "0b" * 16), "POST", "/queues/orders%2Fnew/purge", {})]
     assert (answer.status_code, answer.json()) == (200, {"purged": 5})
 
 
@@ -273,7 +273,9 @@ def test_the_page_that_is_wanted_is_asked_of_the_leader_too(node) -> None:
     wire = Wire()
     wire.answer = Answer(200, {"node": "b", "role": "leader", "queues": [], "next": None})
     request(node, "GET", "/queues?limit=1&after=a%2Fb", wire=wire)
-    assert wire.asked == [("127.0.0.1:8162", "GET", "/queues?limit=1&after=a%2Fb", None)]
+    assert wire.asked == [
+        (("127.0.0.1:8162", "0b" * 16), "GET", "/queues?limit=1&after=a%2Fb", None)
+    ]
 
 
 def test_single_queues_are_in_the_metrics_on_request(node) -> None:

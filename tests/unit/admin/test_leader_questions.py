@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from holdfast.admin import leader_questions
-from holdfast.admin.leader_questions import AT_ONCE_MAX, LeaderQuestions
+from holdfast.admin.leader_questions import AT_ONCE_MAX, Addressee, LeaderQuestions
 from holdfast.admin.remote import Answer
 from holdfast.errors import LinkLostError
 
+LEADER = Addressee("b:1", "0b" * 16)
 QUEUES = [{"name": f"q{number}", "messages": number} for number in range(100)]
 
 
@@ -28,8 +29,8 @@ class Leader:
         self.may_answer = asyncio.Event()
         self.answer: Answer | LinkLostError = Answer(200, {"queues": list(QUEUES), "next": None})
 
-    async def ask(self, address: str, method: str, path: str, body: object) -> Answer:
-        assert (address, method, body) in {("b:1", "GET", None), ("b:1", "POST", "change")}
+    async def ask(self, address: Addressee, method: str, path: str, body: object) -> Answer:
+        assert (address, method, body) in {(LEADER, "GET", None), (LEADER, "POST", "change")}
         self.asked.append(path)
         self.under_way += 1
         self.most = max(self.most, self.under_way)
@@ -57,7 +58,7 @@ def test_however_many_ask_few_threads_wait_for_the_leader(monkeypatch: pytest.Mo
 
     async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
         asking = [
-            asyncio.create_task(questions.find("b:1", f"/queues?after={n}")) for n in range(40)
+            asyncio.create_task(questions.find(LEADER, f"/queues?after={n}")) for n in range(40)
         ]
         _, waiting = await asyncio.wait(asking, timeout=5, return_when="FIRST_COMPLETED")
         while len(waiting) > AT_ONCE_MAX:
@@ -66,7 +67,7 @@ def test_however_many_ask_few_threads_wait_for_the_leader(monkeypatch: pytest.Mo
         leader.may_answer.set()
         found = [await each for each in asking]
         assert sum(each is not None for each in found) == AT_ONCE_MAX
-        assert await questions.find("b:1", "/queues?after=41"), "later there is room again"
+        assert await questions.find(LEADER, "/queues?after=41"), "later there is room again"
 
     with_leader(scenario)
 
@@ -80,13 +81,13 @@ def test_however_many_changes_are_passed_on_few_threads_wait_for_them(
     monkeypatch.setattr(leader_questions, "CHANGE_TURN_SECONDS_MAX", 0.01)
 
     async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
-        asked: Any = ("b:1", "POST", "/messages", "change")
+        asked: Any = (LEADER, "POST", "/messages", "change")
         asking = [asyncio.create_task(questions.change(*asked)) for _ in range(20)]
         _, waiting = await asyncio.wait(asking, timeout=5, return_when="FIRST_COMPLETED")
         while len(waiting) > AT_ONCE_MAX:
             _, waiting = await asyncio.wait(waiting, timeout=5, return_when="FIRST_COMPLETED")
         assert leader.most == AT_ONCE_MAX
-        question = asyncio.create_task(questions.find("b:1", "/queues"))
+        question = asyncio.create_task(questions.find(LEADER, "/queues"))
         leader.may_answer.set()
         found = await asyncio.gather(*asking, return_exceptions=True)
         assert sorted({type(it).__name__ for it in found}) == ["Answer", "BusyError"]
@@ -103,8 +104,8 @@ def test_who_asks_the_same_meanwhile_is_given_the_same() -> None:
     """
 
     async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
-        first = asyncio.create_task(questions.find("b:1", "/queues"))
-        second = asyncio.create_task(questions.find("b:1", "/queues"))
+        first = asyncio.create_task(questions.find(LEADER, "/queues"))
+        second = asyncio.create_task(questions.find(LEADER, "/queues"))
         await asyncio.sleep(0)
         first.cancel()
         leader.may_answer.set()
@@ -125,6 +126,6 @@ def test_a_leader_that_gives_no_view_is_none(answer: Answer | LinkLostError) -> 
     async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
         leader.answer = answer
         leader.may_answer.set()
-        assert await questions.find("b:1", "/queues") is None
+        assert await questions.find(LEADER, "/queues") is None
 
     with_leader(scenario)

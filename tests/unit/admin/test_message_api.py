@@ -117,7 +117,7 @@ def test_another_node_passes_it_on(node) -> None:
     wire = Wire()
     wire.answer = Answer(200, {"count": 4})
     assert step(node, BODY, wire=wire) == (200, {"count": 4})
-    assert wire.asked == [("127.0.0.1:8162", "POST", "/messages", BODY)]
+    assert wire.asked == [(("127.0.0.1:8162", "0b" * 16), "POST", "/messages", BODY)]
     assert node.changes == []
 
 

@@ -22,7 +22,7 @@ CHANGES: list[Callable[[Operations], Coroutine[Any, Any, object]]] = [
     lambda operations: operations.purge("mail"),
     lambda operations: operations.delete("mail"),
 ]
-PAIR = (MemberStatus(name="a"), MemberStatus(name="b", admin="127.0.0.1:8162"))
+PAIR = (MemberStatus(name="a"), MemberStatus(name="b", admin="127.0.0.1:8162", life="0b" * 16))
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -106,7 +106,7 @@ def test_the_leaders_admin_port_comes_from_the_members(node) -> None:
     """
     operations = Operations(node)
     node.be(leader="b")
-    assert operations.leader_admin() == "127.0.0.1:8162"
+    assert operations.leader_admin() == ("127.0.0.1:8162", "0b" * 16)
     node.be(leader="c")
     assert operations.leader_admin() is None
     node.be(leader=None)

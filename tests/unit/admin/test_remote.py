@@ -27,6 +27,7 @@ from holdfast.errors import (
 )
 from holdfast.security.roles import Duty
 
+LIFE = "0a" * 16
 SECRET = b"0123456789abcdef"
 TOKEN = "22" * 32
 
@@ -95,11 +96,12 @@ def test_a_change_that_is_passed_on_carries_a_proof_of_its_own(connection) -> No
     It says who passed it on, and for whom; the token that is good for everything stays at home.
     """
     said = on_behalf(Person("olga", "192.0.2.1", Duty.NONE))
-    RemoteNode("h:1", secret=SECRET, forwarded_by="b", on_behalf=said).change("POST", "/a?b=c")
+    node = RemoteNode("h:1", secret=SECRET, forwarded_by="b", life=LIFE, on_behalf=said)
+    node.change("POST", "/a?b=c")
     _, method, path, data, headers = connection.asked[0]
     assert headers["holdfast-forwarded-by"] == "b"
-    passed_on = Forwarded(method, path, "b", said)
-    taken = ForwardCheck(SECRET).take(headers["Authorization"].encode(), passed_on)
+    passed_on = Forwarded(method, path, "b", said, LIFE)
+    taken = ForwardCheck(SECRET, LIFE).take(headers["Authorization"].encode(), passed_on)
     assert taken == Taken("", digest_of(data))
     assert admin_token(SECRET) not in str(connection.asked)
 
@@ -272,8 +274,12 @@ def test_a_leader_is_told_for_whom_a_request_is_passed_on(
     Beside the proof that a member has.
     """
     monkeypatch.setattr(remote, "HTTPConnection", connection)
-    node = RemoteNode("h:1", secret=SECRET, forwarded_by="b", on_behalf='["ann", "::1"]')
+    told = {"forwarded_by": "b", "on_behalf": '["ann", "::1"]'}
+    node = RemoteNode("h:1", secret=SECRET, life=LIFE, **told)
     node.send("POST", "/users", {})
     headers = connection.asked[-1][4]
     assert headers["holdfast-on-behalf"] == '["ann", "::1"]'
     assert headers["Authorization"].startswith("Holdfast-Forward ")
+    RemoteNode("h:1", secret=SECRET, **told).send("POST", "/users", {})
+    headers = connection.asked[-1][4]
+    assert headers["Authorization"] == f"Bearer {admin_token(SECRET)}", "one of an earlier version"

@@ -82,7 +82,12 @@ def test_a_leader_is_given_no_password(node) -> None:
     body = {"name": "ann", "password": SECRET}
     assert request(node, "POST", "/users", wire=wire, json=body).status_code == 200
     (asked,) = wire.asked
-    assert asked == ("127.0.0.1:8162", "POST", "/users", {"name": "ann", "kept": "kept-1"})
+    assert asked == (
+        ("127.0.0.1:8162", "0b" * 16),
+        "POST",
+        "/users",
+        {"name": "ann", "kept": "kept-1"},
+    )
     assert request(node, "GET", "/users", wire=wire).status_code == 200
     assert wire.asked[1][1:3] == ("GET", "/users")
     assert SECRET not in repr(wire.asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.admin.forwarding import LIFE
 from holdfast.errors import MembershipError
 from holdfast.leases.state import ALWAYS
 from holdfast.replication.membership import Member
@@ -46,7 +47,8 @@ def test_the_holder_knows_who_is_there_and_how_far_behind(
     assert names["a"].connected
     assert names["b"].connected
     assert "broker" == names["b"].kind
-    assert {"admin": "b:1", "stomp": "b:2"} == names["b"].metadata
+    told = {"admin": "b:1", "stomp": "b:2", LIFE: standby.group.claimant.holder}
+    assert told == names["b"].metadata
     assert 0 == names["b"].lag_entries
     assert standby.group.members_at_hand()[0].lag_entries is None
     holder.go_on(200)
