@@ -1,12 +1,11 @@
 """
 What PEM files hold, as far as it has to be known before OpenSSL is given them.
 
-OpenSSL takes whatever stands in a file: a certificate between revocations is an authority from then
-on. And it says of one that has run out only what it says to each client that is refused. So the
-blocks are looked at here: their kinds, and of certificates and revocations the names and times.
+OpenSSL says of a certificate that has run out only what it says to each client that is refused. So
+the blocks are looked at here: their kinds, and of certificates and revocations the names and times.
 
 Invariants:
-    Nothing is believed because of what stands here: that is OpenSSL's to check.
+    Nothing is believed or refused because of what stands here: OpenSSL reads otherwise.
 
 Pure but for `read_pem`.
 """

@@ -153,10 +153,25 @@ def test_a_list_of_revocations_makes_no_authority(options, certificates, tmp_pat
     crl.write_bytes(revocations(tmp_path))
     own = {"client": "wanted", "client_ca": tmp_path / "ca.pem", "crl": crl}
     assert options(**own).build_context().cert_store_stats()["x509_ca"] == 1
-    crl.write_bytes(crl.read_bytes() + (tmp_path / "other" / "ca.pem").read_bytes())
-    assert "would be believed as an authority" in problem(options(**own))
+    lists, hidden = crl.read_bytes(), (tmp_path / "other" / "ca.pem").read_bytes()
+    comment = b"# see -----BEGIN NOTE-----\n%b# -----END NOTE-----\n"
+    for text in (
+        hidden,
+        lists + hidden,
+        hidden + lists,
+        # What reads the text by itself takes these for something else than OpenSSL does.
+        lists + comment % hidden,
+        lists + hidden.replace(b"-----END", b"-\n-----END"),
+        lists + hidden.replace(b" CERTIFICATE", b" X509 CERTIFICATE"),
+        lists + (b"#" * 1000 + b"\n") * 17_000 + hidden,
+    ):
+        crl.write_bytes(text)
+        assert "would be believed as an authority" in problem(options(**own)), text[-200:]
+        dialed = options(**own)
+        with pytest.raises(ConfigError, match="would be believed as an authority"):
+            dialed.build_dialing_context()
     crl.write_bytes((tmp_path / "ca.pem").read_bytes())
-    assert "would be believed as an authority" in problem(options(**own))
+    assert "it is no PEM file of that kind" in problem(options(**own)), "it is believed already"
     crl.write_text("nothing")
     assert "it is no PEM file of that kind" in problem(options(**own))
 
