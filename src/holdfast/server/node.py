@@ -46,6 +46,7 @@ from holdfast.server.renewal import HangUps, Renewal
 from holdfast.server.restoring import place
 from holdfast.server.showing import Showing
 from holdfast.server.waiting import wait_until
+from holdfast.sessions.client_ids import address_key
 from holdfast.store.contract import WriteReport
 
 log = structlog.get_logger("holdfast.server")
@@ -252,7 +253,9 @@ class Node:
 
     def role_changed(self) -> None:
         """Let the client port follow."""
-        self.parts.context.cluster = self.driver.status().cluster_id[:8]
+        cluster_id = self.driver.status().cluster_id
+        self.parts.context.cluster = cluster_id[:8]
+        self.parts.context.address_key = address_key(self.config.secret, cluster_id)
         self.parts.broker.moving.cluster = self.parts.context.cluster
         self.parts.listener.follow()
 

@@ -19,6 +19,7 @@ Invariants:
 
 from __future__ import annotations
 
+import hmac
 import re
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -35,6 +36,7 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]|-(?=[0-9]+-[0-9]+\Z)").sub
 """Finds what is not left as it is in the names of a client's temporary destinations."""
 
 _ADDRESS_BYTES_MAX: Final = 255
+_ADDRESS_LABEL: Final = b"holdfast temporary addresses 1 "
 
 _OWNER_MARK: Final = ":"
 """Ends the name of whose a client-id is, in which it stands in other letters."""
@@ -103,6 +105,7 @@ def introduce(
     client_id: str,
     shown: str,
     steals: bool = False,
+    address_key: bytes = b"",
 ) -> Introduction:
     """
     Take the client-id of a client, and the secret that it shows; either may be empty.
@@ -113,6 +116,7 @@ def introduce(
         client_id: The name that it gives.
         shown: The secret.
         steals: Whether it gets the name from a connection that has it.
+        address_key: What hides its temporary destinations; empty: anybody may find them.
 
     Raises:
         RemoteProtocolError: The client-id is another connection's, or too long.
@@ -127,7 +131,9 @@ def introduce(
     lost: dict[Session, None] = {}
     if client_id:
         lost |= dict.fromkeys(_take(session, context, client_id, known_by, steals=steals))
-    if known_by:
+    if address_key:
+        session.address = hidden_address(known_by, session.id, address_key)
+    elif known_by:
         session.address = address_of(client_id, shown)
     if shown:
         lost |= dict.fromkeys(_succeed(session, context, shown))
@@ -145,6 +151,29 @@ def address_of(client_id: str, shown: str) -> str:
     if plain and len(plain) <= _ADDRESS_BYTES_MAX:
         return plain
     return "~" + blake2b((client_id or shown).encode(), digest_size=16).hexdigest()
+
+
+def address_key(secret: bytes, cluster_id: str) -> bytes:
+    """
+    Give what hides the temporary destinations of a log's clients; empty: it has no identity yet.
+
+    Where the nodes have no secret in common, its identity does: operators see it, clients do not.
+    """
+    return (
+        hmac.digest(secret, _ADDRESS_LABEL + cluster_id.encode(), "sha256") if cluster_id else b""
+    )
+
+
+def hidden_address(known_by: str, session_id: str, key: bytes) -> str:
+    """
+    Give the same where nobody may guess it: only who was told of it can send an answer there.
+
+    Client-ids and numbers of sessions are no secrets. Of who can be known again it is the same
+    under every leader that has the key; of who cannot it ends in what no client-id's has.
+    """
+    text = known_by or f"session {session_id}"
+    digest = blake2b(text.encode(), key=key, digest_size=16).hexdigest()
+    return f"~{digest}" if known_by else f"~{digest}~"
 
 
 def _succeed(session: Session, context: SessionContext, shown: str) -> list[Session]:

@@ -299,13 +299,14 @@ class StompSession(ClientSession):
         if isinstance(answer, AuthenticationError):
             raise RemoteProtocolError(str(answer), code=NOT_AUTHENTICATED)
         self.principal = answer
-        said = frame.headers
+        said, book = frame.headers, self.holdings.broker.access_book
         self.client, lost = introduce(
             self,
             self.context,
-            client_id=own_of(said.get("client-id", ""), answer, self.holdings.broker.access_book),
+            client_id=own_of(said.get("client-id", ""), answer, book),
             shown=said.get("holdfast-client", ""),
             steals=self._steals_links,
+            address_key=self.context.address_key if book.is_guarded else b"",
         )
         if lost:
             self.holdings.wait_for_earlier(self, lost)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.security.principal import Principal
+from holdfast.sessions.client_ids import address_key, address_of, hidden_address
 from holdfast.sessions.permissions import named, who_is
 from tests.unit.sessions.guarded import ALL, Guarded
 
@@ -142,6 +143,36 @@ def test_temporary_destinations_are_their_owners_and_for_answers(guarded) -> Non
     assert take(ann) == ["!"]
     (error,) = root.ask("SUBSCRIBE", destination=reply_to, id="x")
     assert error.headers["code"] == "destination"
+
+
+@pytest.mark.parametrize("named", [{}, {"client_id": "shop"}, {"holdfast_client": "s"}], ids=str)
+def test_nobody_guesses_where_somebody_awaits_answers(guarded, named: dict[str, str]) -> None:
+    """
+    Client-ids and numbers of sessions are no secrets: who was not told the address cannot answer.
+    Who was may, also under the next leader where the client can be known again.
+    """
+    make_queue(guarded, "asked")
+    context = guarded.desk.context
+    context.address_key = address_key(b"", "ab" * 16)
+    ann, root = guarded.connect("ann", **named), guarded.connect("root")
+    guarded.grant("sales", "write", "queue://asked")
+    ann.subscribe("/temp-queue/answers")
+    ann.send(b"?", "/queue/asked", **{"reply-to": "/temp-queue/answers"})
+    root.subscribe("/queue/asked", id="r")
+    guarded.desk.turn()
+    told = next(it.headers["reply-to"] for it in root.frames() if "reply-to" in it.headers)
+    own = ann.session
+    guesses = {own.id, "shop", "ann%3Ashop", address_of("ann:shop", ""), address_of("", "s")}
+    for guess in guesses:
+        root.send(b"forged", f"/remote-temp-queue/{guess}.answers", persistent="false")
+        root.frames()
+    root.send(b"!", told, persistent="false")
+    assert take(ann) == ["!"]
+    assert not guesses & {own.address}
+    other = hidden_address(own.client, own.id, address_key(b"s" * 16, "ab" * 16))
+    assert own.address == hidden_address(own.client, own.id, context.address_key) != other
+    assert f"/remote-temp-queue/{own.address}.answers" == told
+    assert address_key(b"s" * 16, "") == b"", "a log without an identity has no clients"
 
 
 def test_a_message_says_who_has_sent_it_and_nobody_says_that_himself(guarded) -> None:
