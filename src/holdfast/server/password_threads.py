@@ -44,8 +44,8 @@ class Key(Protocol):
     """What passwords are hashed with."""
 
     @property
-    def key(self) -> bytes | None:
-        """What they are looked at with; None: there is none."""
+    def keys(self) -> tuple[bytes, ...]:
+        """What they are looked at with, each by each; there may be none."""
 
     def need(self) -> bytes:
         """
@@ -130,11 +130,12 @@ class PasswordThreads:
         return self._hashing.submit(self._hash, password)
 
     def _is_right(self, kept: str, secret: str) -> bool:
-        key = self._pepper.key
-        if key is None:
+        keys = self._pepper.keys
+        if not keys:
             is_password(NOBODYS, secret, pepper=bytes(PEPPER_BYTES))
             return False
-        return is_password(kept, secret, pepper=key)
+        # A wrong one takes as long whoever it is said to be of.
+        return any(is_password(kept, secret, pepper=key) for key in keys)
 
     def _hash(self, password: str) -> str:
         salt = secrets.token_bytes(SALT_BYTES)

@@ -7,6 +7,9 @@ of its data directory, beside the ballot, for its own user only. Whoever has a l
 it has no key, and nothing to try passwords on. Whoever loses the key can set passwords anew, and
 that is all that is lost.
 
+A node that was alone and is given a secret goes on to know by its key the passwords that were set
+before; the nodes that join it cannot. It says so when it starts.
+
 Invariants:
     A key that was made is kept on disk before anything is hashed with it.
     A key is never replaced: a file that cannot be used ends the start.
@@ -42,11 +45,11 @@ _LABEL: Final = b"holdfast password pepper 1"
 class Pepper:
     """One node's pepper, if it has one."""
 
-    __slots__ = ("_directories", "_is_shared", "_key", "_lock")
+    __slots__ = ("_directories", "_earlier", "_is_shared", "_key", "_lock")
 
     def __init__(self, secret: bytes, directories: Sequence[Path], *, is_shared: bool) -> None:
         """
-        Work it out of a secret, or read it from the node's own file, if that is there.
+        Work it out of a secret, or read it from the node's own file, if that is there: or both.
 
         Args:
             secret: What all nodes of the cluster know; empty: there is none.
@@ -60,15 +63,29 @@ class Pepper:
         self._is_shared = is_shared
         self._lock = Lock()
         self._key: bytes | None = None
+        self._earlier: bytes | None = None
+        found = _found(directories) if secret or not is_shared else None
         if secret:
             self._key = hmac.digest(secret, _LABEL, "sha256")
-        elif not is_shared:
-            self._key = _found(directories)
+            self._earlier = found
+        else:
+            self._key = found
+        if self._earlier is not None:
+            log.warning(
+                "passwords that were set before this node had a secret are right on this node only:"
+                " set them anew (holdfast users password NAME), then remove the file",
+                file=str(directories[0] / FILE_NAME),
+            )
 
     @property
     def key(self) -> bytes | None:
-        """What passwords are looked at with; None: none was ever set with a key that is here."""
+        """What new passwords are hashed with; None: there is nothing yet."""
         return self._key
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """What passwords are looked at with; none: none was ever set with a key that is here."""
+        return tuple(it for it in (self._key, self._earlier) if it is not None)
 
     def need(self) -> bytes:
         """

@@ -23,6 +23,11 @@ class Kept:
     """A key that is there, or is not."""
 
     key: bytes | None = PEPPER
+    earlier: tuple[bytes, ...] = ()
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        return () if self.key is None else (self.key, *self.earlier)
 
     def need(self) -> bytes:
         if self.key is None:
@@ -94,6 +99,29 @@ def test_without_a_key_no_password_is_right_and_it_is_looked_at_all_the_same(
     assert looked_at == [NOBODYS]
     with pytest.raises(AccessError, match="there can be none"):
         threads.hash("right").result(timeout=20)
+
+
+def test_each_key_that_is_here_is_tried_and_as_many_for_whom_there_is_none(
+    threads, posted, monkeypatch
+) -> None:
+    """A node that was alone has a secret now: what was set before is right by the key of before."""
+    monkeypatch.setattr(Kept, "earlier", (b"e" * 32,))
+    before = hash_password("right", pepper=b"e" * 32, salt=b"s" * 16)
+    tried: list[tuple[str, bytes]] = []
+
+    def look(against: str, password: str, *, pepper: bytes) -> bool:
+        tried.append((against, pepper))
+        return is_password(against, password, pepper=pepper)
+
+    monkeypatch.setattr(password_threads, "is_password", look)
+    told: list[bool] = []
+    for secret, kept in (("right", before), ("wrong", before), ("right", NOBODYS)):
+        threads.look(waiting(secret, kept), lambda _, is_right: told.append(is_right))
+        posted.get(timeout=20)()
+        assert tried == [(kept, PEPPER), (kept, b"e" * 32)]
+        tried.clear()
+    assert told == [True, False, False]
+    assert is_password(threads.hash("new").result(timeout=20), "new", pepper=PEPPER)
 
 
 def test_a_mistake_of_ours_lets_nobody_in(threads, posted, monkeypatch) -> None:

@@ -37,6 +37,29 @@ def test_members_work_it_out_of_their_secret_and_keep_nothing(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_node_that_is_given_a_secret_knows_the_passwords_of_before(
+    tmp_path: Path, is_shared: bool
+) -> None:
+    """
+    They stand in the log as they were hashed: nobody would get in any more, and nothing said why.
+    New ones are hashed with what the members have in common.
+    """
+    before = alone(tmp_path).need()
+    with structlog.testing.capture_logs() as said:
+        pepper = Pepper(SECRET, (tmp_path,), is_shared=is_shared)
+    assert pepper.keys == (pepper.need(), before)
+    assert pepper.need() == Pepper(SECRET, (), is_shared=True).need() != before
+    (warning,) = said
+    assert warning["log_level"] == "warning"
+    assert "holdfast users password NAME" in warning["event"]
+    assert warning["file"] == str(tmp_path / FILE_NAME)
+    (tmp_path / FILE_NAME).unlink()
+    with structlog.testing.capture_logs() as said:
+        assert len(Pepper(SECRET, (tmp_path,), is_shared=is_shared).keys) == 1
+    assert said == []
+
+
 def test_members_without_a_secret_have_no_passwords(tmp_path: Path) -> None:
     """What one of them hashed, another leader could not look at."""
     pepper = Pepper(b"", (tmp_path,), is_shared=True)

@@ -29,7 +29,7 @@ class Guarded:
         )
         node.serve()
         node.broker.state.format_level = NEWEST_LEVEL
-        pepper = SimpleNamespace(key=None, need=None)
+        pepper = SimpleNamespace(keys=(), need=None)
         self.access = NodeAccess(node.conductor, pepper, SystemRandomness())
         node.conductor.context.check = self.access.logins.check
         self.revision = 0
