@@ -67,6 +67,11 @@ is lost."""
 PROVEN: Final = "holdfast.is_proven"
 """Whether a request's scope is of somebody who may operate: what is open may tell more then."""
 
+IN_CLEAR: Final = (
+    "passwords and tokens are not taken in clear from other machines: ask by TLS (https), or let"
+    " the node have plain_without_tls"
+)
+
 _ROLES: Final = {Duty.VIEW: VIEWER, Duty.OPERATE: OPERATOR, Duty.GOVERN: ADMIN}
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="holdfast", charset="UTF-8", Bearer'}
 
@@ -103,6 +108,9 @@ class Access:
 
     names: frozenset[str] = frozenset()
     """Host names of this node, in small letters."""
+
+    takes_clear: bool = False
+    """Whether passwords and tokens are taken in clear from other machines."""
 
     people: People = field(default=Nobody(), repr=False)
     """Who knows the users."""
@@ -221,6 +229,10 @@ class Gate:
         shown = self._shown(request) if people.has_users else None
         if shown is None:
             return NOBODY._replace(address=request.address), None
+        if shown.secret and not (request.is_private or self._access.takes_clear):
+            person = Person(shown.name, request.address, Duty.NONE)
+            self._access.tell(person, request.method, request.path, IN_CLEAR)
+            return person, _refuse(HTTPStatus.FORBIDDEN, IN_CLEAR)
         try:
             found = await people.authenticate(shown)
         except AuthenticationError as error:
@@ -330,6 +342,11 @@ class _Request:
     def certified(self) -> str:
         """The name that the certificate has by which it came; empty: there is none."""
         return name_of(getattr(_connection(self._scope), "certificate", None))
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody on the way can read it."""
+        return self._scope.get("scheme") == "https" or self.is_same_machine
 
     @property
     def is_same_machine(self) -> bool:

@@ -163,6 +163,7 @@ def _ask_over_http(own_name: str, operations: Operations) -> Ask:
             secret=operations.secret,
             timeout_seconds=patience,
             forwarded_by=own_name,
+            is_private=path == "/users/tokens",  # The answer has it.
             life=asked.life,
             on_behalf=on_behalf(acting()) if method != "GET" else "",
         )

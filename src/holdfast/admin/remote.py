@@ -218,7 +218,7 @@ class RemoteNode:
         """
         data = None if body is None else json.dumps(body).encode()
         endpoint, token = Endpoint.parse(self.address), ""
-        if self.is_private:
+        if self.is_private and not self.forwarded_by:
             # A question that has no secret in it finds out by which way the node is asked, and
             # that it is the one that wrote the file.
             _, endpoint, token = self._asked(endpoint, ("GET", "/users", None), token)

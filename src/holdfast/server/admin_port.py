@@ -45,6 +45,7 @@ def admin_access(
         secret=config.secret,
         local_token=new_token(),
         life=life,
+        takes_clear=config.sections.server.plain_without_tls,
         token_place=token_place,
         names=own_names(socket.gethostname(), *hosts, more=config.admin_names),
         people=people or Nobody(),

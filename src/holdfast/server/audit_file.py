@@ -171,4 +171,5 @@ class AuditFile:
 def _line(at_microseconds: int, fields: Mapping[str, Any]) -> bytes:
     at = datetime.fromtimestamp(at_microseconds / 1_000_000, UTC)
     time = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return f"{json.dumps({'time': time, **fields}, ensure_ascii=False)}\n".encode()
+    # A name may have whatever its stranger likes: a terminal obeys more than ASCII's controls.
+    return f"{json.dumps({'time': time, **fields})}\n".encode("ascii")

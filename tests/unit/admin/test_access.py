@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from holdfast.admin.access import CONNECTION_STATE, PROVEN, Access, Gate, own_names
+from holdfast.admin.access import CONNECTION_STATE, IN_CLEAR, PROVEN, Access, Gate, own_names
 from holdfast.admin.forwarding import Forwarded, sign
 from holdfast.admin.person import Person, acting, on_behalf
 from holdfast.admin.remote import admin_token
@@ -42,6 +42,7 @@ class Caller:
         self.gate = Gate(PlainTextResponse("inside"), access)
         self.connection = SimpleNamespace(is_proven=False, is_lost=False)
         self.body = b""
+        self.scheme = "http"
 
     def ask(
         self,
@@ -60,6 +61,7 @@ class Caller:
             "headers": list(headers),
             "client": client,
             "server": ("10.0.0.1", 8161),
+            "scheme": self.scheme,
             "state": {CONNECTION_STATE: self.connection},
         }
 
@@ -394,6 +396,7 @@ def test_a_wrong_login_is_refused_noted_and_makes_nobody_stay() -> None:
     status of its own.
     """
     caller = Manned()
+    caller.scheme = "https"
     assert caller.ask("/queues", basic("vic:guess-1"), client=("10.0.0.9", 1)) == 401
     assert caller.body.endswith(b'"message":"login or passcode is wrong"}}')
     assert caller.ask("/queues", basic("vic:later")) == 429
@@ -506,3 +509,25 @@ def test_a_certificate_of_a_users_name_is_a_login() -> None:
     caller.connection.certificate = {"subject": ((("commonName", "nobody"),),)}
     assert caller.ask("/queues") == 401
     assert b"token_file" in caller.body
+
+
+def test_passwords_and_tokens_are_not_taken_in_clear_from_other_machines() -> None:
+    """
+    As at the clients' ports: not even looked at, as that would teach people to send them. A proof
+    is as before, and so is whoever shows nothing.
+    """
+    elsewhere = ("192.0.2.7", 5000)
+    caller = Manned()
+    token = (b"authorization", b"Bearer hf_dmlj.x")
+    for shown in (basic("vic:civ"), token):
+        assert caller.ask("/queues", shown, client=elsewhere) == 403
+        assert b"not taken in clear" in caller.body
+    assert caller.town.asked == []
+    assert [reason for _, _, _, reason in caller.refused] == [IN_CLEAR] * 2
+    assert caller.ask("/queues", basic("vic:civ"), client=("10.0.0.1", 5000)) == 200, "itself"
+    assert caller.ask("/queues", proof(admin_token(SECRET)), client=elsewhere) == 200
+    assert caller.ask("/health", client=elsewhere) == 200
+    caller.scheme = "https"
+    assert caller.ask("/queues", basic("vic:civ"), client=elsewhere) == 200
+    plain = Manned(takes_clear=True)
+    assert plain.ask("/queues", basic("vic:civ"), client=elsewhere) == 200

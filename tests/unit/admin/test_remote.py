@@ -283,3 +283,23 @@ def test_a_leader_is_told_for_whom_a_request_is_passed_on(
     RemoteNode("h:1", secret=SECRET, **told).send("POST", "/users", {})
     headers = connection.asked[-1][4]
     assert headers["Authorization"] == f"Bearer {admin_token(SECRET)}", "one of an earlier version"
+
+
+def test_what_is_passed_on_with_a_secret_in_it_goes_by_no_way_in_clear(
+    connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A token that the leader makes would be readable between the nodes: nothing is asked then.
+    """
+    asked: list[object] = []
+
+    def refuse(_connection: object) -> None:
+        asked.append(_connection)
+        raise ConfigError(["it is asked in clear"])
+
+    monkeypatch.setattr(remote, "require_private", refuse)
+    node = RemoteNode("h:1", secret=SECRET, forwarded_by="b", life=LIFE, is_private=True)
+    with pytest.raises(ConfigError, match="asked in clear"):
+        node.change("POST", "/users/tokens")
+    assert len(asked) == 1
+    assert connection.asked == []

@@ -62,6 +62,19 @@ def test_each_thing_is_a_line_with_its_time(path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_nothing_that_a_stranger_is_called_moves_a_terminal_or_ends_a_line(path) -> None:
+    """Controls beyond ASCII, marks that turn what is read around, other ends of lines: escaped."""
+    name = "a\x1b[2J\x9b2J\u2028b\u202ec\x85\ud800"
+    file = AuditFile(path, Clock())
+    file.note({"who": name, "action": "login"})
+    file.close()
+    text = path.read_bytes()
+    assert text.isascii()
+    assert [it for it in text if it < 32] == [10]
+    assert len(text.decode().splitlines()) == 1
+    assert lines(path)[0]["who"] == name
+
+
 def test_who_renames_it_gets_the_next_line_in_a_new_file(path) -> None:
     """Without a signal: logrotate renames, and that is all it has to do. So does removal."""
     file = Watched(path)
