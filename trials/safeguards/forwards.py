@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.admin.forwarding import ForwardCheck, Forwarded, sign
+from holdfast.admin.forwarding import LIFE_LENGTH, ForwardCheck, Forwarded, sign
 from holdfast.errors import AuthenticationError
 from holdfast.replication.frame_buffer import FrameBuffer
 from holdfast.replication.handshake import NONCE_BYTES, AcceptorHandshake, DialerHandshake
@@ -24,13 +24,16 @@ _NOW = 1_790_000_000
 def _listen(seed: int) -> str:
     """Say which request was taken that nobody passed on."""
     now = [_NOW]
-    check = ForwardCheck(_SECRET, lambda: now[0])
-    request = Forwarded("POST", f"/queues/{seed}/purge", "b", "")
+    life, other_life = "a" * LIFE_LENGTH, "b" * LIFE_LENGTH
+    check = ForwardCheck(_SECRET, life, lambda: now[0])
+    request = Forwarded("POST", f"/queues/{seed}/purge", "b", "", life)
     seen = sign(_SECRET, request, b"{}", now=_NOW).encode()
     if check.take(seen, request).refusal:
         return ""
     if not check.take(seen, request).refusal:
         return "S11: a request was taken a second time"
+    if not ForwardCheck(_SECRET, other_life, lambda: now[0]).take(seen, request).refusal:
+        return "S11: a request was taken by a node, or a process, that was not asked"
     later = sign(_SECRET, request, b"{}", now=_NOW).encode()
     now[0] += 3_600
     if not check.take(later, request).refusal:
@@ -60,6 +63,19 @@ def _remember_nothing() -> list[Patch]:
     return [(ForwardCheck, "_note", lambda _self, _proof, _now: "")]
 
 
+def _take_for_another() -> list[Patch]:
+    take = ForwardCheck.take
+
+    def careless(self: Any, header: bytes, request: Forwarded) -> Any:
+        life, self._life = self._life, header.split(b"to=")[1].split(b",")[0].decode()
+        try:
+            return take(self, header, request)
+        finally:
+            self._life = life
+
+    return [(ForwardCheck, "take", careless)]
+
+
 def _look_at_no_clock() -> list[Patch]:
     take = ForwardCheck.take
 
@@ -79,6 +95,7 @@ def _compare_no_certificates() -> list[Patch]:
 
 ABLATIONS = [
     Ablation("a request that is passed on is taken once", _remember_nothing, lived=_listen),
+    Ablation("a request that is passed on is for one process", _take_for_another, lived=_listen),
     Ablation("a request that is passed on is of this minute", _look_at_no_clock, lived=_listen),
     Ablation(
         "both ends of a link prove which certificates they see",
