@@ -116,7 +116,7 @@ def test_each_key_that_is_here_is_tried_and_as_many_for_whom_there_is_none(
     monkeypatch.setattr(password_threads, "is_password", look)
     told: list[bool] = []
     for secret, kept in (("right", before), ("wrong", before), ("right", NOBODYS)):
-        threads.look(waiting(secret, kept), lambda _, is_right: told.append(is_right))
+        threads.look(waiting(secret, kept), never, lambda _, is_right: told.append(is_right))
         posted.get(timeout=20)()
         assert tried == [(kept, PEPPER), (kept, b"e" * 32)]
         tried.clear()
