@@ -65,6 +65,8 @@ class Directory:
         self._clock = clock
         self._rests_until = float("-inf")
 
+    is_guessable = True
+
     @property
     def label(self) -> str:
         """What operators call it."""

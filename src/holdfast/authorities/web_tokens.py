@@ -44,6 +44,7 @@ class WebTokens:
         }
 
     label = "jwt"
+    is_guessable = False
 
     def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
         """Whether this looks like a token: three parts, of which the first is an object."""

@@ -29,6 +29,10 @@ class Authority(Protocol):
     def label(self) -> str:
         """What operators call it: the table of the file that names it."""
 
+    @property
+    def is_guessable(self) -> bool:
+        """Whether what is shown could be guessed, as passwords can and what is signed cannot."""
+
     def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
         """
         Whether what is shown is of the kind that is looked at here. Takes no time.

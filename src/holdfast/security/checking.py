@@ -42,6 +42,8 @@ UNNAMED: Final = "a login is needed here: say login and passcode"
 VERIFIED_COUNT_MAX: Final = 10_000
 VERIFIED_SECONDS: Final = 600.0
 WRONG_SECONDS: Final = 60.0
+UNGUESSED_SECONDS: Final = 1.0
+"""After so long it is told that a signed token is wrong."""
 
 
 class _Wrong(NamedTuple):
@@ -89,7 +91,7 @@ class Waiting:
     """What is to be looked at: what is kept, and who waits for what comes of it."""
 
     __slots__ = (
-        *("authority", "kept", "mark", "name", "record", "secret", "site", "waiters", "was_right"),
+        *("authority", "is_guess", "kept", "mark", "name", "record", "secret", "site", "waiters"),
     )
 
     def __init__(
@@ -102,7 +104,7 @@ class Waiting:
         authority: Authority | None = None,
         *,
         site: str = "",
-        was_right: bool = False,
+        is_guess: bool = True,
     ) -> None:
         self.mark = mark
         self.name = name
@@ -114,7 +116,7 @@ class Waiting:
         """Who is asked; None: it is compared with what is kept."""
         self.site = site
         """From where it was shown first."""
-        self.was_right = was_right
+        self.is_guess = is_guess
         """It was found right before, by the same record."""
         self.waiters: list[Waiter] = []
         """Whoever asked adds himself."""
@@ -195,7 +197,7 @@ class Checking:
         """
         if not any(it.is_there() for it in waiting.waiters):
             return BUSY
-        if not waiting.was_right and self.throttle.is_shut_out(waiting.site, now):
+        if waiting.is_guess and self.throttle.is_shut_out(waiting.site, now):
             return SHUT_OUT
         return ""
 
@@ -267,7 +269,15 @@ class Checking:
         self._said = {it: roles for it, roles in self._said.items() if it in known}
 
     def refused(self, shown: Shown, now: float) -> Refusal:
-        """Give the refusal of who has shown something wrong, and note that."""
+        """
+        Give the refusal of who has shown something wrong, and note that.
+
+        A signed token that has run out is no guess, however many programs go on showing theirs.
+        """
+        is_known = self._record_of(shown.name) is not None
+        authority = None if is_token(shown.secret) else self._authority(shown, is_known=is_known)
+        if authority is not None and not authority.is_guessable:
+            return Refusal(WRONG, now + UNGUESSED_SECONDS)
         return Refusal(WRONG, now + self.throttle.failed(shown.address, self._mark(shown), now))
 
     def _token(self, shown: Shown, now: float, now_ms: int) -> Answer:
@@ -298,10 +308,11 @@ class Checking:
         waiting = self._under_way.get(mark)
         if waiting is not None and waiting.record is record:
             return waiting
-        # What was right here is no guess, whoever else guesses from the same address.
-        if not was_right and self.throttle.is_shut_out(shown.address, now):
-            return Refusal(SHUT_OUT, now)
         authority = self._authority(shown, is_known=record is not None)
+        # What was right here is no guess, whoever else guesses from the same address.
+        is_guess = not was_right and (authority is None or authority.is_guessable)
+        if is_guess and self.throttle.is_shut_out(shown.address, now):
+            return Refusal(SHUT_OUT, now)
         is_long = len(shown.secret.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX
         if authority is None and is_long:
             return self.refused(shown, now)
@@ -309,7 +320,7 @@ class Checking:
         waiting = Waiting(
             *(mark, shown.name, shown.secret, kept or NOBODYS, record, authority),
             site=network_of(shown.address),
-            was_right=was_right,
+            is_guess=is_guess,
         )
         self._under_way[mark] = waiting
         return waiting

@@ -222,6 +222,7 @@ class Others:
     """Who vouches for whoever the log does not know, and for any token of its own."""
 
     label = "ldap.people"
+    is_guessable = True
 
     def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
         return secret.startswith("eyJ") or not is_known
@@ -285,3 +286,44 @@ def test_who_could_not_be_looked_at_has_shown_nothing_wrong(users) -> None:
         waiting = show(checking, "carl", "pw")
         found = checking.looked_at(waiting, AuthenticationError("away"), now=1.0, now_ms=0)
         assert found == Refusal("away", 1.0)
+
+
+class Signed(Others):
+    """Whoever shows what it signed has not guessed that."""
+
+    label = "jwt"
+    is_guessable = False
+
+    def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
+        return secret.startswith("eyJ")
+
+
+def test_signed_tokens_that_ran_out_are_no_guesses_and_shut_nobody_out(users) -> None:
+    """
+    However many programs show theirs: a good one is looked at, a password too. And who guesses
+    passwords keeps no signed token out.
+    """
+    checking = Checking(users.get, b"k" * 32, [Signed()])
+    for number in range(100):
+        shown = Shown("", f"eyJ.{number}", address=HERE)
+        waiting = checking.check(shown, 1.0, 0)
+        assert isinstance(waiting, Waiting)
+        assert not waiting.is_guess
+        assert checking.looked_at(waiting, False, now=1.0, now_ms=0) is None
+        due = 1.0 + module.UNGUESSED_SECONDS
+        assert checking.refused(shown, 1.0) == Refusal(module.WRONG, due)
+    assert isinstance(show(checking, "ann", "pw"), Waiting)
+    for number in range(100):
+        checking.refused(Shown("ann", f"guess {number}", address=HERE), 1.0)
+    assert show(checking, "ann", "another") == Refusal(module.SHUT_OUT, 1.0)
+    waiting = show(checking, "", "eyJ.fresh")
+    assert isinstance(waiting, Waiting)
+    waiting.waiters.append(Waiter())
+    assert checking.reason_to_skip(waiting, 1.0) == ""
+
+
+class Waiter:
+    """Somebody who is still there."""
+
+    def is_there(self) -> bool:
+        return True

@@ -21,6 +21,7 @@ class Desk:
     """A directory whose answers a test decides, and who is connected."""
 
     label = "ldap.people"
+    is_guessable = True
     again_seconds = 300.0
 
     def __init__(self) -> None:

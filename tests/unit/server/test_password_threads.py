@@ -164,6 +164,7 @@ class Asked:
     """Somebody who vouches, or cannot be asked, or is broken."""
 
     label = "ldap.people"
+    is_guessable = True
 
     def __init__(self, answer: object) -> None:
         self.answer = answer
