@@ -144,7 +144,7 @@ spark-cluster: setup ## the pipeline on a Spark cluster with a network of its ow
 soak: setup ## HOURS=n of mixed traffic and mild faults; curves of memory, handles and disk
 	$(BIN)/python -m trials.soak --hours $(HOURS) --topology $(TOPOLOGY) $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report $(REPORT)) $(ARGS)
 
-demo: setup ## kill the leader under real traffic and account for every message (TOPOLOGY=three, witness, mirror, shared, sqlite, postgres, mariadb, galera or raidb)
+demo: setup ## kill the leader under real traffic and account for every message (TOPOLOGY=three, witness, secure, mirror, shared, sqlite, postgres, mariadb, galera or raidb)
 	$(BIN)/python $(DEMO) --topology $(TOPOLOGY) $(ARGS)
 
 demo-dr: setup ## destroy a whole cluster, come back from archive and far site: RPO and RTO
