@@ -6,17 +6,22 @@ Each tells of itself under its name; what it told stands until it is stopped or 
 
 from __future__ import annotations
 
-from holdfast.errors import MembershipError
-from holdfast.leases.orders import Report, Tell
+from holdfast.errors import MembershipError, StoreError
+from holdfast.leases.orders import Namesake, Report, Tell
 from holdfast.leases.state import NEVER, LeasedState
 
 
 def told(state: LeasedState, report: Report) -> None:
-    """What all have told was read, after ours was told and those gone for good were forgotten."""
+    """
+    What all have told was read, after ours was told and those gone for good were forgotten.
+
+    Raises:
+        StoreError: Another living broker has our name, and goes before us.
+    """
     order = report.order
     assert isinstance(order, Tell), "it is asked for by telling"
     state.forgets = tuple(it for it in state.forgets if it not in order.forgets)
-    state.namesake = report.namesake
+    _judge_namesake(state, report.namesake)
     before = state.waiters
     state.waiters = {it.claimant.name: it for it in report.waiters}
     for name, waiter in state.waiters.items():
@@ -25,6 +30,23 @@ def told(state: LeasedState, report: Report) -> None:
             state.waiters_seen_at[name] = state.now
     for name in state.waiters_seen_at.keys() - state.waiters.keys():
         del state.waiters_seen_at[name]
+
+
+def _judge_namesake(state: LeasedState, other: Namesake | None) -> None:
+    """
+    One of two of a name is left: who holds the lease; where a third one does, by their numbers.
+
+    Raises:
+        StoreError: It is the other one.
+    """
+    state.namesake = "" if other is None else other.told
+    if other is None or state.is_holder:
+        return
+    holding = state.holding
+    claimant = None if holding is None or holding.is_released else holding.claimant
+    is_holder = claimant is not None and claimant.holder == other.holder
+    if is_holder or other.holder < state.claimant.holder:
+        raise StoreError(f"{other.told}; the other one goes on, and this one ends")
 
 
 def forget(state: LeasedState, name: str, *, is_there: bool) -> None:

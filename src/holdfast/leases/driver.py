@@ -58,7 +58,7 @@ from holdfast.leases.orders import (
 from holdfast.leases.outlets import CacheWriter, Worker, WrittenReport
 from holdfast.leases.projection import Changes
 from holdfast.leases.settings import LeaseSettings
-from holdfast.leases.state import ALWAYS, LeasedState, Phase, Undone
+from holdfast.leases.state import ALWAYS, GONE_BEATS, LeasedState, Phase, Undone
 from holdfast.leases.view import LeasedView
 
 logger = logging.getLogger("holdfast.leases")
@@ -373,14 +373,16 @@ class LeasedDriver(LeasedView):
         state.claimant = replace(state.claimant, lease_seconds=state.lease_seconds)
         state.look_at = state.now
         tenure.seen(state, report)
-        if report.gone:
-            self.holder_is_gone(report.gone)
+        state.said_gone = report.gone
 
     def _look(self, report: Report) -> None:
         state = self._state
         state.look_seconds_max = min(state.look_seconds_max, 2 * report.seconds)
         self._catch_up(report)
         tenure.seen(state, report)
+        if state.said_gone and state.silent_seconds >= GONE_BEATS * state.holders_beat_seconds:
+            self.holder_is_gone(state.said_gone)
+            state.said_gone = ""
         pause = state.settings.look_seconds * self._randomness.uniform(0.8, 1.2)
         is_unread = report.is_more or report.is_other
         state.look_at = state.now if is_unread else tenure.next_look(state, pause)

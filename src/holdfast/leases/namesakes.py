@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from typing import Final
 from holdfast.environment.disk import Disk, read_all
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Waiter
+from holdfast.leases.orders import Namesake
 
 logger = logging.getLogger("holdfast.leases")
 
@@ -124,23 +125,31 @@ class Namesakes:
         self._save()
 
     def ran_here(self, holder: str) -> bool:
-        """Whether that is an earlier process of this directory, which has ended."""
+        """
+        Whether that is an earlier process of this directory, which has ended.
+
+        A copy of a directory may look like its original: what is known of that one by its beats
+        counts for more.
+        """
         return holder in self._before
 
-    def meet(self, lines: Iterable[Waiter], place: str) -> str:
+    def meet(self, lines: Iterable[Waiter], place: str) -> Namesake | None:
         """
         Look at what was read before this broker tells anew: a line of another's was no relic.
 
+        One that is said to have run on this directory does live as well where it tells more: then
+        the directory is a copy that looks like its original.
+
         Returns:
-            What is to be told of it; nothing while this broker is the only one of its name.
+            Who it is; None while this broker is the only one of its name.
         """
-        other = self._other(lines)
+        other = next((it for it in self._own(lines) if it.claimant.holder != self._holder), None)
         if other is None:
-            return ""
+            return None
         holder = other.claimant.holder
         _, grown, _ = self._watch(other)
         if grown <= _BEATS_ON_THE_WAY and holder != self._reported:
-            return ""
+            return None
         admin = other.claimant.admin or "an unknown address"
         told = (
             f"another broker called {self._name} uses {place} (its admin port: {admin}): stop one"
@@ -150,12 +159,15 @@ class Namesakes:
         if holder != self._reported:
             self._reported = holder
             logger.error(told)
-        return told
+        return Namesake(holder, told)
+
+    def _own(self, lines: Iterable[Waiter]) -> Iterator[Waiter]:
+        """Those that stand under our name."""
+        return (it for it in lines if it.claimant.name == self._name)
 
     def _other(self, lines: Iterable[Waiter]) -> Waiter | None:
         known = {self._holder, *self._before}
-        own = (it for it in lines if it.claimant.name == self._name)
-        return next((it for it in own if it.claimant.holder not in known), None)
+        return next((it for it in self._own(lines) if it.claimant.holder not in known), None)
 
     def _watch(self, other: Waiter) -> tuple[int, int, float]:
         holder = other.claimant.holder

@@ -8,7 +8,7 @@ a time, so a report always answers the order given last.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from holdfast.errors import JournalFailedError, StoreError
 from holdfast.journal.entry import Entry
@@ -104,6 +104,14 @@ class Project:
     seconds_max: float
 
 
+class Namesake(NamedTuple):
+    """Another living broker that has the name of this one."""
+
+    holder: str
+    told: str
+    """What is to be told of it."""
+
+
 Order = Join | Look | Take | Store | Renew | Release | Drop | Fetch | Tell | Project
 
 
@@ -135,10 +143,10 @@ class Report:
     """Something is left to forget, or to read."""
 
     gone: str = ""
-    """Of a `Join`: the holder, if its process ran on this very directory and so has ended."""
+    """Of a `Join`: the holder, if its process ran on this directory, as far as that can be told."""
 
-    namesake: str = ""
-    """Of a `Tell`: what is to be told of another broker of the same name, if there is one."""
+    namesake: Namesake | None = None
+    """Of a `Tell`: another living broker of the same name, if there is one."""
 
     waiters: list[Waiter] = field(default_factory=list)
     keys: list[MessageKey] = field(default_factory=list)

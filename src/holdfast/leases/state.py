@@ -24,6 +24,9 @@ from holdfast.leases.throughput import LARGE_BYTES, Throughput
 RENEWALS = 5
 """Signs of life in the time of one lease."""
 
+GONE_BEATS = 2
+"""For so many a holder is silent that is taken for an earlier process of our own directory."""
+
 _MUCH_FRACTION = 0.8
 NEVER = float("-inf")
 ALWAYS = float("inf")
@@ -166,6 +169,9 @@ class LeasedState:
     projection_trouble: str = ""
     """Why it shows nothing new; empty while it does."""
 
+    said_gone: str = ""
+    """A holder that ran on our directory, as it seems: its beat is to stand still first."""
+
     namesake: str = ""
     """What is to be told of another broker of our name; empty if there is none."""
 
@@ -225,6 +231,11 @@ class LeasedState:
         return (
             self.lease_seconds if claimant is None else claimant.lease_seconds or self.lease_seconds
         )
+
+    @property
+    def holders_beat_seconds(self) -> float:
+        """How often who holds the lease gives a sign of life at least."""
+        return self.holders_lease_seconds / RENEWALS
 
     @property
     def short_seconds(self) -> float:

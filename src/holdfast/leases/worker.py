@@ -137,7 +137,7 @@ class LogWorker:
             case Tell(waiter, seconds_max, forgets):
                 for name in forgets:
                     log.forget(name, seconds_max)
-                namesake = ""
+                namesake = None
                 if self._namesakes is not None:
                     namesake = self._namesakes.meet(log.waiters(seconds_max), log.facts().place)
                 self._has_told = True

@@ -3,7 +3,8 @@ Which machine has a local file system, so that a second one does not mount it as
 
 ext4 or xfs on a drive that two machines reach is destroyed once both have mounted it. The directory
 remembers the machine: its id, which outlives a start, and the id of its start, which containers on
-it share. One of them is enough to be the same.
+it share. One of them is enough to be the same. A container whose image has no id of a machine has
+nothing that outlives a start: where either side lacks it nothing is known, and nobody is refused.
 
 A drive that was really moved is handed over by a person: no program can know that the other machine
 has let go of it.
@@ -11,14 +12,17 @@ has let go of it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.environment.shared_disk import SharedDisk
 from holdfast.shared.lease_files import read_page
 from holdfast.shared.page import HOST
 from holdfast.shared.places import Places
+
+logger = logging.getLogger("holdfast.shared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +68,20 @@ def why_foreign(disk: SharedDisk, places: Places, host: Host) -> str | None:
         fields = None
     if fields is not None:
         other = Host(fields["name"], fields["machine"], fields["start"])
-        if not host.is_same(other):
+        if not host.is_same(other) and host.machine and other.machine:
             return (
                 f"machine '{other.name}' has it on a file system that only one machine may mount;"
                 f" if it was moved here for good, remove {places.host}"
             )
+        if not host.is_same(other):
+            logger.warning(
+                "%s was used by a machine called '%s', and whether it is this one cannot be known:"
+                " one has no /etc/machine-id, as in a container; see that only one mounts it",
+                places.root,
+                other.name,
+            )
+        # What one knows of the machine that the other cannot tell stays known.
+        host = replace(host, machine=host.machine or other.machine)
         if other == host:
             return None
     file = disk.open(places.host, create=True)

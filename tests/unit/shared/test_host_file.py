@@ -38,14 +38,27 @@ def test_a_machine_that_was_started_anew_is_the_same(share: LocalShare) -> None:
     foreign(share, A)
     assert foreign(share, Host("a", "m1", "b9")) is None
     assert foreign(share, Host("container", "", "b9")) is None
-    assert foreign(share, Host("old", "", "b1")) is not None
+    assert foreign(share, Host("container", "", "b10")) is None
+    assert foreign(share, Host("other", "m2", "b2")) is not None, "whose it is stays known"
+    assert foreign(share, A) is None
 
 
-def test_machines_without_ids_are_not_the_same(share: LocalShare) -> None:
-    """Nothing is no id."""
-    foreign(share, Host("a", "", ""))
+@pytest.mark.parametrize(
+    "again", [Host("new-name", "", "b2"), Host("b", "", ""), Host("on the host", "m1", "b2")]
+)
+def test_a_container_without_an_id_goes_on_after_the_machine_was_started_anew(
+    share: LocalShare, caplog: pytest.LogCaptureFixture, again: Host
+) -> None:
+    """Its start has another id then, and its name is new: nothing is known, so it is told only."""
+    assert foreign(share, Host("3f2a9c01d7e2", "", "b1")) is None
+    assert not caplog.messages
 
-    assert foreign(share, Host("b", "", "")) is not None
+    assert foreign(share, again) is None
+    assert "cannot be known" in caplog.text
+    assert "'3f2a9c01d7e2'" in caplog.text
+    caplog.clear()
+    assert foreign(share, again) is None
+    assert bool(caplog.messages) is not bool(again.machine or again.start)
 
 
 def test_a_moved_drive_is_handed_over_by_a_person(share: LocalShare) -> None:
