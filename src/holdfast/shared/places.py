@@ -8,7 +8,7 @@ Where everything stands in a shared directory.
     lease/beat-<E>     its signs of life and what it knows to be sure
     journal/<base>-<E>.seg    entries, written by epoch E alone
     brokers/<name>     what a broker tells of itself
-    reserve-<N>        zeros, which a taker removes where there is no room
+    reserve-<N>        filling, which a taker removes where there is no room
 """
 
 from __future__ import annotations

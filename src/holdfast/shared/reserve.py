@@ -1,5 +1,5 @@
 """
-Room on a share that is kept for whoever takes the lease: files of zeros, which a taker removes.
+Room on a share that is kept for whoever takes the lease: files that a taker removes.
 
 Taking the lease makes a claim, a beat and a segment. On a file system that others have filled to
 its end nobody could, and so nobody could acknowledge anything, which makes room. A taker that finds
@@ -8,22 +8,26 @@ so that several takes go well before there is room again.
 
 Invariants:
     What these files hold means nothing, and whether they are there says nothing of the log.
+    It is no run of zeros, which a copy (rsync -S, a backup) or the file system itself may leave
+    out: such a file has its size and no room. One that was left so is written anew.
     Only who holds the lease makes them, and only while there is room for more than them.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from holdfast.environment.disk import NoRoomError, fill_zeros, is_no_room
+from holdfast.environment.disk import DiskFile, NoRoomError, is_no_room
 from holdfast.environment.shared_disk import SharedDisk
 from holdfast.model.limits import KiB
 from holdfast.shared.places import Places
 
 _BESIDE_BYTES: Final = 32 * KiB
 """A claim, a beat, a page of `current`, and what directories grow by."""
+_END_BYTES: Final = 64
 
 Result = TypeVar("Result")
 
@@ -83,10 +87,10 @@ class Reserve:
         """Whether it was not there as a whole."""
         file = self._disk.open(self._places.reserve(number), create=True)
         try:
-            size = file.size()
-            if size >= self._file_bytes:
+            filling = self._filling(number)
+            if self._is_filled(file, filling):
                 return False
-            fill_zeros(file, size, self._file_bytes)
+            file.write(filling, 0)
             file.sync()
         finally:
             file.close()
@@ -99,9 +103,20 @@ class Reserve:
         except FileNotFoundError:
             return False
         try:
-            return file.size() >= self._file_bytes
+            return self._is_filled(file, self._filling(number))
         finally:
             file.close()
+
+    def _filling(self, number: int) -> bytes:
+        """What no two files have in common, and nothing makes smaller."""
+        return hashlib.shake_256(b"holdfast reserve %d" % number).digest(self._file_bytes)
+
+    def _is_filled(self, file: DiskFile, filling: bytes) -> bool:
+        """Whether it was written to its end."""
+        if file.size() < self._file_bytes:
+            return False
+        end = self._file_bytes - _END_BYTES
+        return file.read(_END_BYTES, end) == filling[end:]
 
     def _give_up_one(self, left: list[int]) -> bool:
         while left:
