@@ -1,12 +1,20 @@
 """
 The databases of one log, each known by its own id once it was read.
 
-An id is found out by reading: an address may lead to another database tomorrow. Two addresses that
-lead to the same one are refused, since what is stored twice there is stored once.
+An id is found out by reading: an address may lead to another database tomorrow. One that leads to
+a database of another set, or to one that another address leads to as well, is as good as one that
+does not answer: what is stored twice there is stored once. Before anything stands in them that is
+refused, since nobody can know then what was meant.
+
+Invariants:
+    Each row is of another member, and all those of a set are of one, once it is known.
+    What was read of a database of another set is kept nowhere.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +27,8 @@ from holdfast.errors import (
 from holdfast.journal.entry import Entry
 from holdfast.raidb.lanes import Act, IsEnough, Lanes
 from holdfast.raidb.member import Member, Row
+
+logger = logging.getLogger("holdfast.raidb")
 
 STRAGGLER_SECONDS: Final = 0.5
 """Once one has answered a question, others are waited for so long."""
@@ -37,6 +47,10 @@ class Databases:
         """The last row of each member that was ever read."""
         self.troubles: dict[str, StoreError] = {}
         """Why a place could not be read, the last time."""
+        self.set_id = ""
+        """Whose databases these are; empty until it is known."""
+        self._misled: dict[Member, str] = {}
+        """Members whose address leads to a wrong database, and what was logged of each."""
         self._twins: dict[Member, Member] = {}
         """Of each member a second way to the same database, for what may take long."""
         self.places: dict[str, str] = {}
@@ -75,34 +89,72 @@ class Databases:
         """
         Read the rows of all that answer.
 
+        Whose address leads to a wrong one is left out, and its trouble tells why.
+
         Raises:
-            StoreError: Two addresses lead to one database; or nothing but that was found.
+            StoreError: Two addresses lead to one database, and nothing stands in it of a set yet.
         """
         by_place = dict(enumerate(self.members))
         found = self._lanes.run(
             {self._key(it): it.read for it in by_place.values()}, seconds_max, patience
         )
-        rows: dict[str, Row] = {}
-        reached: dict[str, Member] = {}
+        answers: dict[Member, Row] = {}
         for member in by_place.values():
             outcome = found[self._key(member)]
             if isinstance(outcome, StoreError):
                 self.troubles[member.place] = outcome
-                continue
-            self.troubles.pop(member.place, None)
-            if outcome.member in rows:
-                raise StoreError(
-                    f"{reached[outcome.member].place} and {member.place} are one database: what is"
-                    f" kept in both would be kept once; give each --store a database of its own"
-                )
-            rows[outcome.member], reached[outcome.member] = outcome, member
-        self._by_id = {k: v for k, v in self._by_id.items() if v not in reached.values()} | reached
+            else:
+                self.troubles.pop(member.place, None)
+                answers[member] = outcome
+        misled = self._leading_wrong(answers)
+        self._tell_misled(misled, answers)
+        reached = {row.member: it for it, row in answers.items() if it not in misled}
+        rows = {name: answers[it] for name, it in reached.items()}
+        self._by_id = {k: v for k, v in self._by_id.items() if v not in answers} | reached
         self.known = self.known | rows
         for row in rows.values():
             if row.written is not None:
                 self.places |= dict(row.written.places)
         self.places |= {member: it.place for member, it in self._by_id.items()}
         return rows
+
+    def _leading_wrong(self, answers: Mapping[Member, Row]) -> dict[Member, StoreError]:
+        """The members that are not to be counted, and why."""
+        ours = self.set_id or _set_of_most(answers.values(), len(self.members))
+        misled: dict[Member, StoreError] = {}
+        first: dict[str, Member] = {}
+        # Of two ways to one database the one that led there before goes on.
+        by_habit = sorted(answers, key=lambda it: self._by_id.get(answers[it].member) is not it)
+        for member in by_habit:
+            row = answers[member]
+            of = "" if row.written is None else row.written.known.set_id
+            if ours and of and of != ours:
+                misled[member] = StoreError(
+                    f"{member.place} has another log now ({of}) than the one of these brokers"
+                    f" ({ours}): see where this address leads to"
+                )
+            elif row.member in first:
+                misled[member] = StoreError(
+                    f"{first[row.member].place} and {member.place} are one database: what is kept"
+                    f" in both would be kept once; give each --store a database of its own"
+                )
+                if row.written is None:
+                    raise misled[member]
+            else:
+                first[row.member] = member
+        return misled
+
+    def _tell_misled(
+        self, misled: Mapping[Member, StoreError], answers: Mapping[Member, Row]
+    ) -> None:
+        for member, trouble in misled.items():
+            self.troubles[member.place] = trouble
+            if self._misled.get(member) != str(trouble):
+                logger.error("%s; until then it counts as one that does not answer", trouble)
+                self._misled[member] = str(trouble)
+        for member in answers.keys() - misled.keys():
+            if self._misled.pop(member, None) is not None:
+                logger.info("%s leads to a database of its own again", member.place)
 
     def trouble(self) -> StoreError:
         """What is to be told where none could be read."""
@@ -256,6 +308,13 @@ class Databases:
 
     def _key(self, member: Member) -> str:
         return f"{self.members.index(member)}"
+
+
+def _set_of_most(rows: Iterable[Row], address_count: int) -> str:
+    """The set that more than half of all addresses lead to; nothing if there is none."""
+    sets = {it.member: it.written.known.set_id for it in rows if it.written is not None}
+    counts = Counter(sets.values())
+    return next((it for it, count in counts.items() if 2 * count > address_count), "")
 
 
 def named_each(errors: Mapping[str, StoreError]) -> str:

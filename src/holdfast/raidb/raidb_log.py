@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from holdfast.errors import (
     CorruptEntryError,
+    ForeignMirrorError,
     MirrorsMissingError,
     MissingEntriesError,
     StoreError,
@@ -209,13 +210,10 @@ class RaidbLog:
             sight = self._judge(rows, known)
         except MirrorsMissingError as error:
             raise self._missing(error) from None
-        set_id = sight.start.newest.set_id
-        if self._identity and set_id != self._identity:
-            raise StoreError(
-                f"the databases {self.databases.named(rows)} have another log now ({set_id}) than"
-                f" the one that was opened ({self._identity}): see where the addresses lead to"
-            )
-        self._identity = set_id
+        except ForeignMirrorError as error:
+            name = self.databases.name
+            raise ForeignMirrorError(name(error.first), name(error.second)) from None
+        self._identity = self.databases.set_id = sight.start.newest.set_id
         self.lease_seconds = max(it.lease_seconds for it in self.databases.members)
         self._sight = sight
         self._epoch = max(self._epoch, sight.holding.epoch)

@@ -177,7 +177,7 @@ class Returning:
         """
         copy, known = row.copy, self.tenure.holding.current
         if copy is not None:
-            newest_of({"": known, row.member: copy})
+            newest_of({"the log": known, self._databases.name(row.member): copy})
         elif not row.is_new:
             raise MirrorError(
                 f"{self._databases.name(row.member)} has another log: empty it to have it filled"

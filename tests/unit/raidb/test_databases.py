@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import ForeignMirrorError, StoreError, UnreachableError
 from holdfast.raidb.databases import Databases
 from holdfast.raidb.lanes import ThreadLanes
 from tests.unit.raidb.several import Several
 from trials.leased.model_databases import ModelMember
+
+
+def begun(count: int = 3) -> Several:
+    """With a set that is written in each."""
+    several = Several(count)
+    several.log()
+    return several
 
 
 def test_members_are_known_by_their_own_ids_once_they_were_read() -> None:
@@ -49,6 +56,55 @@ def test_two_addresses_of_one_database_are_refused() -> None:
 
     with pytest.raises(StoreError, match="are one database"):
         several.reached()
+
+
+def test_an_address_that_is_turned_to_another_of_them_counts_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As one that does not answer, which is logged once; the way that led there before goes on."""
+    several = begun()
+    found = several.reached()
+    turned = found.members[0]
+    assert isinstance(turned, ModelMember)
+    turned.database = several.databases[2]
+    for _ in range(3):
+        assert sorted(found.read(3.0)) == ["b-member", "c-member"]
+
+    assert "are one database" in str(found.troubles["a-member"])
+    assert found.ids == ["b-member", "c-member"]
+    assert found._by_id["c-member"] is found.members[2]
+    with pytest.raises(UnreachableError, match="a-member is none of the databases"):
+        found.ask("a-member", lambda member, seconds: member.read(seconds), 1.0)
+    assert [it.levelname for it in caplog.records] == ["ERROR"]
+
+    turned.database = several.databases[0]
+    assert sorted(found.read(3.0)) == ["a-member", "b-member", "c-member"]
+    assert not found.troubles
+
+
+def test_a_database_of_another_set_is_kept_nowhere() -> None:
+    """Else signs of life there would be taken for such of this log."""
+    several, other = begun(), Several(1)
+    other.databases[0].identity, other.databases[0].member = "9" * 32, "other"
+    other.log()
+    several.databases[2] = other.databases[0]
+    found = several.reached()
+
+    assert sorted(found.known) == sorted(found.ids) == ["a-member", "b-member"]
+    assert "has another log now" in str(found.troubles["other"])
+    assert not found.set_id, "it is for the log to say"
+
+
+def test_of_two_logs_none_is_chosen_where_neither_has_most_addresses() -> None:
+    """Both rows are given, and judged as those of two logs."""
+    several, other = begun(2), Several(1)
+    other.databases[0].identity, other.databases[0].member = "9" * 32, "other"
+    other.log()
+    several.databases[1] = other.databases[0]
+
+    assert sorted(several.reached().known) == ["a-member", "other"]
+    with pytest.raises(ForeignMirrorError):
+        several.log()
 
 
 def test_what_is_to_be_told_where_none_answers() -> None:

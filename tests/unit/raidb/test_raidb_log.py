@@ -359,6 +359,38 @@ def test_a_database_that_is_given_twice_is_found_out(several: Several) -> None:
         several.log([ways[0], ways[1], ways[2]])
 
 
+@pytest.mark.parametrize("is_foreign", [False, True], ids=["another of them", "another log"])
+def test_an_address_that_leads_to_a_wrong_database_is_as_one_that_is_away(
+    several: Several, is_foreign: bool
+) -> None:
+    """Others are well and enough: who waits goes on and takes over, and who starts does as well."""
+    writer = several.writer()
+    entries = writer.sealed(b"one")
+    assert writer.log.append(entries, SECONDS) is Outcome.STORED
+    waiter = Writer(several.log(), "b")
+    other = Several(1)
+    other.databases[0].identity, other.databases[0].member = "9" * 32, "other"
+    other.log()
+    wrong = other.databases[0] if is_foreign else several.databases[1]
+    waiter.log.databases.members[2].database = wrong
+    before = waiter.log.observe(SECONDS)
+    other.databases[0].beat += 1
+    assert waiter.log.observe(SECONDS).beat == before.beat
+
+    waiter.take()
+    assert waiter.log.append(waiter.sealed(b"two"), SECONDS) is Outcome.STORED
+    assert several.ends() == [2, 2, 1]
+    assert several.states() == "active active failed"
+
+    again = Writer(several.log(is_open=False), "c")
+    again.log.databases.members[2].database = wrong
+    again.log.open()
+    again.take()
+    assert len(again.log.entries(0, 2, PLENTY, SECONDS)) == 2
+    told = [told for _, _, told in again.log.facts().members]
+    assert any(("has another log" if is_foreign else "are one database") in it for it in told)
+
+
 def test_another_log_in_the_same_databases_is_refused(several: Several) -> None:
     """They were emptied and begun anew while this broker was running."""
     log = several.log()
@@ -369,7 +401,7 @@ def test_another_log_in_the_same_databases_is_refused(several: Several) -> None:
     for mine, theirs in zip(several.databases, other.databases, strict=True):
         mine.written, mine.beat = theirs.written, 77
 
-    with pytest.raises(StoreError, match="have another log now"):
+    with pytest.raises(StoreError, match="has another log now"):
         log.observe(SECONDS)
 
 
