@@ -197,7 +197,8 @@ class Gate:
         self._access.tell(
             Person("", request.address, Duty.NONE), request.method, request.path, told
         )
-        return _refuse(HTTPStatus.FORBIDDEN, told), receive
+        more = {"clock": taken.clock} if taken.clock else {}
+        return _refuse(HTTPStatus.FORBIDDEN, told, **more), receive
 
     def _proven(self, request: _Request) -> Person:
         """Give who sends a request by the proof in it; nobody, if there is none."""
@@ -376,7 +377,7 @@ def own_names(*hosts: str, more: Collection[str] = ()) -> frozenset[str]:
     return frozenset(names | {name.partition(".")[0] for name in names})
 
 
-def _refuse(status: HTTPStatus, message: str, **more: str) -> JSONResponse:
+def _refuse(status: HTTPStatus, message: str, **more: str | int) -> JSONResponse:
     code = "busy" if status == HTTPStatus.TOO_MANY_REQUESTS else "authentication"
     fault: dict[str, Any] = {"code": code, "message": message, **more}
     headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else None

@@ -26,8 +26,8 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from starlette.types import Message, Receive
 
@@ -37,7 +37,11 @@ FORWARDED_HEADER: Final = "holdfast-forwarded-by"
 """Who passes a request on; one that has it is not passed on again."""
 
 AGE_SECONDS_MAX: Final = 60
-"""So far apart may two nodes' clocks be, and so long may a request take to come."""
+"""So far from the clock of who is asked may its time be, and so long may a request take to come."""
+
+SKEW_SECONDS_MAX: Final = 900
+"""So far apart may they be where who is asked says its own time: what was refused for it is signed
+anew by that time, once. Whoever stands between can then keep it back for as long, and no longer."""
 
 REMEMBERED_MAX: Final = 20_000
 """So many proofs are remembered for twice that time: some 150 a second, where two are under way at
@@ -87,6 +91,9 @@ class Taken(NamedTuple):
     body: str = ""
     """The digest that its body must have."""
 
+    clock: int = 0
+    """By which it was judged, where its time is what it was refused for."""
+
 
 def _wall_seconds() -> int:
     return SystemClock().wall_microseconds() // 1_000_000
@@ -98,6 +105,14 @@ def sign(secret: bytes, request: Forwarded, body: bytes, *, now: int | None = No
     nonce, digest = secrets.token_hex(_NONCE_BYTES), digest_of(body)
     proof = _proof(secret, request, (str(at), nonce, digest))
     return f"{_SCHEME}v=1,to={request.to},at={at},nonce={nonce},body={digest},proof={proof}"
+
+
+def clock_of(answer: Mapping[str, Any], *, now: int | None = None) -> int | None:
+    """Give by which time to sign anew what an answer refuses for its time; None: by none."""
+    error = answer.get("error")
+    clock = error.get("clock") if isinstance(error, dict) else None
+    own = _wall_seconds() if now is None else now
+    return clock if type(clock) is int and abs(clock - own) <= SKEW_SECONDS_MAX else None
 
 
 def digest_of(body: bytes) -> str:
@@ -145,7 +160,8 @@ class ForwardCheck:
             when = "ago" if now > at else "from now"
             return Taken(
                 f"it was passed on {abs(now - at):,} s {when}, and {AGE_SECONDS_MAX} s are allowed:"
-                f" look at the clocks of both nodes"
+                f" look at the clocks of both nodes",
+                clock=now,
             )
         return Taken(self._note(found["proof"], now), found["body"])
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from holdfast.admin.endpoint import TLS_REQUIRED, Endpoint, spoken_in_clear
-from holdfast.admin.forwarding import FORWARDED_HEADER, Forwarded, sign
+from holdfast.admin.forwarding import FORWARDED_HEADER, Forwarded, clock_of, sign
 from holdfast.admin.in_clear import require_private
 from holdfast.admin.person import ON_BEHALF_HEADER
 from holdfast.admin.token_file import NO_PROOF, LocalProof, read_proof
@@ -223,14 +223,20 @@ class RemoteNode:
             # that it is the one that wrote the file.
             _, endpoint, token = self._asked(endpoint, ("GET", "/users", None), token)
         answer, _, _ = self._asked(endpoint, (method, path, data), token)
+        if self.forwarded_by and (clock := clock_of(answer.body)) is not None:
+            answer, _, _ = self._asked(endpoint, (method, path, data), token, clock)
         return answer
 
     def _asked(
-        self, endpoint: Endpoint, request: tuple[str, str, bytes | None], token: str
+        self,
+        endpoint: Endpoint,
+        request: tuple[str, str, bytes | None],
+        token: str,
+        clock: int | None = None,
     ) -> tuple[Answer, Endpoint, str]:
         """Ask as often as it takes; gives by which way and with which token it was answered."""
         for _ in range(_ASKED_MAX):
-            answer, place = self._exchange(endpoint, request, token)
+            answer, place = self._exchange(endpoint, request, token, clock)
             again = asked_again(endpoint, answer, place)
             # Whoever says who he is, is nobody else.
             if again is None or again == (endpoint, token) or (self.login and again[0] == endpoint):
@@ -239,7 +245,11 @@ class RemoteNode:
         return answer, endpoint, token
 
     def _exchange(
-        self, endpoint: Endpoint, request: tuple[str, str, bytes | None], token: str
+        self,
+        endpoint: Endpoint,
+        request: tuple[str, str, bytes | None],
+        token: str,
+        clock: int | None,
     ) -> tuple[Answer, tuple[str, int] | None]:
         method, path, data = request
         seconds = self.timeout_seconds
@@ -251,7 +261,7 @@ class RemoteNode:
         try:
             if self.login or self.is_private:
                 require_private(connection)
-            headers = self._headers(request, token)
+            headers = self._headers(request, token, clock)
             connection.request(method, path, data, headers)
             place = same_machine(connection)
             response = connection.getresponse()
@@ -263,7 +273,9 @@ class RemoteNode:
         finally:
             connection.close()
 
-    def _headers(self, request: tuple[str, str, bytes | None], token: str) -> dict[str, str]:
+    def _headers(
+        self, request: tuple[str, str, bytes | None], token: str, clock: int | None
+    ) -> dict[str, str]:
         method, path, data = request
         headers = {"Accept": "application/json"}
         if data is not None:
@@ -276,7 +288,7 @@ class RemoteNode:
             headers["Authorization"] = self.login
         elif self.forwarded_by and self.secret and self.life:
             passed_on = Forwarded(method, path, self.forwarded_by, self.on_behalf, self.life)
-            headers["Authorization"] = sign(self.secret, passed_on, data or b"")
+            headers["Authorization"] = sign(self.secret, passed_on, data or b"", now=clock)
         elif token or self.secret:
             headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"
         return headers

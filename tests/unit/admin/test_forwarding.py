@@ -141,3 +141,13 @@ def test_a_body_is_waited_for_and_handed_on() -> None:
     assert received([pieces[0]], digest_of(b"abc")) == [left, left]
     large = b"x" * (forwarding.BODY_BYTES_MAX + 1)
     assert received([whole | {"body": large}], digest_of(large)) is None
+
+
+def test_who_is_refused_for_the_time_may_sign_anew_by_the_time_of_who_is_asked() -> None:
+    """Clocks minutes apart part no cluster; one that is a day away, or none, is not gone by."""
+    refused = {"error": {"code": "authentication", "message": "m", "clock": 1_420}}
+    assert forwarding.clock_of(refused, now=1_000) == 1_420
+    assert forwarding.clock_of(refused, now=1_420 + forwarding.SKEW_SECONDS_MAX) == 1_420
+    assert forwarding.clock_of(refused, now=1_421 + forwarding.SKEW_SECONDS_MAX) is None
+    for other in ({}, {"error": "x"}, {"error": {"clock": "1"}}, {"error": {"clock": True}}):
+        assert forwarding.clock_of(other, now=1) is None
