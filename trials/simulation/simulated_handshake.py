@@ -15,11 +15,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import AuthenticationError
+from holdfast.model.networks import network_of
 from holdfast.replication.frame_buffer import FrameBuffer
 from holdfast.replication.handshake import NONCE_BYTES, AcceptorHandshake, DialerHandshake
 from holdfast.replication.messages import Hello
 from holdfast.replication.settings import LinkSettings
-from holdfast.replication.strangers import Strangers, source_of
+from holdfast.replication.strangers import Strangers
 
 if TYPE_CHECKING:
     import random
@@ -90,7 +91,7 @@ class PeerPorts:
             return
         port = self._port(acceptor)
         dial = object()
-        port.enter(dial, source_of(dialer.name), set(acceptor.links.addresses))
+        port.enter(dial, network_of(dialer.name), set(acceptor.links.addresses))
         pause = self._random.uniform(*_ROUND_TRIP_SECONDS)
         dialer.post(pause, self._answered, port, acceptor, dial, then)
 
@@ -124,4 +125,4 @@ class PeerPorts:
         for _ in range(count):
             number = self._random.randrange(3 * len(places))
             place = places[number] if number < len(places) else f"10.8.{number}.{len(port)}"
-            port.enter(object(), source_of(place), set(members))
+            port.enter(object(), network_of(place), set(members))

@@ -29,7 +29,6 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Any, Final
 
 from starlette.responses import JSONResponse
@@ -56,6 +55,7 @@ from holdfast.admin.person import (
 from holdfast.admin.remote import admin_token
 from holdfast.admin.slices import Turnstile
 from holdfast.errors import AuthenticationError
+from holdfast.model.networks import is_address, is_same_machine
 from holdfast.security.certificate_names import name_of
 from holdfast.security.checking import BUSY, SHUT_OUT, Shown
 from holdfast.security.roles import ADMIN, OPERATOR, VIEWER, Duty, duty_of
@@ -125,7 +125,7 @@ class Access:
     def is_host(self, header: str) -> bool:
         """Whether a `Host` header names this node: an address always does."""
         host = _host_of(header)
-        return _is_address(host) or host in _LOCAL_NAMES or host in self.names
+        return is_address(host) or host in _LOCAL_NAMES or host in self.names
 
     def proof_of(self, header: bytes) -> str:
         """Say of what an `Authorization` header is a proof; empty: of nothing."""
@@ -373,7 +373,7 @@ def _connection(scope: Scope) -> Any:
 def own_names(*hosts: str, more: Collection[str] = ()) -> frozenset[str]:
     """The names among these hosts, and the first label of each."""
     names = {host.lower().removesuffix(".") for host in (*hosts, *more) if host}
-    names = {name for name in names if not _is_address(name)}
+    names = {name for name in names if not is_address(name)}
     return frozenset(names | {name.partition(".")[0] for name in names})
 
 
@@ -392,17 +392,8 @@ def _host_of(header: str) -> str:
     return (found["address"] or found["name"]).lower().removesuffix(".")
 
 
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_same_machine(scope: Scope) -> bool:
     client, server = scope.get("client"), scope.get("server")
     if client is None:
         return False
-    is_own = server is not None and client[0] == server[0]
-    return is_own or (_is_address(client[0]) and ip_address(client[0]).is_loopback)
+    return is_same_machine(client[0], None if server is None else server[0])

@@ -20,7 +20,6 @@ import json
 import logging
 import socket
 from collections.abc import Callable, Generator, Mapping
-from ipaddress import ip_address
 from typing import Any
 
 import h11
@@ -32,6 +31,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from holdfast.admin.access import CONNECTION_STATE
 from holdfast.admin.endpoint import TLS_REQUIRED
 from holdfast.admin.settings import AdminPortSettings
+from holdfast.model.networks import is_same_machine
 from holdfast.transport.admission import Admission
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.listener import PortListener
@@ -131,7 +131,7 @@ class AdminServer:
         """What somebody hears who speaks in clear where TLS is spoken: HTTP, as that speaks."""
         fault = {"code": TLS_REQUIRED, "message": "this port speaks TLS: ask it by https://"}
         there, here = (transport.get_extra_info(it) for it in ("peername", "sockname"))
-        if there and here and (there[0] == here[0] or ip_address(there[0]).is_loopback):
+        if there and here and is_same_machine(there[0], here[0]):
             fault["token_file"] = self._told_path()
         body = json.dumps({"error": fault}).encode()
         head = (

@@ -7,10 +7,10 @@ On the machine itself nobody but its administrator can listen.
 from __future__ import annotations
 
 from http.client import HTTPConnection
-from ipaddress import ip_address
 from ssl import SSLSocket
 
 from holdfast.errors import ConfigError
+from holdfast.model.networks import is_same_machine
 
 
 def require_private(connection: HTTPConnection) -> None:
@@ -35,4 +35,4 @@ def require_private(connection: HTTPConnection) -> None:
 
 def _is_here(connection: HTTPConnection) -> bool:
     there, here = connection.sock.getpeername(), connection.sock.getsockname()
-    return bool(there[0] == here[0]) or ip_address(there[0].partition("%")[0]).is_loopback
+    return is_same_machine(there[0], here[0])

@@ -19,7 +19,6 @@ import json
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -47,6 +46,7 @@ from holdfast.errors import (
     RecordNotFoundError,
     StoreFullError,
 )
+from holdfast.model.networks import is_same_machine
 
 QUESTION_SECONDS_MAX = 10.0
 CHANGE_SECONDS_MAX = 60.0
@@ -91,7 +91,7 @@ def same_machine(connection: HTTPConnection) -> tuple[str, int] | None:
     """The address at the other end of an open connection, if that is this machine."""
     try:
         there, here = connection.sock.getpeername(), connection.sock.getsockname()
-        is_here = there[0] == here[0] or ip_address(there[0]).is_loopback
+        is_here = is_same_machine(there[0], here[0])
     except (OSError, AttributeError, ValueError):
         return None
     return (there[0], there[1]) if is_here else None

@@ -6,7 +6,6 @@ Whoever has an authority needs nothing of this. Needs the extra `certificates`.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from holdfast.cli.output import write_line
 from holdfast.config.address import HOST_NAME
 from holdfast.config.members import check_name
 from holdfast.errors import ConfigError
+from holdfast.model.networks import is_address
 
 _DAYS_MAX = 3650
 
@@ -83,19 +83,11 @@ def _read_node(text: str) -> tuple[str, list[str]]:
     name, _, rest = text.partition("=")
     hosts = [it.strip().strip("[]") for it in rest.split(",") if it.strip()]
     for host in hosts:
-        if not HOST_NAME.fullmatch(host) and not _is_address(host):
+        if not HOST_NAME.fullmatch(host) and not is_address(host):
             raise ConfigError(
                 [f"--node {text}: {host!r} is not the name of a host, without a port"]
             )
     return _checked(name), hosts
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _checked(name: str) -> str:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Protocol, cast
 
 from holdfast.errors import AuthenticationError, RemoteProtocolError
+from holdfast.model.networks import network_of
 from holdfast.replication.formation import Refusal
 from holdfast.replication.frame_buffer import Frame, FrameBuffer
 from holdfast.replication.handshake import PING, AcceptorHandshake, DialerHandshake, Step, frame
@@ -34,7 +35,6 @@ from holdfast.replication.message_codec import (
 )
 from holdfast.replication.messages import Hello, Message
 from holdfast.replication.settings import LinkSettings
-from holdfast.replication.strangers import source_of
 
 logger = logging.getLogger("holdfast.replication")
 
@@ -121,7 +121,7 @@ class PeerLink(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         links = self._links
         peer = transport.get_extra_info("peername")
-        self.source = source_of(str(peer[0]) if isinstance(peer, tuple) else str(peer))
+        self.source = network_of(str(peer[0]) if isinstance(peer, tuple) else str(peer))
         links.opened(self)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(links.settings.handshake_seconds, self.give_up)

@@ -20,6 +20,7 @@ import logging
 from collections.abc import Callable
 
 from holdfast.environment.randomness import Randomness
+from holdfast.model.networks import network_of
 from holdfast.replication.formation import Refusal
 from holdfast.replication.handshake import NONCE_BYTES, SECRETS_DIFFER
 from holdfast.replication.messages import Hello, Message
@@ -28,7 +29,7 @@ from holdfast.replication.peer_link import LinkOwner, PeerLink
 from holdfast.replication.peer_tls import PeerTls
 from holdfast.replication.secret_doubt import SecretDoubt
 from holdfast.replication.settings import LinkSettings
-from holdfast.replication.strangers import Strangers, source_of
+from holdfast.replication.strangers import Strangers
 from holdfast.replication.tellings import Tellings
 from holdfast.transport.listener import PortListener
 
@@ -222,7 +223,7 @@ class PeerLinks:
     def _member_sources(self) -> set[str]:
         """Where members connect from: where they were met, and what their addresses say."""
         met = set[str]().union(*self._sources.values())
-        return met | {source_of(host_of(address)) for address in self._addresses.values()}
+        return met | {network_of(host_of(address)) for address in self._addresses.values()}
 
     def nonce(self) -> bytes:
         """Random bytes for one handshake."""

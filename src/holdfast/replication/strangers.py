@@ -13,7 +13,6 @@ Invariants:
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Generic, TypeVar
@@ -21,22 +20,6 @@ from typing import Generic, TypeVar
 from holdfast.replication.settings import LinkSettings
 
 T = TypeVar("T")
-
-_IPV6_PREFIX_BITS = 64
-"""Whoever has one address of such a network has all of them."""
-
-
-def source_of(host: str) -> str:
-    """What connections are counted by: the IPv4 address, or the network of the IPv6 address."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((address, _IPV6_PREFIX_BITS), strict=False))
 
 
 class Strangers(Generic[T]):
@@ -65,7 +48,7 @@ class Strangers(Generic[T]):
         Take a new connection in; return the one that has to give way to it, if any.
 
         Args:
-            source: Where it comes from, see `source_of`.
+            source: Where it comes from, see `network_of`.
             members: The sources of the members, as far as they are known.
         """
         leaving = self._crowded_out(source, members)

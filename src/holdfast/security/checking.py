@@ -26,10 +26,11 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
+from holdfast.model.networks import network_of
 from holdfast.security.authority import Authority, Vouched
 from holdfast.security.passwords import NOBODYS, PASSWORD_BYTES_MAX
 from holdfast.security.principal import Principal
-from holdfast.security.throttle import Throttle, network_of
+from holdfast.security.throttle import Throttle
 from holdfast.security.tokens import digest_of, is_token, owner_of
 from holdfast.security.user_values import read_values
 
@@ -91,7 +92,17 @@ class Waiting:
     """What is to be looked at: what is kept, and who waits for what comes of it."""
 
     __slots__ = (
-        *("authority", "is_guess", "kept", "mark", "name", "record", "secret", "site", "waiters"),
+        *(
+            "authority",
+            "is_guess",
+            "kept",
+            "mark",
+            "name",
+            "record",
+            "network",
+            "secret",
+            "waiters",
+        ),
     )
 
     def __init__(
@@ -103,7 +114,7 @@ class Waiting:
         record: UserRecord | None,
         authority: Authority | None = None,
         *,
-        site: str = "",
+        network: str = "",
         is_guess: bool = True,
     ) -> None:
         self.mark = mark
@@ -114,7 +125,7 @@ class Waiting:
         """Whose it would be; None: there is no such user."""
         self.authority = authority
         """Who is asked; None: it is compared with what is kept."""
-        self.site = site
+        self.network = network
         """From where it was shown first."""
         self.is_guess = is_guess
         """It was found right before, by the same record."""
@@ -197,7 +208,7 @@ class Checking:
         """
         if not any(it.is_there() for it in waiting.waiters):
             return BUSY
-        if waiting.is_guess and self.throttle.is_shut_out(waiting.site, now):
+        if waiting.is_guess and self.throttle.is_shut_out(waiting.network, now):
             return SHUT_OUT
         return ""
 
@@ -319,7 +330,7 @@ class Checking:
         kept = "" if record is None else read_values(record.values).password
         waiting = Waiting(
             *(mark, shown.name, shown.secret, kept or NOBODYS, record, authority),
-            site=network_of(shown.address),
+            network=network_of(shown.address),
             is_guess=is_guess,
         )
         self._under_way[mark] = waiting

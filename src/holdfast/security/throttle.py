@@ -2,9 +2,9 @@
 Who guesses is slowed down, by the address it comes from and never by the name it says.
 
 By name it would be a weapon: anybody could shut out anybody else. What counts is the network that
-one site is given: an address of IPv4, the first 64 bits of one of IPv6. And as many live there as
-there are machines behind it, it is not how often somebody failed but with how many different
-guesses: a program with an old password shows the same one all the time, and guesses nothing.
+somebody has (`network_of`). And as many live there as there are machines behind it, it is not how
+often somebody failed but with how many different guesses: a program with an old password shows the
+same one all the time, and guesses nothing.
 
 Invariants:
     Whoever comes from elsewhere is asked nothing more, whatever goes on here.
@@ -16,8 +16,9 @@ Pure: time is an argument.
 from __future__ import annotations
 
 from collections import deque
-from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
+
+from holdfast.model.networks import network_of
 
 _FIRST_SECONDS: Final = 0.1
 DELAY_SECONDS_MAX: Final = 5.0
@@ -67,16 +68,3 @@ class Throttle:
 def _forget_old(failures: deque[tuple[float, bytes]], now: float) -> None:
     while failures and now - failures[0][0] > LATELY_SECONDS:
         failures.popleft()
-
-
-def network_of(address: str) -> str:
-    """Give what stands for the site that has an address; what is none stands for itself."""
-    try:
-        found = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(IPv6Network((int(found) >> 64 << 64, 64)))
-    return str(found)

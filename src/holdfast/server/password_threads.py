@@ -74,7 +74,7 @@ class _Kind:
 
 
 class PasswordThreads:
-    """Looks at what is shown; each kind of look in turn for each site. Owned by the loop."""
+    """Looks at what is shown; each kind of look in turn for each network. Owned by the loop."""
 
     __slots__ = ("_hashing", "_kinds", "_pepper", "_post")
 
@@ -104,7 +104,7 @@ class PasswordThreads:
         kind = self._kinds.get(label)
         if kind is None:
             kind = self._kinds[label] = _Kind()
-        dropped = kind.line.add(waiting.site, _Look(waiting, reason_to_skip, done))
+        dropped = kind.line.add(waiting.network, _Look(waiting, reason_to_skip, done))
         if dropped is not None:
             self._post(partial(dropped.done, dropped.waiting, AuthenticationError(BUSY)))
         self._go_on(kind)

@@ -18,12 +18,12 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from holdfast.model.networks import network_of
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.turn_slice import TurnSlice
 
@@ -112,7 +112,7 @@ class Handshakes:
         """
         if len(self) + self._expected_count <= self.count_max:
             return True
-        own = self._inside.get(_place(source), {})
+        own = self._inside.get(network_of(source), {})
         greediest = None if len(own) >= self.share else self._greediest()
         if greediest is None:
             if self._give_up_silent(it for it in (own or self._silent) if it in self._silent):
@@ -163,7 +163,7 @@ class Handshakes:
     def enter(self, stranger: Stranger) -> None:
         """Take one who has said nothing yet."""
         self._expected_count -= 1
-        self._inside.setdefault(_place(stranger.source), {})[stranger] = None
+        self._inside.setdefault(network_of(stranger.source), {})[stranger] = None
         self._silent[stranger] = self.clock()
         if self._stopped_ports and self._greediest() is not None:
             self._open_door()  # Which was shut while it was not known whose share this is.
@@ -171,7 +171,7 @@ class Handshakes:
     def wait(self, stranger: Stranger) -> None:
         """Let one begin whose greeting has come, when it is its turn."""
         del self._silent[stranger]
-        self._lines.setdefault(_place(stranger.source), deque()).append(stranger)
+        self._lines.setdefault(network_of(stranger.source), deque()).append(stranger)
         self._waiting_count += 1
         self._plan()
 
@@ -187,13 +187,13 @@ class Handshakes:
 
     def done(self, stranger: Stranger) -> None:
         """Let one go whose handshake is done."""
-        self._done_at[_place(stranger.source)] = self.clock()
+        self._done_at[network_of(stranger.source)] = self.clock()
         self.leave(stranger)
 
     def leave(self, stranger: Stranger) -> None:
         """Forget one that is done, or gone; fine if it is not inside."""
         self._leave(stranger)
-        place = _place(stranger.source)
+        place = network_of(stranger.source)
         own = self._inside.get(place, {})
         own.pop(stranger, None)
         if not own:
@@ -207,7 +207,7 @@ class Handshakes:
         if self._under_way.pop(stranger, None) is None:
             self._leave_line(stranger)
             return
-        place = _place(stranger.source)
+        place = network_of(stranger.source)
         self._under_way_of[place] -= 1
         if not self._under_way_of[place]:
             del self._under_way_of[place]
@@ -231,7 +231,7 @@ class Handshakes:
             )
 
     def _leave_line(self, stranger: Stranger) -> None:
-        place = _place(stranger.source)
+        place = network_of(stranger.source)
         line = self._lines.get(place)
         if line is not None and stranger in line:
             line.remove(stranger)
@@ -283,7 +283,7 @@ class Handshakes:
         of slow clients is no enemy.
         """
         most = max(self._under_way_of, key=self._under_way_of.__getitem__)
-        oldest = next(it for it in self._under_way if _place(it.source) == most)
+        oldest = next(it for it in self._under_way if network_of(it.source) == most)
         began = self._under_way[oldest]
         if self._under_way_of[most] > self._under_way_of[place] + 1:
             left = began + min(HASTE_SECONDS, self.settings.handshake_patience_seconds)
@@ -302,10 +302,3 @@ class Handshakes:
     def _look_again(self) -> None:
         self._timer = None
         self._plan()
-
-
-def _place(source: str) -> str:
-    """Tell what counts as one address: of IPv6 a network of 64 bits, which one machine may have."""
-    if ":" not in source:
-        return source
-    return str(ipaddress.ip_network((source.partition("%")[0], 64), strict=False))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from holdfast.replication.settings import LinkSettings
-from holdfast.replication.strangers import Strangers, source_of
+from holdfast.replication.strangers import Strangers
 
 
 def made(total: int = 4, each: int = 2) -> Strangers[str]:
@@ -53,21 +51,6 @@ def test_who_proved_itself_takes_no_place() -> None:
 
     assert strangers.enter("x2", "x", ()) is None
     assert 1 == len(strangers)
-
-
-@pytest.mark.parametrize(
-    ("host", "source"),
-    [
-        ("10.0.0.1", "10.0.0.1"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-        ("2001:db8::1:2", "2001:db8::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("somewhere", "somewhere"),
-    ],
-)
-def test_a_source_is_what_one_machine_has(host: str, source: str) -> None:
-    """Whoever has one IPv6 address has its network; an IPv4 address has two spellings."""
-    assert source == source_of(host)
 
 
 def test_a_source_is_news_once_in_a_while() -> None:

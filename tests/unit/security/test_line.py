@@ -1,4 +1,4 @@
-"""Whoever waits for a look: sites take turns, and none is in another's way."""
+"""Whoever waits for a look: networks take turns, and none is in another's way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def take_all(line: Line[str]) -> list[str]:
     return [it for it in iter(line.take, None) if it is not None]
 
 
-def test_sites_take_turns() -> None:
+def test_networks_take_turns() -> None:
     """Whoever sends a crowd stands behind it himself, and before nobody else."""
     line: Line[str] = Line()
     for number in range(50):
@@ -28,9 +28,9 @@ def test_sites_take_turns() -> None:
     assert line.take() is None
 
 
-def test_one_site_has_its_share(monkeypatch) -> None:
+def test_one_network_has_its_share(monkeypatch) -> None:
     """What is more is told so at once."""
-    monkeypatch.setattr(module, "SITE_COUNT_MAX", 2)
+    monkeypatch.setattr(module, "NETWORK_COUNT_MAX", 2)
     line: Line[str] = Line()
     assert [line.add("a", it) for it in ("x", "y", "z")] == [None, None, "z"]
     assert len(line) == 2
@@ -51,14 +51,14 @@ def test_where_all_is_full_who_has_most_loses_the_last_of_his(monkeypatch) -> No
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from("abcd")), max_size=60))
 def test_everybody_is_served_once_and_nobody_twice_before_another(steps: list[str | None]) -> None:
-    """Whatever comes and goes: in the order of each site, and fairly between them."""
+    """Whatever comes and goes: in the order of each network, and fairly between them."""
     line: Line[tuple[str, int]] = Line()
     waiting: dict[str, list[int]] = {}
     passed: dict[str, int] = {}
-    for number, site in enumerate(steps):
-        if site is not None:
-            assert line.add(site, (site, number)) is None
-            waiting.setdefault(site, []).append(number)
+    for number, network in enumerate(steps):
+        if network is not None:
+            assert line.add(network, (network, number)) is None
+            waiting.setdefault(network, []).append(number)
             continue
         item = line.take()
         if item is None:

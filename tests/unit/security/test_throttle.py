@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-import pytest
-
 from holdfast.security import throttle as module
-from holdfast.security.throttle import FAILURES_MAX, Throttle, network_of
+from holdfast.security.throttle import FAILURES_MAX, Throttle
 
 
 def guess(number: int) -> bytes:
@@ -45,22 +43,6 @@ def test_who_goes_on_guessing_is_shut_out_for_a_minute_and_nobody_else(monkeypat
     assert not throttle.is_shut_out("10.0.0.1", 170.0)
     assert throttle.failed("10.0.0.1", b"again one", 171.0) == 5.0
     assert throttle.is_shut_out("10.0.0.1", 172.0)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "is_one_site"),
-    [
-        ("10.0.0.1", "10.0.0.2", False),
-        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
-        ("2001:db8::1", "2001:db8:0:1::1", False),
-        ("::ffff:10.0.0.1", "10.0.0.1", True),
-        ("fe80::1%eth0", "fe80::2%eth1", True),
-        ("local socket", "", False),
-    ],
-)
-def test_a_site_is_one_address_or_64_bits(one: str, other: str, is_one_site: bool) -> None:
-    """A home has 2^64 addresses of IPv6: to take another one is no way out."""
-    assert (network_of(one) == network_of(other)) is is_one_site
 
 
 def test_there_is_a_limit_to_what_is_kept(monkeypatch) -> None:

@@ -47,8 +47,8 @@ def threads(posted):
     threads.close()
 
 
-def waiting(secret: str, kept: str, site: str = "") -> Waiting:
-    return Waiting(b"", "ann", secret, kept, None, site=site)
+def waiting(secret: str, kept: str, network: str = "") -> Waiting:
+    return Waiting(b"", "ann", secret, kept, None, network=network)
 
 
 def never(_waiting: Waiting) -> str:
@@ -196,8 +196,8 @@ def test_who_vouches_is_asked_on_threads_of_his_own(threads, posted) -> None:
     assert told[-1] is True
 
 
-def test_sites_take_turns_and_who_is_passed_over_is_told(threads, posted, monkeypatch) -> None:
-    """A crowd of one site stands behind itself; what nobody wants to know is not looked at."""
+def test_networks_take_turns_and_who_is_passed_over_is_told(threads, posted, monkeypatch) -> None:
+    """A crowd of one network stands behind itself; what nobody wants to know is not looked at."""
     looked_at: list[str] = []
     go_on = threading.Semaphore(0)
 
@@ -229,7 +229,7 @@ def test_a_line_that_is_too_long_says_so(threads, posted, monkeypatch) -> None:
     """At once, and to who came last."""
     go_on = threading.Event()
     monkeypatch.setattr(password_threads, "is_password", lambda *_, **__: go_on.wait(20))
-    monkeypatch.setattr(line, "SITE_COUNT_MAX", 1)
+    monkeypatch.setattr(line, "NETWORK_COUNT_MAX", 1)
     told: list[tuple[str, str]] = []
     for name in ("a", "b", "c", "d"):
         it = waiting(name, "k", "10.0.0.1")

@@ -204,6 +204,21 @@ def test_who_fills_the_room_from_one_address_keeps_nobody_else_out() -> None:
     run(work)
 
 
+def test_addresses_of_ipv4_are_many_also_where_a_port_takes_both_kinds() -> None:
+    """All of them are spelled in one network of IPv6 there, and none is another's."""
+
+    async def work() -> None:
+        line = Line(stranger_count_max=20)
+        for number in range(20):
+            line.ready(f"half{number}", "::ffff:10.0.0.1")
+        assert line.handshakes.expect(line.resume)
+        assert line.handshakes.admits("::ffff:10.0.0.2")
+        assert line.handshakes.expect(line.resume)
+        assert not line.handshakes.admits("10.0.0.1"), "it is the same, however it is spelled"
+
+    run(work)
+
+
 def test_who_has_its_share_gets_no_more_where_there_is_no_room() -> None:
     """It is closed, and told of; what it may do is give one of its own for another."""
 
