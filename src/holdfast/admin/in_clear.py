@@ -27,8 +27,8 @@ def require_private(connection: HTTPConnection) -> None:
         return
     reason = (
         f"{connection.host}:{connection.port} is another machine and is asked in clear: a password"
-        f" or token would be readable on the way. Ask it by TLS (--admin https://HOST:PORT), or run"
-        f" the command on that machine"
+        f" or token would be readable on the way. Ask it by TLS (https://HOST:PORT), or run this on"
+        f" that machine"
     )
     raise ConfigError([reason])
 

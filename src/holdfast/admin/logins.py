@@ -16,12 +16,10 @@ from typing import Final, Protocol
 
 from holdfast.security.checking import Shown
 from holdfast.security.principal import ANONYMOUS, Principal
-from holdfast.security.tokens import is_token
+from holdfast.security.tokens import is_token, is_web_token
 
 _BASIC: Final = b"basic "
 _BEARER: Final = b"bearer "
-_OBJECT: Final = "eyJ"
-"""How a JSON Web Token begins: an object in the letters of URLs."""
 _HEADER_BYTES_MAX: Final = 12 << 10
 
 
@@ -68,7 +66,7 @@ def read_login(header: bytes, address: str) -> Shown | None:
     scheme = header[: len(_BEARER)].lower()
     if scheme == _BEARER:
         token = header[len(_BEARER) :].strip().decode("latin-1")
-        is_shown = is_token(token) or token.startswith(_OBJECT)
+        is_shown = is_token(token) or is_web_token(token)
         return Shown("", token, address=address) if is_shown else None
     if not scheme.startswith(_BASIC):
         return None

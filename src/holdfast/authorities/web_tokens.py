@@ -23,8 +23,8 @@ from holdfast.authorities.key_sets import Key, KeySet
 from holdfast.authorities.options import JwtOptions
 from holdfast.security.authority import Vouched
 from holdfast.security.names import is_name_of_others
+from holdfast.security.tokens import TOKEN_BYTES_MAX, is_web_token
 
-TOKEN_BYTES_MAX: Final = 8 << 10
 ROLE_COUNT_MAX: Final = 100
 LEEWAY_SECONDS: Final = 10.0
 """By so much clocks of issuer and broker may differ."""
@@ -48,7 +48,7 @@ class WebTokens:
 
     def recognises(self, name: str, secret: str, *, is_known: bool) -> bool:
         """Whether this looks like a token: three parts, of which the first is an object."""
-        return secret.startswith("eyJ") and secret.count(".") == 2
+        return is_web_token(secret)
 
     def look(self, name: str, secret: str) -> Vouched | None:
         """

@@ -21,9 +21,7 @@ import typer
 
 from holdfast.errors import ConfigError
 from holdfast.security.passwords import PASSWORD_BYTES_MAX
-from holdfast.security.tokens import PREFIX, is_token
-
-_TOKEN_BYTES_MAX: Final = 4096
+from holdfast.security.token_files import read_token_file
 
 
 class _Said(NamedTuple):
@@ -126,16 +124,26 @@ def _options(
 def add_login(command: Any) -> None:
     """Let a command, and all below it, take these options where it takes `--admin`."""
     names = {parameter.name for parameter in command.params}
+    if "url" in names:  # It reads by admin ports, with the cluster's secret or as somebody.
+        command.params.extend(it for it in _parameters() if it.name == "login_token_file")
     if "admin" in names and "stomp" not in names:  # Else it is a node's own port.
-        app = typer.Typer(add_completion=False)
-        app.command()(_options)
-        added = typer.main.get_command(app).params
-        command.params.extend(it for it in added if it.name not in names)
+        command.params.extend(it for it in _parameters() if it.name not in names)
         for parameter in command.params:
             if parameter.name == "secret_file":
                 parameter.callback = _hear_secret_file
     for inner in getattr(command, "commands", {}).values():
         add_login(inner)
+
+
+def _parameters() -> list[Any]:
+    app = typer.Typer(add_completion=False)
+    app.command()(_options)
+    return list(typer.main.get_command(app).params)
+
+
+def token_file() -> Path | None:
+    """Give the file that was named for the token of who asks, if one was."""
+    return _SAID.get(_NOTHING).token_file
 
 
 def login() -> str:
@@ -180,11 +188,4 @@ def _basic(user: str) -> str:
 
 def _bearer(path: Path | None) -> str:
     assert path is not None, "one of both was said"
-    try:
-        with path.open("rb") as file:
-            token = file.read(_TOKEN_BYTES_MAX).strip().decode("ascii", "replace")
-    except OSError as error:
-        raise ConfigError([f"token_file: {path} cannot be read: {error.strerror}"]) from error
-    if not is_token(token) or not token.isprintable() or len(token.split()) != 1:
-        raise ConfigError([f"token_file: {path} has no token, which begins with {PREFIX}"])
-    return f"Bearer {token}"
+    return f"Bearer {read_token_file(path)}"

@@ -8,6 +8,7 @@ fails answers nobody: its request is rejected, and standard error says why.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Coroutine
@@ -133,8 +134,13 @@ class Answerer:
             )
         except OSError as error:
             raise CommandFailedError(f"{self._words[0]} cannot be run: {error}") from error
+        assert process.stdout is not None, "all three were asked for"
+        assert process.stderr is not None, "all three were asked for"
         try:
-            answer, complaint = await process.communicate(message.body)
+            _, answer, complaint = await asyncio.gather(
+                _feed(process, message.body), process.stdout.read(), process.stderr.read()
+            )
+            await process.wait()
         except asyncio.CancelledError:
             process.kill()
             await process.wait()
@@ -143,6 +149,16 @@ class Answerer:
             told = complaint[-SHOWN_BYTES:].decode(errors="replace").strip()
             raise CommandFailedError(f"{self._words[0]} ended with {process.returncode}: {told}")
         return answer.removesuffix(b"\n")
+
+
+async def _feed(process: asyncio.subprocess.Process, body: bytes) -> None:
+    """Write a body to a command; one that has ended, or reads no more, is judged by its end."""
+    assert process.stdin is not None, "all three were asked for"
+    # A pipe that is closed already is a RuntimeError of uvloop's.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
+        process.stdin.write(body)
+        await process.stdin.drain()
+    process.stdin.close()
 
 
 def _words(command: str) -> list[str]:

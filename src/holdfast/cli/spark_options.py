@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeVar
 import typer
 
 from holdfast.cli.hidden_passwords import OF_PIPELINE
+from holdfast.cli.login import token_file
 from holdfast.cli.output import write_error
 from holdfast.cli.spark_faults import no_spark_room, own_error
 from holdfast.cli.spark_words import SparkWords
@@ -180,7 +181,7 @@ def remote_log(url: str, secret_file: Path | None) -> RemoteLog:
     Give the log of a cluster by its admin ports.
 
     Raises:
-        ConfigError: The URL or the secret cannot be used.
+        ConfigError: The URL, the secret or the token cannot be used.
     """
     from holdfast.spark.log.client import RemoteLog
     from holdfast.spark.source.options import read_options
@@ -188,5 +189,7 @@ def remote_log(url: str, secret_file: Path | None) -> RemoteLog:
     given = {"url": url}
     if secret_file is not None:
         given["secret_file"] = str(secret_file)
+    if (said := token_file()) is not None:
+        given["token_file"] = str(said)
     options = read_options(given)
     return RemoteLog(options.urls, token=options.token)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.login import token_file
 from holdfast.cli.messages import URI_DEFAULT, Login, Passcode, Rate, Uri, check_destination
 from holdfast.cli.output import (
     format_seconds,
@@ -307,6 +308,8 @@ def source_options(
     found = {"url": url} if url else {"path": named[0]}
     if secret_file is not None:
         found["secret_file"] = str(secret_file)
+    if url and (said := token_file()) is not None:
+        found["token_file"] = str(said)
     return found
 
 

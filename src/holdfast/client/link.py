@@ -224,7 +224,8 @@ class Link(asyncio.Protocol):
         """End the link when everything given to `write` is written."""
         self._write_gathered()
         if self._transport is not None:
-            self._transport.close()
+            if not self._transport.is_closing():  # Closed twice, Python's cannot be aborted.
+                self._transport.close()
             if self.address.tls is not None and not self._is_lost.done():
                 self._goodbye = self._loop.create_task(self._wait_for_goodbye(self._transport))
         self._end(LinkLostError("the link was closed by the application"))

@@ -17,6 +17,11 @@ from typing import Final
 
 PREFIX: Final = "hf_"
 CHANCE_BYTES: Final = 32
+TOKEN_BYTES_MAX: Final = 8 << 10
+"""Of a token of any kind: one of an issuer may name a hundred groups."""
+
+_OBJECT: Final = "eyJ"
+"""How an object of JSON begins in the letters of URLs."""
 
 
 def make_token(name: str, chance: bytes) -> str:
@@ -28,6 +33,11 @@ def make_token(name: str, chance: bytes) -> str:
 def is_token(secret: str) -> bool:
     """Whether a secret is shown as a token: then it is none as a password."""
     return secret.startswith(PREFIX)
+
+
+def is_web_token(secret: str) -> bool:
+    """Whether a secret looks like a JSON Web Token: three parts, the first of them an object."""
+    return secret.startswith(_OBJECT) and secret.count(".") == 2
 
 
 def owner_of(token: str) -> str | None:

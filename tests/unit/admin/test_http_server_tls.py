@@ -19,7 +19,7 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.remote import RemoteNode
 from holdfast.admin.token_file import write_token
 from holdfast.errors import LinkLostError
-from holdfast.spark.log.client import _Link
+from holdfast.spark.log.admin_link import AdminLink
 from holdfast.transport.certificates import make_client, make_node, open_authority
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.settings import PortSettings
@@ -139,7 +139,7 @@ def test_it_may_want_a_certificate_of_who_asks(node, files, tmp_path) -> None:
         assert (await served.get(own, "/status"))["name"] == "a"
 
         def read() -> dict[str, object]:
-            with _Link(own, "") as link:
+            with AdminLink(own, "") as link:
                 return link.ask("GET", "/segments", None)
 
         assert (await asyncio.to_thread(read))["segments"]

@@ -44,6 +44,8 @@ def test_every_command_that_asks_a_node_takes_a_login() -> None:
                 if "--admin" in options and "--stomp" not in options:
                     asking += 1
                     assert {"--user", "--token-file"} <= options, name
+                if "--url" in options:
+                    assert "--token-file" in options, name
     assert asking > 20
 
 
@@ -71,7 +73,7 @@ def test_what_is_no_token_is_not_sent_and_not_shown(cluster, run, tmp_path, cont
     path = tmp_path / "other"
     path.write_bytes(content)
     assert run("queues", "--token-file", str(path)) == 2
-    assert "has no token, which begins with hf_" in run.err
+    assert "has no token; one begins with hf_" in run.err
     assert "secret-word" not in run.err
     assert run("queues", "--token-file", str(tmp_path / "nowhere")) == 2
     assert not cluster.asked

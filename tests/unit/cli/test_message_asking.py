@@ -6,6 +6,7 @@ Against the scripted broker of the client's tests, which runs in a thread.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
@@ -16,11 +17,13 @@ from typing import Any
 
 import pytest
 import typer
+import uvloop
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
 from threaded_broker import Threaded, within
 
 from holdfast.cli import message_asking, message_questions
+from holdfast.cli.message_questions import _feed
 from holdfast.errors import ConfigError, UnansweredError
 
 QUESTIONS = "/queue/questions"
@@ -107,6 +110,19 @@ def test_a_command_that_fails_answers_nobody(threaded, capsys, command, why) -> 
     err = capsys.readouterr().err
     assert err.count(why) == 2 and "answered 0 requests" in err
     assert len(broker.store.rejected) == 2
+
+
+def test_a_command_that_has_ended_before_it_is_written_to_is_judged_by_its_end() -> None:
+    """The loop's own word for a pipe that is closed already ended the whole command."""
+
+    async def feed() -> None:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec("true", stdin=pipe)
+        await process.wait()
+        for _ in range(2):
+            await _feed(process, b"espresso")
+
+    uvloop.run(feed())
 
 
 def test_nobody_answers_in_time(threaded: Threaded) -> None:

@@ -183,3 +183,28 @@ async def test_a_secure_link_needs_a_certificate_we_believe(certificate: Path) -
         async with connect(uri, tls=TlsSettings(ca_file=str(certificate))) as connection:
             await connection.send("/queue/a", b"2")
         assert broker.store.bodies("/queue/a") == [b"1", b"2"]
+
+
+async def test_a_link_that_the_broker_ended_first_ends_without_a_fault(certificate: Path) -> None:
+    """
+    Python's own TLS takes itself for closed once the other end is; closed once more it forgets what
+    it stands on, and the end of the loop could not end it.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    broker = ScriptedBroker()
+    broker.tls = context
+    async with broker:
+        owner = Owner()
+        secured = Address("127.0.0.1", broker.port, tls=TlsSettings(ca_file=str(certificate)))
+        link = await open_link(secured, owner, ClientSettings())
+        assert link._transport is not None
+        broker.hang_up()
+        while not link._transport.is_closing():
+            await asyncio.sleep(0)
+        link.close()
+        assert link._goodbye is not None
+        await asyncio.sleep(0)
+        link._goodbye.cancel()
+        await asyncio.wait({link._goodbye})
+        assert link._goodbye.cancelled()

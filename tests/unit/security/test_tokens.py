@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.security.tokens import digest_of, is_token, make_token, owner_of
+from holdfast.security.tokens import digest_of, is_token, is_web_token, make_token, owner_of
 
 
 @pytest.mark.parametrize("name", ["ann", "zoë", "a", "a.b/c", "x" * 128])
@@ -35,3 +35,16 @@ def test_what_is_no_token_is_nobodys(token: str) -> None:
 def test_a_password_is_not_taken_for_a_token() -> None:
     """By how it begins."""
     assert not is_token("hunter2")
+
+
+@pytest.mark.parametrize("secret", ["eyJhbGciOiJSUzI1NiJ9.e30.c2ln", "eyJ.."])
+def test_the_token_of_an_issuer_is_known_by_how_it_looks(secret: str) -> None:
+    """Three parts, of which the first is an object of JSON: it is no token of ours."""
+    assert is_web_token(secret)
+    assert not is_token(secret)
+
+
+@pytest.mark.parametrize("secret", ["", "eyJ", "eyJ.a", "eyJ.a.b.c", "hf_eyJ.a.b", "a.b.c"])
+def test_what_looks_otherwise_is_none_of_an_issuer(secret: str) -> None:
+    """A password may have points in it."""
+    assert not is_web_token(secret)

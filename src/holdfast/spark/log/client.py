@@ -21,13 +21,9 @@ import random
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import quote
 
-from holdfast.admin.endpoint import Endpoint
-from holdfast.admin.remote import Answer, asked_again, same_machine
 from holdfast.errors import (
     AuthenticationError,
     BusyError,
@@ -36,30 +32,21 @@ from holdfast.errors import (
     CorruptEntryError,
     HoldfastError,
     LimitReachedError,
-    LinkError,
     LinkLostError,
     RecordNotFoundError,
 )
+from holdfast.spark.log.admin_link import POSITION_SECONDS, AdminLink
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries, problem
 from holdfast.spark.log.source import BLOCK_BYTES, DamagedRange, LogPosition
 
 PATIENCE_SECONDS: Final = 30.0
 """How long to go on asking when no node answers: a failover takes less."""
 
-TIMEOUT_SECONDS: Final = 20.0
-POSITION_SECONDS: Final = 3.0
-"""A node tells from memory how far it goes; one that hangs must not hold up every batch for long.
-The list of all segments of a long log takes longer, asked for by many."""
-
 PAUSE_SECONDS: Final = 0.2
 BUSY_SECONDS: Final = 600.0
 """How long to go on asking where every node says that it is busy: others read, and will be done."""
 
 _PAUSE_SECONDS_MAX: Final = 2.0
-_ASKED_AGAIN_MAX: Final = 2
-ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of an answer in JSON."""
-
 RANK_SECONDS: Final = 5.0
 """So old may be what is known of the nodes' roles while readers wait for a slot."""
 
@@ -188,7 +175,7 @@ class RemoteLog:
             furthest = [address for address, _ in self._furthest()] if is_furthest_first else []
             for address in furthest or self.addresses:
                 try:
-                    with _Link(address, self.token) as link:
+                    with AdminLink(address, self.token) as link:
                         return _as_a_node(address, link.ask(method, path, data), told or {})
                 except (AuthenticationError, LimitReachedError):
                     raise
@@ -218,7 +205,7 @@ class RemoteLog:
             faults: list[HoldfastError] = []
             for address in self.addresses:
                 try:
-                    with _Link(address, self.token, POSITION_SECONDS) as link:
+                    with AdminLink(address, self.token, POSITION_SECONDS) as link:
                         answer = link.ask("GET", "/log/position?bases=false", None)
                         found.append((address, _as_a_node(address, answer, _REACH)))
                 except AuthenticationError:
@@ -261,7 +248,7 @@ def _position(address: str, token: str, commit_index: int) -> LogPosition:
     Raises:
         LinkLostError: It is not there, or has less than it had just now, as after a start.
     """
-    with _Link(address, token) as link:
+    with AdminLink(address, token) as link:
         answer = _as_a_node(address, link.ask("GET", "/log/position", None), _POSITION)
     if int(answer["commit_index"]) < commit_index:
         raise LinkLostError(f"{address} does not have entry {commit_index:,} any more")
@@ -302,7 +289,7 @@ class _Reading:
         self._ranked_at = 0.0
         self._were_busy: list[str] = []
         """Who had no slot for the last block, and would have been asked before the one that had."""
-        self._link: _Link | None = None
+        self._link: AdminLink | None = None
 
     def next(self, index: int, last_index: int) -> EntryBlock | DamagedRange:
         """Give entry `index` and as many after it as one answer holds."""
@@ -365,7 +352,7 @@ class _Reading:
     def _fetch(self, address: str, index: int, last_index: int) -> EntryBlock:
         if self._link is None or self._link.address != address:
             self.close()
-            self._link = _Link(address, self._log.token)
+            self._link = AdminLink(address, self._log.token)
         data = self._link.read_log(index, BLOCK_BYTES, last_index)
         block = cut_entries(data, index, through_index=last_index)
         if len(block):
@@ -407,94 +394,3 @@ def _give_up(index: int, faults: list[HoldfastError]) -> DamagedRange:
         if isinstance(fault, CorruptEntryError):
             return DamagedRange(index, index, fault)
     raise faults[-1] if faults else LinkLostError(f"no node serves entry {index:,}")
-
-
-class _Link:
-    """One connection to one admin port."""
-
-    __slots__ = ("_connection", "_endpoint", "_seconds", "_token", "address")
-
-    def __init__(self, address: str, token: str, seconds: float = TIMEOUT_SECONDS) -> None:
-        self.address = address
-        self._token = token
-        self._seconds = seconds
-        self._endpoint = Endpoint.parse(address)
-        self._connection = self._connected()
-
-    def _connected(self) -> HTTPConnection:
-        if self._endpoint.files is None:
-            return HTTPConnection(self._endpoint.place, timeout=self._seconds)
-        return self._endpoint.connection(self._seconds)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let the connection go."""
-        self._connection.close()
-
-    def ask(self, method: str, path: str, data: bytes | None) -> dict[str, Any]:
-        """Send one request and return the answer's JSON."""
-        try:
-            status, content = self._exchange(method, path, data, ANSWER_BYTES_MAX)
-            answer = Answer(status, _object(content))
-        except (OSError, HTTPException, ValueError) as error:
-            raise self._lost(error) from error
-        if answer.status >= HTTPStatus.BAD_REQUEST:
-            raise answer.error()
-        return answer.body
-
-    def read_log(self, index: int, bytes_max: int, through: int) -> bytes:
-        """Fetch entries from `index` on, as they are on disk."""
-        path = f"/log?from={index}&bytes={bytes_max}&through={through}"
-        try:
-            status, data = self._exchange("GET", path, None, None)
-            if status < HTTPStatus.BAD_REQUEST:
-                return data
-            answer = Answer(status, _object(data))
-        except (OSError, HTTPException, ValueError) as error:
-            raise self._lost(error) from error
-        raise answer.error()
-
-    def _exchange(
-        self, method: str, path: str, data: bytes | None, bytes_max: int | None
-    ) -> tuple[int, bytes]:
-        """Send one request, as often as it takes to be known by what a node's file tells."""
-        status, content, place = self._send(method, path, data, bytes_max)
-        for _ in range(_ASKED_AGAIN_MAX):
-            if status < HTTPStatus.BAD_REQUEST:
-                break
-            again = asked_again(self._endpoint, Answer(status, _object(content)), place)
-            if again is None or again == (self._endpoint, self._token):
-                break
-            endpoint, self._token = again
-            if endpoint != self._endpoint:
-                self._endpoint = endpoint
-                self._connection.close()
-                self._connection = self._connected()
-            status, content, place = self._send(method, path, data, bytes_max)
-        return status, content
-
-    def _send(
-        self, method: str, path: str, data: bytes | None, bytes_max: int | None
-    ) -> tuple[int, bytes, tuple[str, int] | None]:
-        headers = {"Content-Type": "application/json"} if data is not None else {}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        self._connection.request(method, path, data, headers)
-        place = same_machine(self._connection)
-        response = self._connection.getresponse()
-        return response.status, response.read(bytes_max), place
-
-    def _lost(self, error: Exception) -> LinkError:
-        return self._endpoint.failure(error)
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    value = json.loads(data)
-    if not isinstance(value, dict):
-        raise ValueError(f"an object was expected, not {type(value).__name__}")
-    return value

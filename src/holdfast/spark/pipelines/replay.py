@@ -73,7 +73,7 @@ _SENT_COLUMNS: Final = (
     "header_block",
     "body",
 )
-_PLACE_OPTIONS: Final = {"url", "path", "secret_file", "cluster_id", *HADOOP_KEYS}
+_PLACE_OPTIONS: Final = {"url", "path", "secret_file", "token_file", "cluster_id", *HADOOP_KEYS}
 """What says where a source is. Others leave messages out, which moves the numbers of the rest."""
 
 _MOMENT_WORD: Final = re.compile(

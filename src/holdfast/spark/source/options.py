@@ -5,7 +5,8 @@ All mistakes are reported together, each with its key. An option that is not kno
 misspelled `hold` must not go unnoticed. What users of Spark's Kafka source write is understood:
 its names stand for ours.
 
-Immutable, pickled to the workers. The cluster's secret does not travel, a token made from it does.
+Immutable, pickled to the workers. The cluster's secret does not travel, a token made from it does,
+or a user's own.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from holdfast.model.limits import (
     HOLD_EXPIRY_SECONDS_MIN,
     HOLD_NAME,
 )
+from holdfast.security.token_files import read_token_file
 from holdfast.spark.archive.places import HADOOP_KEYS, Options, absolute, place_options
 from holdfast.spark.columns.schema import PROBLEM, View, check_view, choose_columns, default_columns
 from holdfast.spark.log.store_log import store_log
@@ -68,6 +70,8 @@ class ReadOptions:
     """What the file system of `path` is told: Hadoop's names for an object store."""
 
     token: str = field(default="", repr=False)
+    """What an admin port is shown: made of the cluster's secret, or a user's own."""
+
     cluster_id: str = ""
     start_index: int | None = None
     end_index: int | None = None
@@ -318,6 +322,10 @@ def _token(text: str) -> str:
     return admin_token(read_secret(text))
 
 
+def _user_token(text: str) -> str:
+    return read_token_file(Path(text))
+
+
 _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("url", "urls", urls_of),
     ("path", "path", absolute),
@@ -325,6 +333,7 @@ _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("view", "view", check_view),
     ("columns", "columns", str),
     ("secret_file", "token", _token),
+    ("token_file", "token", _user_token),
     ("cluster_id", "cluster_id", str),
     ("start_index", "start_index", starting_at),
     ("end_index", "end_index", ending_at),

@@ -27,8 +27,9 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -43,6 +44,7 @@ from pyspark.sql.types import StructType
 from holdfast.client import Producer, connect
 from holdfast.errors import ConfigError, HoldfastError, ProducerFinishedError
 from holdfast.model.digits import read_count
+from holdfast.security.token_files import read_token_file
 from holdfast.spark.columns.schema import COLUMNS
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.source.options import urls_of
@@ -67,7 +69,7 @@ _HEADER_COLUMNS: Final = {
 _NOT_SENT: Final = frozenset({"content-length", "persistent", *_HEADER_COLUMNS.values()})
 """Headers of a message read that are made anew: from its columns, or by the client."""
 
-_OPTIONS: Final = ("uri", "url", "destination", "write_id", "window")
+_OPTIONS: Final = ("uri", "url", "token_file", "destination", "write_id", "window")
 _OF_SPARK: Final = "checkpointlocation"
 """Spark hands its own option of a stream through."""
 
@@ -89,6 +91,13 @@ class WriteOptions:
     write_id: str
     destination: str = ""
     window: int = WINDOW_DEFAULT
+    token: str = field(default="", repr=False)
+    """A user's, shown to the clients' ports; empty: nobody is asked who he is."""
+
+    @property
+    def login(self) -> dict[str, Any]:
+        """What the client is told of who sends."""
+        return {"passcode": self.token} if self.token else {}
 
 
 @dataclass
@@ -117,10 +126,7 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     columns = set(schema.fieldNames())
     if ("uri" in given) == ("url" in given):
         problems.append("uri, url: name one of them: the clients' or the admin ports")
-    try:
-        addresses = urls_of(given["url"]) if "url" in given else ()
-    except ValueError as error:
-        problems.append(f"url: {error}")
+    addresses, token = _read_places(given, problems)
     if "body" not in columns:
         problems.append("columns: what is written needs a column body, binary or string")
     if "destination" not in columns and not given.get("destination"):
@@ -135,17 +141,36 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     if problems or window is None:
         raise ConfigError(problems)
     return WriteOptions(
-        uri=given.get("uri") or _clients_uri(addresses),
+        uri=given.get("uri") or _clients_uri(addresses, token),
         destination=given.get("destination", ""),
         write_id=given.get("write_id") or uuid.uuid4().hex,
         window=window,
+        token=token,
     )
 
 
-def _clients_uri(addresses: tuple[str, ...]) -> str:
+def _read_places(given: dict[str, str], problems: list[str]) -> tuple[tuple[str, ...], str]:
+    """Read where the admin ports are, and what they and the clients' are shown."""
+    addresses: tuple[str, ...] = ()
+    token = ""
+    try:
+        addresses = urls_of(given["url"]) if "url" in given else ()
+    except ValueError as error:
+        problems.append(f"url: {error}")
+    if any(it.startswith("https:") for it in addresses):
+        told = "url: https tells of no port where clients speak TLS; name them instead: {}"
+        problems.append(told.format("uri=failover:(stomp+ssl://HOST:PORT)?nested.caFile=FILE"))
+    try:
+        token = read_token_file(Path(given["token_file"])) if "token_file" in given else ""
+    except ConfigError as error:
+        problems += error.problems
+    return addresses, token
+
+
+def _clients_uri(addresses: tuple[str, ...], token: str) -> str:
     """Make a failover URI of the client ports that the members tell."""
     told = {"stomp": str, "members": list}
-    status = RemoteLog(addresses).ask("GET", "/status", told=told)
+    status = RemoteLog(addresses, token=token).ask("GET", "/status", told=told)
     places = {str(member.get("stomp", "")) for member in status["members"]}
     places.add(str(status["stomp"]))
     return f"failover:({','.join(f'stomp://{place}' for place in sorted(places - {''}))})"
@@ -199,12 +224,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """
         names = {each.write for each in messages if isinstance(each, Written)}
         if batchId > 0 and names:
-            asyncio.run(_forget_finished(self.options.uri, names, batchId))
+            asyncio.run(_forget_finished(self.options, names, batchId))
 
 
-async def _forget_finished(uri: str, names: set[str], batch: int) -> None:
+async def _forget_finished(options: WriteOptions, names: set[str], batch: int) -> None:
     try:
-        async with connect(uri) as connection:
+        async with connect(options.uri, **options.login) as connection:
             for name in names:
                 await connection.forget_producers(name, before=batch)
     except HoldfastError as error:
@@ -299,7 +324,7 @@ async def _send_all(options: WriteOptions, name: str, rows: SpooledRows) -> Writ
     """Send all rows, to each destination under a producer id of its own."""
     producers: dict[str, Producer] = {}
     written = Written(0, 0)
-    async with connect(options.uri, carries_headers=True) as connection:
+    async with connect(options.uri, carries_headers=True, **options.login) as connection:
         for batch in rows.batches():
             for destination, body, headers, persistent in rows_to_send(batch, options.destination):
                 producer = producers.get(destination)

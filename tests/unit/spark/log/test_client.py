@@ -5,17 +5,12 @@ fails.
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from holdfast.admin.token_file import write_token
 from holdfast.errors import (
     AuthenticationError,
     BusyError,
@@ -26,11 +21,11 @@ from holdfast.errors import (
     RecordNotFoundError,
 )
 from holdfast.spark.log import client as log_client
+from holdfast.spark.log.admin_link import TIMEOUT_SECONDS
 from holdfast.spark.log.client import (
     BUSY_SECONDS,
     POSITION_SECONDS,
     RANK_SECONDS,
-    TIMEOUT_SECONDS,
     RemoteLog,
 )
 from holdfast.spark.log.entry_block import EntryBlock
@@ -141,7 +136,7 @@ class PaperLink:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> PaperCluster:
     paper = PaperCluster()
-    monkeypatch.setattr(log_client, "_Link", paper.link)
+    monkeypatch.setattr(log_client, "AdminLink", paper.link)
     now = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -521,48 +516,6 @@ def test_a_question_goes_to_the_next_node(cluster: PaperCluster) -> None:
     cluster.faults["a"] = LinkLostError("refused")
     assert "b" == LOG.ask("POST", "/holds/x", {"index": 1})["by"]
     assert "token" not in repr(RemoteLog(NODES, token="word"))
-
-
-class GuardedConnection:
-    """A connection to a node that wants the token in its file."""
-
-    asked: ClassVar[list[str]] = []
-    refusal: ClassVar[bytes] = b""
-
-    class sock:  # noqa: N801 - as http.client calls it
-        getpeername = staticmethod(lambda: ("127.0.0.1", 8161))
-        getsockname = staticmethod(lambda: ("127.0.0.1", 50_000))
-
-    def __init__(self, address: str, *, timeout: float) -> None:
-        pass
-
-    def request(self, _method: str, _path: str, _data: object, headers: dict[str, str]) -> None:
-        self.asked.append(headers.get("Authorization", ""))
-
-    def getresponse(self) -> Any:
-        allowed = self.asked[-1] == f"Bearer {TOKEN}"
-        content = io.BytesIO(b"{}" if allowed else self.refusal)
-        return SimpleNamespace(status=200 if allowed else 403, read=content.read)
-
-    def close(self) -> None:
-        pass
-
-
-def test_on_the_nodes_machine_its_own_file_is_the_proof(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Read once for each link; without the file the refusal stays, which says what to do."""
-    path = write_token(tmp_path, "127.0.0.1", 8161, TOKEN)
-    fault = {"code": "authentication", "message": "a proof is needed", "token_file": str(path)}
-    monkeypatch.setattr(GuardedConnection, "refusal", json.dumps({"error": fault}).encode())
-    monkeypatch.setattr(log_client, "HTTPConnection", GuardedConnection)
-    link = log_client._Link("a", "")
-    assert link.ask("GET", "/holds", None) == {}
-    assert link.read_log(1, 2, 3) == b"{}"
-    assert GuardedConnection.asked == ["", f"Bearer {TOKEN}", f"Bearer {TOKEN}"]
-    path.unlink()
-    with pytest.raises(AuthenticationError, match="a proof is needed"):
-        log_client._Link("a", "").read_log(1, 2, 3)
 
 
 def test_all_queues_are_named_however_many_pages_they_take(cluster: PaperCluster) -> None:

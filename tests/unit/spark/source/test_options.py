@@ -196,6 +196,19 @@ def test_what_does_not_fit_together_is_refused(options: dict[str, str]) -> None:
         read_options(options)
 
 
+def test_a_users_token_is_read_from_its_file(tmp_path: Path) -> None:
+    """On the driver; it is not shown, and there is one who asks."""
+    (tmp_path / "token").write_text("hf_YQ.x\n")
+    (tmp_path / "secret").write_text("s3cret")
+    given = {"url": "https://a:8161", "token_file": str(tmp_path / "token")}
+    options = read_options(given)
+    assert options.token == "hf_YQ.x"
+    assert "hf_YQ" not in repr(options)
+    with pytest.raises(ConfigError, match="give one of them") as caught:
+        read_options({**given, "secret_file": str(tmp_path / "secret")})
+    assert "hf_YQ" not in str(caught.value)
+
+
 def test_an_empty_secret_is_no_secret(tmp_path: Path) -> None:
     """It would make the same token everywhere."""
     (tmp_path / "secret").write_bytes(b"\n")

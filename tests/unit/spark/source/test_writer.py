@@ -4,6 +4,7 @@ Rows to messages: options, headers and names; sending itself is for tests/spark.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -40,8 +41,8 @@ def test_admin_ports_tell_where_clients_connect(monkeypatch: pytest.MonkeyPatch)
     status = {"stomp": "a:1", "members": [{"stomp": "b:2"}, {"stomp": ""}, {"stomp": "a:1"}]}
 
     class PaperLog:
-        def __init__(self, addresses: tuple[str, ...]) -> None:
-            assert addresses == ("x:8161",)
+        def __init__(self, addresses: tuple[str, ...], *, token: str) -> None:
+            assert (addresses, token) == (("x:8161",), "")
 
         def ask(self, method: str, path: str, told: dict[str, type]) -> dict[str, Any]:
             assert all(isinstance(status[name], kind) for name, kind in told.items())
@@ -50,6 +51,25 @@ def test_admin_ports_tell_where_clients_connect(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(writer, "RemoteLog", PaperLog)
     made = write_options({"url": "http://x:8161", "destination": "q"}, BODY)
     assert "failover:(stomp://a:1,stomp://b:2)" == made.uri
+
+
+def test_who_sends_is_read_from_a_file(tmp_path: Path) -> None:
+    """On the driver; the token is shown to the brokers and to nobody else."""
+    given = {"uri": "stomp+ssl://a:1", "destination": "q"}
+    assert write_options(given, BODY).login == {}
+    (tmp_path / "token").write_text("hf_YQ.x\n")
+    named = write_options({**given, "token_file": str(tmp_path / "token")}, BODY)
+    assert named.login == {"passcode": "hf_YQ.x"}
+    assert "hf_YQ" not in repr(named)
+    (tmp_path / "token").write_text("hunter2")
+    with pytest.raises(ConfigError, match=r"token_file: .* has no token"):
+        write_options({**given, "token_file": str(tmp_path / "token")}, BODY)
+
+
+def test_admin_ports_by_tls_tell_no_port_of_clients() -> None:
+    """What they tell is the port in clear, and nobody who wrote https meant that."""
+    with pytest.raises(ConfigError, match=r"url: https tells of no port .*stomp\+ssl://"):
+        write_options({"url": "https://x:8161", "destination": "q"}, BODY)
 
 
 def test_spark_hands_its_own_option_through() -> None:
