@@ -30,7 +30,7 @@ from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_faults import refused_because
 from holdfast.transport.tls_records import RecordCount
-from holdfast.transport.tls_sealing import RECORD_BYTES, Sealing
+from holdfast.transport.tls_sealing import RECORD_BYTES, Piece, Sealing, joined
 
 READ_BYTES_MAX: Final = 64 * KiB
 """So much is read and decrypted at once, in less than a tenth of a millisecond."""
@@ -392,7 +392,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         if data and not self._transport.is_closing():
             self._transport.write(data)
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
+    def write(self, data: Piece) -> None:
         """
         Send this; nothing happens on a connection that is closing.
 
@@ -401,9 +401,10 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         if self._sealing is not None and self._stage is _Stage.OPEN and data:
             self._sealing.write(data)
 
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send them one behind the other."""
-        self.write(b"".join(list_of_data))
+    def writelines(self, list_of_data: Iterable[Piece]) -> None:
+        """Send them one behind the other, each as by `write`: many may be sent the same."""
+        for piece in joined(list_of_data):
+            self.write(piece)
 
     def close(self) -> None:
         """Say that this is the end, and close when all is sent."""

@@ -17,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
 
 from holdfast.model.limits import KiB
 from holdfast.transport.turn_slice import TurnSlice
@@ -26,11 +26,16 @@ from holdfast.transport.turn_slice import TurnSlice
 RECORD_BYTES: Final = 16 * KiB
 """So much is in a record at most."""
 
+SHARED_BYTES: Final = 64 * KiB
+"""From this size on a piece stays as it was given; shorter neighbours are sealed as one."""
+
 _SEALED_AT_ONCE: Final = 8
 """Records of that size, in a tenth of a millisecond or two."""
 
 _UNITS_PER_RECORD: Final = 4
 _HIGH_BYTES: Final = 64 * KiB
+
+Piece: TypeAlias = bytes | bytearray | memoryview
 
 
 class Sealing:
@@ -76,7 +81,7 @@ class Sealing:
         """Say how much may wait before the protocol within is told; None: as by default."""
         self.high_bytes = _HIGH_BYTES if high is None else high
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
+    def write(self, data: Piece) -> None:
         """Send this; it is copied only if it may be changed, or is small."""
         view = memoryview(data)
         if not view.readonly:
@@ -162,3 +167,27 @@ class Sealing:
         if self._is_full:
             self._is_full = False
             self._within.resume_writing()
+
+
+def joined(pieces: Iterable[Piece]) -> Iterable[Piece]:
+    """
+    Give short neighbours as one and each large piece as it is, in their order.
+
+    A record for each short one would be dear, and a copy of each large one is a stop of the loop.
+    """
+    pieces = list(pieces)
+    if max(map(len, pieces), default=0) < SHARED_BYTES:
+        return (b"".join(pieces),)
+    return _with_short_ones_joined(pieces)
+
+
+def _with_short_ones_joined(pieces: list[Piece]) -> Iterator[Piece]:
+    short: list[Piece] = []
+    for piece in pieces:
+        if len(piece) < SHARED_BYTES:
+            short.append(piece)
+            continue
+        yield b"".join(short)
+        yield piece
+        short.clear()
+    yield b"".join(short)

@@ -23,6 +23,8 @@ from holdfast.transport.tls_connection import (
     RECORDS_AT_ONCE,
     TlsConnection,
 )
+from holdfast.transport.tls_records import RecordCount
+from holdfast.transport.tls_sealing import SHARED_BYTES
 from holdfast.transport.turn_slice import UNITS_PER_TURN
 
 PLAIN_ANSWER = b"in clear?"
@@ -576,6 +578,39 @@ def test_a_slow_socket_is_told_of(options, certificates: Path) -> None:
         assert pair.wire.limits == (7, None)
         assert pair.server.get_write_buffer_size() > 100
         assert pair.within.heard == ["made", "full", "drained"]
+
+    run(work)
+
+
+def test_what_is_large_among_several_is_not_copied(options, certificates: Path) -> None:
+    """
+    A leader sends each entry with a head before it, to all followers: one of 60 MB, joined with it
+    for each of them, stopped the loop for 70 ms. Short ones still share a record.
+    """
+
+    async def work() -> None:
+        pair = Pair(options())
+        pair.dial(certificates / "ca.pem")
+        await pair.shake()
+        pair.server.pause_writing()
+        large = bytes(range(256)) * 4_000
+        changing = bytearray(b"y" * SHARED_BYTES)
+        pair.server.writelines([b"head", large, b"short", b"", b"shorter", changing, b"tail"])
+        changing[:] = bytes(SHARED_BYTES)
+        sealing = pair.server._sealing
+        assert sealing is not None
+        whole = [piece.obj for piece in sealing._pieces if len(piece) >= SHARED_BYTES]
+        assert whole[0] is large
+        assert len(sealing._pieces) <= 5
+        pair.server.resume_writing()
+        while sealing.bytes:
+            await asyncio.sleep(0)
+        told = b"head" + large + b"shortshorter" + b"y" * SHARED_BYTES + b"tail"
+        assert pair.hears() == told
+        pair.server.writelines([b"%d" % (it % 10) for it in range(1_000)])
+        records, size = RecordCount().take(memoryview(pair.wire.sent), 1_000)
+        assert (records, size) == (1, len(pair.wire.sent))
+        pair.server.writelines([])
 
     run(work)
 
