@@ -8,6 +8,8 @@ itself; one that was disabled waits for its operator.
 
 Invariants:
     Nothing is done for a tenure that is over.
+    What was begun is one thread's: that of its own, or of whoever calls `step` and `scrub`. Two
+    that read over the same would both find an entry damaged, and both write it anew.
     The set is changed by the holder's thread only, and not while an append is in flight.
 """
 
@@ -104,6 +106,7 @@ class Caretaker:
 
     def step(self) -> float:
         """Do one small piece of work; after how many seconds there may be more."""
+        self._require_alone()
         tenure, returning = self._tenure, self._returning
         if tenure is None:
             return LOOK_SECONDS
@@ -147,6 +150,7 @@ class Caretaker:
 
     def scrub(self) -> float:
         """Read over a piece of what is held; after how many seconds the next one is due."""
+        self._require_alone()
         scrubber, settings = self._scrubber, self._settings
         if scrubber is None:
             return LOOK_SECONDS
@@ -169,6 +173,10 @@ class Caretaker:
                 pause = LOOK_SECONDS
             self._wake.wait(min(pause, max(scrub_at - time.monotonic(), 0.01)))
             self._wake.clear()
+
+    def _require_alone(self) -> None:
+        own = self._thread
+        assert own is None or own is threading.current_thread(), "its own thread does that"
 
     def _is_scrub_urgent(self) -> bool:
         return self._scrubber is not None and self._scrubber.is_urgent

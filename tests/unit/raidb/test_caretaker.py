@@ -126,6 +126,21 @@ def test_its_thread_fills_a_database_that_came_back(several: Several) -> None:
     assert several.ends() == [1, 1, 1]
 
 
+def test_what_its_own_thread_does_nobody_does_beside_it(several: Several) -> None:
+    """Two that read over the same entry write it anew twice, and count it twice."""
+    caretaker = log_of(several.writer()).caretaker
+    caretaker.step()
+    caretaker.scrub()
+    caretaker.start()
+    try:
+        with pytest.raises(AssertionError, match="its own thread does that"):
+            caretaker.step()
+        with pytest.raises(AssertionError, match="its own thread does that"):
+            caretaker.scrub()
+    finally:
+        caretaker.close()
+
+
 def test_what_is_being_filled_is_told(several: Several) -> None:
     """How far it is, and why it does not go on."""
     writer = several.writer()
