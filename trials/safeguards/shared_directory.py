@@ -146,7 +146,9 @@ def _give_up_the_last_room() -> list[Patch]:
     return [(directory_log, "TAKES_LEFT_MIN", 0)]
 
 
-FULL = Troubles(pause=0.002, kill=0.002, error=0.0, server_loss=0.0, is_coherent=True, full=0.002)
+FULL = Troubles(pause=0.002, kill=0.0003, error=0.0, server_loss=0.0, is_coherent=True, full=0.003)
+"""Brokers live long: who is killed before room for the next takes is kept never gives up a lease."""
+
 SOME = Troubles(pause=0.005, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)
 PAUSES = Troubles(pause=0.03, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)
 LOSSES = Troubles(pause=0.002, kill=0.004, error=0.0, server_loss=0.0005, is_coherent=False)
