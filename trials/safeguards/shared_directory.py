@@ -147,7 +147,7 @@ def _give_up_the_last_room() -> list[Patch]:
 
 
 FULL = Troubles(pause=0.002, kill=0.0003, error=0.0, server_loss=0.0, is_coherent=True, full=0.003)
-"""Brokers live long: who is killed before room for the next takes is kept never gives up a lease."""
+"""Brokers live long: who is killed before room for the next takes is kept gives up no lease."""
 
 SOME = Troubles(pause=0.005, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)
 PAUSES = Troubles(pause=0.03, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)

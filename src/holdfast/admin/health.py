@@ -49,7 +49,7 @@ def readiness(status: NodeStatus) -> Readiness:
 
 
 def _judge(status: NodeStatus) -> tuple[bool, str]:
-    if status.store.is_out_of_room:
+    if status.store.is_out_of_room and status.lease is None:
         return False, "its disk is full: nothing is stored until there is room"
     if status.store.disk_hangs:
         return False, f"its disk has got nothing done for {status.store.disk_wait_seconds:.0f} s"
@@ -68,6 +68,8 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
         return True, f"serving clients{_without_elector(status.lease)}"
     if status.store.unknown_end:
         return False, status.store.unknown_end
+    if status.lease is not None and status.store.is_out_of_room:
+        return False, "standby that cannot follow the log: its --data is full; make room there"
     if status.lease is not None:
         return True, _standing_by(status.lease)
     if status.leader is None:

@@ -24,7 +24,7 @@ def lease_metrics(lease: LeaseStatus) -> Iterator[Metric]:
     text = "For how long the holder gave no sign of life"
     yield gauge("lease_silent_seconds", text, lease.silent_seconds)
     yield gauge("shared_store_reached", "1 if the store of the log answers", not lease.trouble)
-    text = "1 if the store keeps nothing more"
+    text = "1 if the store keeps nothing more, or the holder has no room beside it"
     yield gauge("shared_store_refusing", text, bool(lease.refusal))
     copies = GaugeMetricFamily(
         "holdfast_shared_store_copy",

@@ -80,7 +80,7 @@ class LeaseStatus:
     """Why the store is not reached; empty while it is."""
 
     refusal: str = ""
-    """Why it keeps nothing more; empty while it does."""
+    """Why it keeps nothing more, or this broker cannot keep up with it; empty if neither is so."""
 
     warnings: tuple[str, ...] = ()
     """What is unsafe about it and was allowed, and what is wrong just now."""

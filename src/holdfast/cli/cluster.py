@@ -184,6 +184,8 @@ def _space(status: NodeStatus) -> str:
 
 def _disk(status: NodeStatus) -> str:
     store = status.store
+    if store.is_out_of_room and status.lease is not None:
+        return "full: make room in --data, which is no part of the log"
     if store.is_out_of_room:
         return "full: nothing is stored until there is room"
     if not store.disk_hangs:

@@ -55,6 +55,11 @@ class SpaceWatch:
         return "low" if self._is_disk_low or self._is_log_over else "ok"
 
     @property
+    def is_log_over(self) -> bool:
+        """Whether the log is over its limit, whatever the disk has left."""
+        return self._is_log_over
+
+    @property
     def is_over_limit(self) -> bool:
         """Whether it is low as the log is over its limit, and not for want of room on the disk."""
         return self._is_log_over and not self._is_disk_low

@@ -224,7 +224,8 @@ class JournalWriter:
         self._retry_at = self._monotonic() + ROOM_RETRY_SECONDS
         if not journal.is_out_of_room:
             journal.is_out_of_room = True
-            logger.error("the disk is full, nothing is stored until there is room: %s", error)
+            text = "the disk is full, nothing is stored until there is room in %s: %s"
+            logger.error(text, journal.directory, error)
 
     def _note_room(self) -> None:
         """Say that there is room again, once nothing waits for it any more."""

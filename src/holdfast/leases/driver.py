@@ -37,6 +37,7 @@ from holdfast.journal.entry import KIND_RECORDS, Entry, bytes_of
 from holdfast.journal.entry_body import EntryBody, seal_body
 from holdfast.journal.journal import Journal
 from holdfast.leases import catching_up, company, ordering, outages, tenure
+from holdfast.leases.cache_room import CacheRoom
 from holdfast.leases.contract import Claimant, LeasedLog, Outcome
 from holdfast.leases.elections import Elections
 from holdfast.leases.elector import Reading
@@ -119,6 +120,7 @@ class LeasedDriver(LeasedView):
         self._reports: deque[Report] = deque()
         self._readings: deque[Reading] = deque()
         self._mending = Mending(self._state, journal, writer)
+        self._room = CacheRoom(self._state, journal)
         journal.on_damage = self.report_damage
         for damage in journal.damage:
             if damage.index:
@@ -275,6 +277,8 @@ class LeasedDriver(LeasedView):
             tenure.heard(state, self._readings.popleft())
         if state.damaged or state.is_mending:
             self._mending.go_on()
+        if self._room.is_out:
+            self._room.step(it for it in self.others() if self.is_there(it.claimant.name))
         if not state.is_busy:
             self._order()
         tenure.stand(state)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from holdfast.journal.journal import Journal
 from holdfast.leases import ordering
+from holdfast.leases.cache_room import CacheRoom
 from holdfast.leases.contract import Claimant, LeasedLog, MediumFacts, Waiter
 from holdfast.leases.elections import Elections
 from holdfast.leases.projection import MessageKey, Projection
@@ -25,6 +26,10 @@ _NO_ANSWER = "the store that keeps the log does not answer: nothing is confirmed
 _REFUSED = (
     "the store that keeps the log takes nothing: publishing is refused until it does again; who"
     " runs it is told why"
+)
+_CACHE_FULL = (
+    "this broker has no room for its own copy of the log: publishing is refused here until it has;"
+    " who runs it is told where"
 )
 _NO_INDEX = 1 << 62
 _AWAY_TELLS = 3.5
@@ -39,6 +44,7 @@ class LeasedView:
     _log: LeasedLog
     _clock: Callable[[], float]
     _known_level: int
+    _room: CacheRoom
 
     @property
     def role(self) -> str:
@@ -108,7 +114,9 @@ class LeasedView:
     @property
     def trouble(self) -> str:
         """Why the medium is not reached; empty while it is."""
-        return self._state.trouble or self._state.take_trouble
+        state = self._state
+        unread = self._room.trouble if self._room.is_stuck and not state.is_holder else ""
+        return state.trouble or state.take_trouble or unread
 
     @property
     def elections(self) -> Elections | None:
@@ -125,7 +133,7 @@ class LeasedView:
         facts = self._log.facts()
         undone = tuple(f"left for later: {it.reason}" for it in self._state.left_undone.values())
         namesake = self._state.namesake
-        told = (namesake,) if namesake else ()
+        told = tuple(filter(None, (namesake, self._room.trouble)))
         return replace(facts, warnings=(*facts.warnings, *undone, *told))
 
     def identity(self) -> str:
@@ -250,13 +258,22 @@ class LeasedView:
 
     def refusal(self) -> str:
         """Why the medium keeps nothing more; empty while it does."""
-        return _REFUSED if self.refusal_reason else ""
+        return _REFUSED if self._medium_refusal else ""
 
     @property
     def refusal_reason(self) -> str:
-        """What the medium says of it, and which one it is: for who runs it."""
+        """Why nothing is published, and what it is that has no room: for who runs it."""
+        return self._medium_refusal or (self._room.trouble if self.cache_refusal else "")
+
+    @property
+    def _medium_refusal(self) -> str:
         state = self._state
         return state.refusal or (self._log.low_room if state.is_holder else "")
+
+    @property
+    def cache_refusal(self) -> str | None:
+        """Why nothing is published for want of room beside the medium; empty while there is."""
+        return _CACHE_FULL if self._state.is_holder and self._room.is_stuck else ""
 
     @property
     def message_bytes_max(self) -> int:

@@ -191,6 +191,11 @@ class Driver(DriverView):
         """Nor is what an entry may have."""
         return 0
 
+    @property
+    def cache_refusal(self) -> str | None:
+        """The journal is the log itself, or this member's part in it."""
+        return None
+
     def refusal(self) -> str:
         """On the leader: why nothing may be published, for another member's sake; or empty."""
         witness = leader.cramped_witness(self._state) if self.is_leader else ""

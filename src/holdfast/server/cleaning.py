@@ -94,8 +94,8 @@ class Cleaner:
         self.reader_holds = ReaderHolds(broker, settings)
         self._given_up_through = self._given_up_record = 0
         """The last entry and record of which this leadership has said that they may go."""
-        self._is_low = False
-        """Whether space was low when this segment was begun."""
+        self._is_full = False
+        """Whether publishing was refused for want of room when this segment was begun."""
         self.budget_bytes = 0.0
         self.refilled_at = 0.0
         self.damage = DamagedEntries(broker, store)
@@ -226,7 +226,8 @@ class Cleaner:
         kept_count = 0 if is_low else self.settings.clean_segment_count_min
         sealed_count = self.store.sealed_count
         pays = self._pays(kept_count, is_low=is_low)
-        self._tell_whether_full(is_full=is_low and not pays)
+        is_full = is_low and self.store.is_full(self.refilled_at)
+        self._tell_whether_full(is_full=is_full and not pays)
         if not pays or sealed_count <= kept_count:
             return False
         oldest = self.store.oldest_segment()
@@ -239,12 +240,12 @@ class Cleaner:
             return False  # Written again already; it goes when that is committed.
         if oldest.last_index > self.store.applied_index:
             return False
-        if self._is_held(oldest.last_index, is_low=is_low):
+        if self._is_held(oldest.last_index, is_full=is_full):
             return False
         if self.round_through < oldest.base_index:
             self.round_through = self.store.sealed_through
             self.round_read_bytes = self.round_written_bytes = 0
-        self._is_low = is_low
+        self._is_full = is_full
         self.next_index = oldest.base_index
         self.through_index = oldest.last_index
         return True
@@ -285,7 +286,7 @@ class Cleaner:
             )
         self.is_log_full = is_full
 
-    def _is_held(self, last_index: int, *, is_low: bool) -> bool:
+    def _is_held(self, last_index: int, *, is_full: bool) -> bool:
         """
         Whether a named reader has not taken the segment that ends here, and may still have it.
 
@@ -297,7 +298,7 @@ class Cleaner:
         holds = [hold for hold in known if hold.index <= last_index]
         for hold in holds:
             held_bytes = self.store.bytes_from(hold.index)
-            loss = why_it_goes(hold, held_bytes, self.settings, is_space_low=is_low)
+            loss = why_it_goes(hold, held_bytes, self.settings, is_space_low=is_full)
             if loss is HoldLoss.NONE:
                 return True
             leaving.append((hold, loss))
@@ -408,7 +409,7 @@ class Cleaner:
                 return
         else:
             return
-        if self._is_held(self.through_index, is_low=self._is_low):
+        if self._is_held(self.through_index, is_full=self._is_full):
             # A reader has asked for it since it was begun.
             self._leave()
             self.round_through = 0

@@ -155,7 +155,7 @@ def _store(node: Parts, replication: ReplicationStatus) -> StoreStatus:
         first_index=journal.first_index,
         last_index=journal.last_index,
         free_bytes=journal.disk.free_bytes(journal.directory),
-        space=journal.space_state(now),
+        space="low" if node.store.is_full(now) else "ok",
         limit_bytes=journal.settings.log_bytes_max,
         is_full_of_live=node.conductor.cleaner.is_log_full,
         disk_wait_seconds=replication.disk_wait_seconds,

@@ -307,7 +307,11 @@ class KeptLog(Protocol):
         ...
 
     def is_space_low(self, now: float) -> bool:
-        """Whether there is so little room that only acknowledgements are taken."""
+        """Whether there is so little room that the log is cleaned harder."""
+        ...
+
+    def is_full(self, now: float) -> bool:
+        """Whether where the log is kept is so full that only acknowledgements are taken."""
         ...
 
     def entry(self, index: int) -> CommittedEntry:

@@ -60,6 +60,15 @@ class LogDriver(Tenure, Protocol):
         ...
 
     @property
+    def cache_refusal(self) -> str | None:
+        """
+        Why nothing may be published though the log's own place has room; empty if it may.
+
+        None where the journal is that place, and no copy of what is kept elsewhere.
+        """
+        ...
+
+    @property
     def message_bytes_max(self) -> int:
         """The most that one message may have so that it can be stored; 0: any."""
         ...

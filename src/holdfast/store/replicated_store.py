@@ -120,8 +120,20 @@ class ReplicatedStore:
             self.journal.drop_before(through + 1)
 
     def is_space_low(self, now: float) -> bool:
-        """Whether a disk is so full that only acknowledgements are taken."""
+        """Whether a disk has so little room left that the log is cleaned harder."""
         return self.journal.space_state(now) == "low" or self.driver.refusal() != ""
+
+    def is_full(self, now: float) -> bool:
+        """
+        Whether the log's own place is so full that only acknowledgements are taken.
+
+        A journal that only copies what is kept elsewhere is not that place, however full its disk.
+        """
+        if self.driver.refusal():
+            return True
+        is_low = self.journal.space_state(now) == "low"
+        is_copy = self.driver.cache_refusal is not None
+        return self.journal.space_watch.is_log_over if is_copy else is_low
 
     @property
     def message_bytes_max(self) -> int:
@@ -138,9 +150,10 @@ class ReplicatedStore:
         reason = self.driver.refusal()
         if reason:
             return reason
-        if not self.is_space_low(now):
-            return None
-        if self.journal.space_watch.is_over_limit:
+        if not self.is_full(now):
+            return self.driver.cache_refusal or None
+        is_copy = self.driver.cache_refusal is not None
+        if is_copy or self.journal.space_watch.is_over_limit:
             return (
                 f"the log has {self.log_bytes:,} bytes, at most"
                 f" {self.journal.settings.log_bytes_max:,} (log_bytes_max): publishing is refused"

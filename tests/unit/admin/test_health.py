@@ -150,3 +150,7 @@ def test_an_elector_that_is_away_is_told_and_takes_nobody_out_of_service() -> No
     full = replace(holder, lease=replace(well, refusal="f has no room"))
     assert "publishing is refused: f has no room" in readiness(full).reason
     assert "standby: nobody holds the lease" == readiness(replace(waits, lease=well)).reason
+    out = StoreStatus(is_out_of_room=True)
+    assert readiness(replace(holder, lease=well, store=out)).reason == "serving clients"
+    verdict = readiness(replace(waits, lease=well, store=out))
+    assert (verdict.ready, "its --data is full" in verdict.reason) == (False, True)

@@ -47,6 +47,8 @@ class FakeStore:
         self.has_lease = True
         self.is_awaiting_lease = False
         self.is_low = False
+        self.is_copy = False
+        """What is low is only room for a copy of the log."""
         self.message_bytes_max = self.batch_bytes_max = 0
         self.term = 1
         self.numbering = Numbering()
@@ -106,10 +108,13 @@ class FakeStore:
         pass
 
     def refusal(self, now: float) -> str | None:
-        return "full" if self.is_low else None
+        return "full" if self.is_full(now) else None
 
     def is_space_low(self, now: float) -> bool:
         return self.is_low
+
+    def is_full(self, now: float) -> bool:
+        return self.is_low and not self.is_copy
 
     def has_committed(self) -> bool:
         return self.commit_index > self.applied_index

@@ -102,6 +102,19 @@ def test_low_space_cleans_harder(busy) -> None:
     assert busy.store.first_index > 1
 
 
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_low_space_for_a_copy_costs_no_reader_its_hold(busy, is_copy: bool) -> None:
+    """
+    The log itself has room: it is cleaned harder, and nobody is left behind for that.
+    """
+    busy.broker.receipts.add_records([HoldRecord("archive", 1, 1 << 20)])
+    busy.settle()
+    busy.store.is_low, busy.store.is_copy = True, is_copy
+    busy.conductor.cleaner.settings = ServerSettings(clean_segment_count_min=50)
+    clean(busy, 3)
+    assert (busy.store.first_index == 1) is is_copy
+
+
 def test_a_segment_that_is_not_applied_waits(busy) -> None:
     """
     The index does not know yet what lives in it.

@@ -64,8 +64,8 @@ def test_it_ends_with_the_learner(node) -> None:
 
 def test_what_it_holds_is_not_cleaned(node) -> None:
     """However much of it is dead."""
-    assert node.conductor.cleaner._is_held(4, is_low=False)
-    assert not node.conductor.cleaner._is_held(2, is_low=False)
+    assert node.conductor.cleaner._is_held(4, is_full=False)
+    assert not node.conductor.cleaner._is_held(2, is_full=False)
 
 
 def test_its_bound_is_a_bound(new_node, send, node) -> None:
@@ -76,7 +76,7 @@ def test_its_bound_is_a_bound(new_node, send, node) -> None:
     look(node)
     assert 300 == node.broker.state.holds[FAR].bytes_max
 
-    assert not node.conductor.cleaner._is_held(4, is_low=False)
+    assert not node.conductor.cleaner._is_held(4, is_full=False)
     node.settle()
 
     hold = node.broker.state.holds[FAR]
@@ -93,7 +93,7 @@ def test_its_bound_is_a_bound(new_node, send, node) -> None:
 
 def test_a_disk_that_is_almost_full_wins(node) -> None:
     """Else the learner's absence would stop publishing."""
-    assert not node.conductor.cleaner._is_held(4, is_low=True)
+    assert not node.conductor.cleaner._is_held(4, is_full=True)
     node.settle()
     assert 4 == node.broker.state.holds[FAR].lost_through
 

@@ -140,7 +140,7 @@ def test_a_hold_of_an_earlier_version_ages_too(node) -> None:
 def test_nothing_is_kept_beyond_what_the_node_allows(node) -> None:
     """Also for who was promised more before."""
     hold(node)
-    assert not node.conductor.cleaner._is_held(4, is_low=False)
+    assert not node.conductor.cleaner._is_held(4, is_full=False)
     node.settle()
     lost = node.broker.state.holds["archive"]
     assert (5, 4, HoldLoss.BOUND) == (lost.index, lost.lost_through, lost.loss)
@@ -149,9 +149,9 @@ def test_nothing_is_kept_beyond_what_the_node_allows(node) -> None:
 def test_a_disk_that_is_almost_full_wins_over_a_reader(node) -> None:
     """Publishing goes before reading; what the reader lost is known to every later leader."""
     hold(node, index=9, expiry_seconds=77)
-    assert node.conductor.cleaner._is_held(10, is_low=False)
+    assert node.conductor.cleaner._is_held(10, is_full=False)
     renewed_at = node.broker.state.holds["archive"].renewed_at
-    assert not node.conductor.cleaner._is_held(10, is_low=True)
+    assert not node.conductor.cleaner._is_held(10, is_full=True)
     node.settle()
     lost = node.broker.state.holds["archive"]
     assert (11, 10, HoldLoss.SPACE) == (lost.index, lost.lost_through, lost.loss)

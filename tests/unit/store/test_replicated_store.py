@@ -25,7 +25,7 @@ class FakeJournal:
         self.kept: dict[int, Entry] = {}
         self.stored_index = 0
         self.space = "ok"
-        self.space_watch = SimpleNamespace(is_over_limit=False)
+        self.space_watch = SimpleNamespace(is_over_limit=False, is_log_over=False)
         self.table = SimpleNamespace(content_bytes=9000)
         self.damage: list[SimpleNamespace] = []
         self.settings = SimpleNamespace(segment_bytes=1000, log_bytes_max=8000)
@@ -86,6 +86,7 @@ class FakeDriver:
         self.log_epoch = 0
         self.config_index = 1
         self.cramped = ""
+        self.cache_refusal: str | None = None
         self.reclaim_limit = 1 << 60
         self.is_backlog_full = False
         self.calls: list[object] = []
@@ -414,6 +415,24 @@ def test_a_disk_almost_full_refuses_publishing(store, journal) -> None:
     assert "disk is almost full" in (store.refusal(0.0) or "")
     journal.space_watch.is_over_limit = True
     assert "at most 8,000 (log_bytes_max): publishing is refused" in (store.refusal(0.0) or "")
+
+
+def test_a_full_disk_under_a_copy_of_the_log_refuses_nothing(store, driver, journal) -> None:
+    """
+    The log is elsewhere: only that place, its limit, and what cannot be kept up with count.
+    """
+    driver.cache_refusal = ""
+    journal.space = "low"
+    assert (store.is_space_low(0.0), store.is_full(0.0)) == (True, False)
+    assert store.refusal(0.0) is None
+    driver.cache_refusal = "no room for the copy"
+    assert not store.is_full(0.0)
+    assert store.refusal(0.0) == "no room for the copy"
+    journal.space_watch.is_log_over = True
+    assert store.is_full(0.0)
+    assert "(log_bytes_max)" in (store.refusal(0.0) or "")
+    driver.cramped = "w"
+    assert "the disk of w" in (store.refusal(0.0) or "")
 
 
 def test_roles_are_the_drivers(store, driver) -> None:
