@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+from typer.testing import CliRunner
 
+from holdfast.cli.main import app
 from holdfast.client import blocking
 from holdfast.environment.disk import RealDisk
-from holdfast.errors import ArchiveError, ConfigError
+from holdfast.errors import ArchiveError, ConfigError, RemoteProtocolError
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
 from holdfast.model.access_records import GrantRecord, UserRecord
@@ -33,6 +35,9 @@ from trials.clients.stomp_socket import StompSocket
 from trials.pipeline.operation_log import Live, Moment, OperationLog
 from trials.pipeline.written_archive import archived_log
 from trials.pipeline.written_log import CLUSTER_ID
+
+Login: TypeAlias = tuple[str, str]
+"""A user's name, and a token."""
 
 CORES = 2
 JOBS = 24
@@ -188,8 +193,8 @@ def test_what_is_asked_of_spark_does_not_grow_with_the_files(spark, log, tmp_pat
 @pytest.mark.slow
 def test_the_restored_directory_boots_and_delivers(spark, log, archive, tmp_path) -> None:
     """
-    A node starts on it, delivers the same ids in order, knows its producers, refuses a gap, and
-    never gives an old number again.
+    A node starts on it, lets in the users of that moment only, delivers the same ids in order,
+    knows its producers, refuses a gap, and never gives an old number again.
     """
     moment = log.moments[-1]
     settings = RestoreSettings(as_of_index=moment.index, member=NewMember(name="new"))
@@ -200,17 +205,41 @@ def test_the_restored_directory_boots_and_delivers(spark, log, archive, tmp_path
         status = node.wait_until(lambda status: status["serving"], "serving")
         assert CLUSTER_ID.hex() != status["cluster_id"]
         assert CLUSTER_ID.hex()[:8] == status["cluster_id"][:8]
+        with pytest.raises(RemoteProtocolError, match="a login is needed here"):
+            blocking.connect(node.uri)
+        login = _let_in(node, moment)
         for queue in sorted({each.queue for each in moment.live}):
-            _check_delivery(node, moment, queue)
-        _check_producers(node, moment)
+            _check_delivery(node, moment, queue, login)
+        _check_producers(node, moment, login)
     finally:
         node.kill()
 
 
-def _check_delivery(node: LocalNode, moment: Moment, queue: str) -> None:
+def _let_in(node: LocalNode, moment: Moment) -> Login:
+    """
+    Do what an operator does on its machine: a token for one of the users who are there again, and
+    all rights for a role of his.
+    """
+    users = {name: json.loads(str(it)) for name, it in moment.access.items() if " " not in name}
+    listed = {each["name"]: each["roles"] for each in node.get("/users")["users"]}
+    assert {name: values["roles"] for name, values in users.items()} == listed
+    name = next(name for name, values in users.items() if values["roles"])
+    role = users[name]["roles"][0]
+
+    def holdfast(*command: str) -> str:
+        result = CliRunner().invoke(app, [*command, "--admin", node.admin])
+        assert result.exit_code == 0, result.output
+        return result.stdout.strip()
+
+    holdfast("grant", role, "read,write,admin", "queue://>")
+    return name, holdfast("users", "token", name)
+
+
+def _check_delivery(node: LocalNode, moment: Moment, queue: str, login: Login) -> None:
     number = int(queue.rpartition("-")[2])
     wanted = [each for each in moment.live if each.queue == queue]
-    with blocking.connect(f"stomp://127.0.0.1:{node.stomp_port}") as connection:
+    name, token = login
+    with blocking.connect(node.uri, login=name, passcode=token) as connection:
         with connection.subscribe(f"/queue/{queue}", prefetch=1000) as subscription:
             found = [subscription.receive(5.0) for _ in wanted]
             assert subscription.receive(0.2) is None
@@ -227,10 +256,10 @@ def _check_delivery(node: LocalNode, moment: Moment, queue: str) -> None:
             assert int(fresh.id.rpartition("-")[2]) > 1_000_000_000
 
 
-def _check_producers(node: LocalNode, moment: Moment) -> None:
+def _check_producers(node: LocalNode, moment: Moment, login: Login) -> None:
     last = moment.producers["one"]
     with StompSocket(node.stomp_port) as socket:
-        socket.connect()
+        socket.connect(login=login[0], passcode=login[1])
 
         def send(number: int) -> str:
             headers = {
