@@ -60,6 +60,7 @@ DUTIES: Final = (
     Asked("POST", "/users/tokens", Duty.GOVERN),
     Asked("POST", "/users/tokens/end", Duty.GOVERN),
     Asked("POST", "/users/remove", Duty.GOVERN),
+    Asked("POST", "/subscriptions/give", Duty.GOVERN),
     Asked("GET", "/grants", Duty.GOVERN),
     Asked("POST", "/grants", Duty.GOVERN),
     Asked("POST", "/grants/revoke", Duty.GOVERN),

@@ -148,6 +148,7 @@ def _of_users(api: _Interface, users: UserInterface) -> list[Route]:
         Route("/users/tokens", api.guarded(users.make_token), methods=["POST"]),
         Route("/users/tokens/end", api.guarded(users.end_token), methods=["POST"]),
         Route("/users/remove", api.guarded(users.remove), methods=["POST"]),
+        Route("/subscriptions/give", api.guarded(users.give_subscription), methods=["POST"]),
         Route("/grants", users.grants),
         Route("/grants", api.guarded(users.grant), methods=["POST"]),
         Route("/grants/revoke", api.guarded(users.revoke), methods=["POST"]),

@@ -17,6 +17,9 @@ class SubscriptionStatus:
 
     client_id: str
     name: str
+    owner: str = ""
+    """Whose it is; empty: nobody's, whoever may read the topic and subscribes first has it."""
+
     topic: str = ""
     selector: str = ""
     no_local: bool = False

@@ -71,8 +71,27 @@ class UserAdministration(Protocol):
         """Let a token be worth nothing any more."""
         ...
 
-    async def remove(self, name: str, *, is_last_meant: bool) -> None:
-        """Remove a user; the last one only if that is meant, as then everybody is let in."""
+    async def remove(
+        self, name: str, *, is_last_meant: bool, ends_subscriptions: bool = False
+    ) -> int:
+        """
+        Remove a user; the last one only if that is meant, as then everybody is let in.
+
+        Gives how many durable subscriptions of his ended with him.
+        """
+        ...
+
+    def left_by(self, name: str) -> int:
+        """Give how many durable subscriptions are of this name, of whoever has it or had it."""
+        ...
+
+    async def give_subscription(self, client_id: str, name: str, user: str) -> None:
+        """
+        Let a durable subscription be a user's from now on.
+
+        Raises:
+            DestinationError: There is none of that name, or somebody consumes from it.
+        """
         ...
 
     async def grant(self, grant: Grant) -> frozenset[Right]:

@@ -7,7 +7,9 @@ Users and grants over HTTP: who there is, what roles were granted, and what that
     POST /users/password                {"name", "password"}
     POST /users/tokens                  {"name", "token", "expires_seconds"}: it is told once
     POST /users/tokens/end              {"name", "token"}
-    POST /users/remove                  {"name"}; of the last one with "last": true
+    POST /users/remove                  {"name"}; of the last one with "last": true; with
+                                        "subscriptions": true his durable ones end
+    POST /subscriptions/give            {"client_id", "name", "user"}: it is his from now on
     GET  /grants
     POST /grants, POST /grants/revoke   {"role", "rights", "pattern"}
     GET  /access?user=NAME&destination=D   each right, and the grants by which he has it
@@ -103,7 +105,9 @@ class UserInterface:
 
         wanted = asked_for(body, AddUser)
         count = await self._operations.users.add(wanted.name, wanted.roles, wanted.kept)
-        return JSONResponse({"added": wanted.name, "first": count == 0})
+        left = self._operations.users.left_by(wanted.name)
+        told = {"added": wanted.name, "first": count == 0}
+        return JSONResponse({**told, "subscriptions_left": left})
 
     async def set_roles(self, _request: Request, body: bytes) -> Response:
         """Give a user other roles."""
@@ -152,8 +156,21 @@ class UserInterface:
         from holdfast.admin.user_bodies import RemoveUser
 
         wanted = asked_for(body, RemoveUser)
-        await self._operations.users.remove(wanted.name, is_last_meant=wanted.last)
-        return JSONResponse({"removed": wanted.name})
+        users = self._operations.users
+        ended = await users.remove(
+            wanted.name, is_last_meant=wanted.last, ends_subscriptions=wanted.subscriptions
+        )
+        told = {"removed": wanted.name, "subscriptions_ended": ended}
+        return JSONResponse({**told, "subscriptions_left": users.left_by(wanted.name)})
+
+    async def give_subscription(self, _request: Request, body: bytes) -> Response:
+        """Say whose a durable subscription is."""
+        from holdfast.admin.bodies import asked_for
+        from holdfast.admin.user_bodies import GiveSubscription
+
+        wanted = asked_for(body, GiveSubscription)
+        await self._operations.users.give_subscription(wanted.client_id, wanted.name, wanted.user)
+        return JSONResponse(wanted.model_dump())
 
     async def grant(self, _request: Request, body: bytes) -> Response:
         """Grant something to a role."""

@@ -11,12 +11,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast.security.names import NAME_BYTES_MAX
+from holdfast.security.names import NAME_BYTES_MAX, OTHERS_NAME_BYTES_MAX
 from holdfast.security.passwords import PASSWORD_BYTES_MAX
 from holdfast.security.user_changes import ROLE_COUNT_MAX
 
 _EXPIRES_SECONDS_MAX = 100 * 366 * 86_400
 _PATTERN_LETTERS_MAX = 4096
+_CLIENT_ID_LETTERS_MAX = 4096
 
 _Name = Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
 _Roles = Annotated[list[_Name], Field(max_length=ROLE_COUNT_MAX)]
@@ -71,6 +72,16 @@ class RemoveUser(Named):
 
     last: bool = False
     """That he is the last one is known: everybody is let in from then on."""
+    subscriptions: bool = False
+    """What he has subscribed to for good ends with him."""
+
+
+class GiveSubscription(_Body):
+    """Whose a durable subscription is from now on."""
+
+    client_id: Annotated[str, Field(max_length=_CLIENT_ID_LETTERS_MAX)]
+    name: Annotated[str, Field(min_length=1, max_length=_CLIENT_ID_LETTERS_MAX)]
+    user: Annotated[str, Field(min_length=1, max_length=OTHERS_NAME_BYTES_MAX)]
 
 
 class ChangeGrant(_Body):

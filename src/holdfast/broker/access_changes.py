@@ -73,15 +73,19 @@ class AccessChanges:
         """
         self._require_level()
         require_name(name, "user")
+        revision = self._next_revision(name, audit)
+        is_new = self._to_come(UserKey(name)) is None
+        if is_new:
+            values = {**values, "life": revision}
         text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         if len(text.encode()) > VALUES_BYTES_MAX:
             raise AccessError(
                 f"user {name!r} would have {len(text.encode()):,} bytes of roles and credentials;"
                 f" at most {VALUES_BYTES_MAX:,}"
             )
-        if self._to_come(UserKey(name)) is None:
+        if is_new:
             self._require_room(UserKey, self._settings.user_count_max, "users")
-        self._write(UserRecord(name, text, self._next_revision(name, audit)), audit)
+        self._write(UserRecord(name, text, revision), audit)
         self._receipts.reply_with_batch(replier, receipt)
 
     def remove_user(self, name: str, audit: AuditRecord, replier: Replier, receipt: bytes) -> None:

@@ -18,11 +18,11 @@ from holdfast.broker.lasting.chunk import CHUNK_SHIFT, Chunk
 from holdfast.broker.lasting.returns import NEVER, Returned
 from holdfast.broker.lasting.topic_index import SLOT_MASK, bitmap_of, with_bits
 from holdfast.broker.lasting.topics import LastingSubscription, LastingTopic
-from holdfast.broker.serving.durable import DurableQueue, StoredTopic
+from holdfast.broker.serving.durable import DurableQueue, StoredTopic, restored
 from holdfast.broker.serving.queue import Queue
 from holdfast.model.facts import MessageFacts, Place
-from holdfast.model.records import DispatchMarkRecord, MessageRecord, Record
-from holdfast.model.topic_records import CountedRecord, SubscriptionRecord, TopicRecord
+from holdfast.model.records import MessageRecord, Record
+from holdfast.model.topic_records import CountedRecord, TopicRecord
 
 _SUBSCRIPTIONS_PER_PIECE: Final = 64
 
@@ -218,10 +218,10 @@ def _carried(broker: Broker, topic: LastingTopic) -> Iterator[list[Record]]:
         if queues.get(subscription.number) is not subscription or not subscription.is_declared:
             pass  # It has ended since the piece before, or nobody was told what it is.
         elif serving is None:
-            records += _restored(subscription)
+            records += restored(subscription)
         elif not serving.is_deleted:
             assert isinstance(serving, DurableQueue), "it is served as one"
-            records += _restored(subscription, serving)
+            records += restored(subscription, serving)
         if not count % _SUBSCRIPTIONS_PER_PIECE:
             yield records
             records = []
@@ -246,26 +246,3 @@ def _restored_topic(broker: Broker, topic: LastingTopic, served: Queue | None) -
     count += sum(each.topic is topic for each in coming)
     following = leadership.first_number(topic) if served is None else served.assigned_sequence
     return TopicRecord(topic.number, topic.name, following, count)
-
-
-def _restored(
-    subscription: LastingSubscription, serving: DurableQueue | None = None
-) -> Iterator[Record]:
-    """Give a subscription as it will be once all is applied that is on its way to the log."""
-    topic, index = subscription.topic, subscription.index
-    mark = subscription.dispatch_mark if serving is None else serving.asked_mark
-    detached_at = subscription.detached_at if serving is None else serving.detached_at
-    yield SubscriptionRecord(
-        subscription.number,
-        topic.number,
-        index.slot,
-        subscription.client_id,
-        subscription.name,
-        selector=subscription.selector,
-        has_no_local=subscription.has_no_local,
-        first_sequence=index.first() or topic.next_sequence,
-        dispatch_mark=mark,
-        detached_at=detached_at,
-    )
-    for first, last in subscription.seen if serving is None else serving.asked_seen:
-        yield DispatchMarkRecord(subscription.number, last, first)

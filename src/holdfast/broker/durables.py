@@ -24,6 +24,7 @@ from holdfast.broker.lasting.sequence_index import SequenceIndex
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.lasting.topic_index import TAKERS_MAX
 from holdfast.broker.lasting.topics import LastingSubscription, SubscriptionKey
+from holdfast.broker.owning import says_owners, take_up
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.consumer import MessageSelector
 from holdfast.broker.serving.durable import DurableQueue, StoredTopic
@@ -32,6 +33,7 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.errors import DestinationError, LevelNotReachedError
 from holdfast.model.destination import Kind, has_wildcards
 from holdfast.model.format_level import DURABLE_LEVEL, WILD_DURABLES_LEVEL
+from holdfast.model.owners import NOBODY, Owner
 from holdfast.model.records import DeleteQueueRecord, PurgeRecord
 from holdfast.model.topic_records import DetachedRecord, SubscriptionRecord
 from holdfast.model.wildcards import Pattern, parse_pattern
@@ -63,6 +65,8 @@ class Wanted(NamedTuple):
     """The same, read."""
     has_no_local: bool = False
     """It does not want what its own client sends."""
+    owner: Owner = NOBODY
+    """Whose it is to be."""
 
     @property
     def key(self) -> SubscriptionKey:
@@ -157,6 +161,8 @@ class Durables:
         known = self.find(wanted.key)
         if known is not None:
             if _is_as_wanted(known, wanted):
+                now_ms = self._destinations.leadership.now_ms
+                take_up(self._state, self._receipts, known, wanted.owner, now_ms)
                 return known
             assert not known.subscriptions, "whoever asks has looked"
         else:
@@ -267,6 +273,7 @@ class Durables:
         lasting.client_id, lasting.name = wanted.key
         lasting.selector = wanted.selector_text
         lasting.has_no_local = wanted.has_no_local
+        lasting.owner = wanted.owner if says_owners(self._state) else NOBODY
         lasting.dispatch_mark = 0
         queue = DurableQueue(lasting, leadership, topic)
         queue.asked_mark = first - 1 + queue.mark_step
@@ -276,7 +283,7 @@ class Durables:
             if not queue.whole_number:  # It has the whole's.
                 leadership.selector_bytes += wanted.selector.cost_bytes
         if wanted.has_no_local:
-            topic.shut_out(wanted.client_id, slot)
+            topic.shut_out(queue.sent_as, slot)
         self._receipts.record(
             SubscriptionRecord(
                 *(number, topic.number, slot, wanted.client_id, wanted.name),
@@ -284,6 +291,7 @@ class Durables:
                 has_no_local=wanted.has_no_local,
                 first_sequence=first,
                 dispatch_mark=queue.asked_mark,
+                owner=lasting.owner,
             )
         )
         leadership.durables[wanted.key] = leadership.plans[number] = queue
@@ -340,6 +348,7 @@ class Durables:
                 lasting.selector,
                 selector,
                 lasting.has_no_local,
+                lasting.owner,
             ),
         )
         whole = leadership.half_of(lasting)
@@ -405,7 +414,7 @@ class Durables:
         selector = topic.selective.get(queue.slot)
         if selector is not None and not queue.whole_number:
             self._destinations.leadership.selector_bytes -= selector.cost_bytes
-        topic.free_slot(queue.slot, queue.lasting.client_id)
+        topic.free_slot(queue.slot, queue.sent_as)
 
     def _take_away(self, queue: DurableQueue) -> None:
         """Let nothing of a subscription be given to anybody, or be said of it, any more."""

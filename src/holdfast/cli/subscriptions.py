@@ -1,5 +1,5 @@
 """
-`holdfast subscriptions`: the durable subscriptions of topics, and how to end one.
+`holdfast subscriptions`: the durable subscriptions of topics, whose they are, and how to end one.
 
 One that nobody comes back for keeps what is sent to its topic for ever. Ending it cannot be undone,
 so a person is asked; a script is not.
@@ -26,7 +26,7 @@ from holdfast.cli.admin_port import (
 from holdfast.cli.destinations import AdminAfterOption
 from holdfast.cli.output import confirm, console, format_size, make_table, write_json, write_line
 
-subscriptions = typer.Typer(help="Durable subscriptions of topics: list, end.")
+subscriptions = typer.Typer(help="Durable subscriptions of topics: list, give, end.")
 
 
 def register(app: typer.Typer) -> None:
@@ -46,10 +46,12 @@ def list_subscriptions(
     if json:
         write_json(found)
         return
-    columns = ["client-id", "name", "topic", "messages#", "size#", "in delivery#", "since"]
+    columns = ["client-id", "name", "owner", "topic"]
+    columns += ["messages#", "size#", "in delivery#", "since"]
     rows = [
         [
-            *(each["client_id"], each["name"], each["topic"], each["messages"]),
+            *(each["client_id"], each["name"], each.get("owner", "")),
+            *(each["topic"], each["messages"]),
             *(format_size(each["bytes"]), each["unacknowledged"], _since(each)),
         ]
         for each in found["subscriptions"]
@@ -81,6 +83,22 @@ def _since(subscription: dict[str, Any]) -> str:
     if not at_ms:
         return "not known"
     return f"alone since {datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@subscriptions.command("give")
+def give(
+    context: typer.Context,
+    client_id: str,
+    name: str,
+    user: str,
+    admin: AdminAfterOption = None,
+    secret_file: SecretOption = None,
+) -> None:
+    """Let a durable subscription be a user's, with all that it keeps; else his who comes first."""
+    node = to_change(admin or context.obj, secret_file)
+    wanted = {"client_id": client_id, "name": name, "user": user}
+    node.change("POST", "/subscriptions/give", wanted)
+    write_line(f"{name} of {client_id} is user {user}'s")
 
 
 @subscriptions.command("end")

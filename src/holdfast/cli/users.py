@@ -120,6 +120,7 @@ def add(
         wanted["password"] = new_password(from_stdin=password_stdin)
     answer = node.change("POST", "/users", wanted)
     write_line(f"user {name} was made")
+    _tell_left(answer, name)
     if answer["first"]:
         write_error(
             "note: from now on whoever connects has to log in; commands of the node's user on its"
@@ -188,15 +189,30 @@ def remove(
     last: Annotated[
         bool, typer.Option("--last", help="Also the last one: everybody is let in then.")
     ] = False,
+    subscriptions: Annotated[
+        bool,
+        typer.Option(
+            "--subscriptions", help="Also his durable subscriptions, with what they keep."
+        ),
+    ] = False,
     yes: YesOption = False,
     admin: AdminAfterOption = None,
     secret_file: SecretOption = None,
 ) -> None:
-    """Remove a user."""
+    """
+    Remove a user.
+
+    His durable subscriptions stay, and keep what is sent to their topics; whoever is given his name
+    later does not get at them.
+    """
     confirm(f"Remove user {name}?", is_stated=yes)
     node = to_change(admin or context.obj, secret_file)
-    node.change("POST", "/users/remove", {"name": name, "last": last})
-    write_line(f"user {name} was removed")
+    wanted = {"name": name, "last": last} | ({"subscriptions": True} if subscriptions else {})
+    answer = node.change("POST", "/users/remove", wanted)
+    ended = answer.get("subscriptions_ended", 0)
+    also = f", with {ended:,} durable subscriptions" if ended else ""
+    write_line(f"user {name} was removed{also}")
+    _tell_left(answer, name)
 
 
 @users.command("recover")
@@ -232,6 +248,17 @@ def recover(
 
 
 users.command("import")(import_users)
+
+
+def _tell_left(answer: dict[str, Any], name: str) -> None:
+    """Say what is left of a user who is gone, and what can be done with it."""
+    left = answer.get("subscriptions_left", 0)
+    if left:
+        write_error(
+            f"note: {left:,} durable subscriptions of a removed user {name} are left and keep what"
+            f" is sent to their topics: 'holdfast subscriptions' lists them, '… give' lets another"
+            f" user have one, '… end' ends it"
+        )
 
 
 def _private(node: RemoteNode) -> RemoteNode:

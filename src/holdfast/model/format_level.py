@@ -12,7 +12,7 @@ are moved by one record, without their bytes. Level 6: messages are in groups. L
 messages expire. Level 8: messages are scheduled. Level 9: messages leave queues that are full.
 Level 10: messages have priorities, and a dispatch mark may leave out what stands before. Level 11:
 topics are stored, for durable subscriptions. Level 12: these may be of wildcards. Level 13: users
-and grants are in the log.
+and grants are in the log. Level 14: it says whose a durable subscription is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ WILD_DURABLES_LEVEL: Final = 12
 ACCESS_LEVEL: Final = 13
 """From here on the log may say who there is, what roles were granted, and who changed that."""
 
-NEWEST_LEVEL: Final = 13
+OWNERS_LEVEL: Final = 14
+"""From here on the log says whose a durable subscription is."""
+
+NEWEST_LEVEL: Final = 14
 
 
 def require_known(reached: int, known: int, what: str) -> None:

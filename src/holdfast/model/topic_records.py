@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.model.owners import NOBODY, Owner
+
 PART_MARK: Final = "\0"
 """With which the name of a part begins."""
 
@@ -63,6 +65,7 @@ class SubscriptionRecord:
         "has_no_local",
         "name",
         "number",
+        "owner",
         "selector",
         "slot",
         "topic_number",
@@ -81,6 +84,7 @@ class SubscriptionRecord:
         first_sequence: int = 1,
         dispatch_mark: int = 0,
         detached_at: int = 0,
+        owner: Owner = NOBODY,
     ) -> None:
         self.number = number
         self.topic_number = topic_number
@@ -99,6 +103,8 @@ class SubscriptionRecord:
         self.detached_at = detached_at
         """Since when nobody takes its messages, in milliseconds since the epoch; 0: somebody does,
         or it was never said."""
+        self.owner = owner
+        """Whose it is; of a part its whole says that."""
 
 
 class DetachedRecord:

@@ -2,7 +2,8 @@
 What is so of a user, as a record of the log has it: roles, and what credentials are like.
 
 An object in JSON: `roles`, a list of names; `password`, as `passwords` keeps it; `tokens`, a list
-of objects with `name`, `sha256` and, of one that ends, `expires_ms`. Other keys are for others.
+of objects with `name`, `sha256` and, of one that ends, `expires_ms`; `life`, the revision with
+which he was made: who has the name next is another. Other keys are for others.
 
 Invariants:
     What cannot be read here is none: it lets nobody in, and gives nobody a role.
@@ -30,6 +31,8 @@ class UserValues(NamedTuple):
     password: str
     """Empty: there is none."""
     tokens: tuple[Token, ...]
+    life: int = 0
+    """Which of those who had the name; 0: he was made before that was said."""
 
     def __repr__(self) -> str:
         """Without what anything is compared with: this stands in logs and traces."""
@@ -45,12 +48,14 @@ def read_values(text: str) -> UserValues:
     if not isinstance(values, dict):
         return UserValues(frozenset(), "", ())
     roles, password = values.get("roles"), values.get("password")
+    life = values.get("life")
     return UserValues(
         frozenset(it for it in roles if isinstance(it, str))
         if isinstance(roles, list)
         else frozenset(),
         password if isinstance(password, str) else "",
         _tokens(values.get("tokens")),
+        life if type(life) is int and 0 < life < 1 << 64 else 0,
     )
 
 

@@ -70,6 +70,7 @@ def subscription_statuses(
         yield SubscriptionStatus(
             client_id=lasting.client_id,
             name=lasting.name,
+            owner=lasting.owner.name,
             topic=lasting.topic.name,
             selector=lasting.selector,
             no_local=lasting.has_no_local,

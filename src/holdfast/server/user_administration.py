@@ -34,6 +34,7 @@ from holdfast.security.user_changes import with_password, with_roles, with_token
 from holdfast.security.user_values import read_values
 from holdfast.security.verdicts import judge
 from holdfast.server.audit_trail import AuditTrail
+from holdfast.server.belongings import Belongings
 from holdfast.server.parts import Parts
 from holdfast.server.requests import OperatorReply
 
@@ -48,7 +49,9 @@ _UNKNOWN: Final = "it is not known yet whether it was done"
 class UserAdministration:
     """Users and grants of one node."""
 
-    __slots__ = ("_parts", "_randomness", "_require_serving", "_stored", "_trail")
+    __slots__ = (
+        *("_belongings", "_parts", "_randomness", "_require_serving", "_stored", "_trail"),
+    )
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class UserAdministration:
         self._stored = stored
         self._require_serving = require_serving
         self._randomness = randomness or SystemRandomness()
+        self._belongings = Belongings(parts.broker, self._change)
 
     def users(self) -> Iterator[UserStatus]:
         """Give all users in the order of their names, each as it is when it is asked for."""
@@ -195,9 +199,13 @@ class UserAdministration:
             lambda values: without_token(_there(values, name), token),
         )
 
-    async def remove(self, name: str, *, is_last_meant: bool) -> None:
+    async def remove(
+        self, name: str, *, is_last_meant: bool, ends_subscriptions: bool = False
+    ) -> int:
         """
         Remove a user; the last one only if that is meant, as then everybody is let in.
+
+        Gives how many durable subscriptions of his ended with him.
 
         Raises:
             AccessError: There is no such user, or he is the last one.
@@ -213,6 +221,21 @@ class UserAdministration:
             changes.remove_user(name, audit, reply, b"")
 
         await self._change("remove user", name, removed)
+        return await self._belongings.end(name) if ends_subscriptions else 0
+
+    def left_by(self, name: str) -> int:
+        """Give how many durable subscriptions are of this name, of whoever has it or had it."""
+        return self._belongings.count(name)
+
+    async def give_subscription(self, client_id: str, name: str, user: str) -> None:
+        """
+        Let a durable subscription be a user's from now on.
+
+        Raises:
+            DestinationError: There is none of that name, or somebody consumes from it.
+            AccessError: There is no such user.
+        """
+        await self._belongings.give(client_id, name, user)
 
     async def grant(self, grant: Grant) -> frozenset[Right]:
         """

@@ -23,11 +23,11 @@ import hmac
 import re
 from hashlib import blake2b
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 from holdfast.broker.serving.access_book import AccessBook
 from holdfast.errors import RemoteProtocolError
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX
+from holdfast.model.owners import owner_mark
 from holdfast.security.principal import Principal
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.session import Session
@@ -38,12 +38,6 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]|-(?=[0-9]+-[0-9]+\Z)").sub
 _ADDRESS_BYTES_MAX: Final = 255
 _ADDRESS_LABEL: Final = b"holdfast temporary addresses 1 "
 
-_OWNER_MARK: Final = ":"
-"""Ends the name of whose a client-id is, in which it stands in other letters."""
-
-NOT_OWN: Final = "client-id-not-own"
-"""The code of the ERROR for who gives a client-id that is another's."""
-
 CLIENT_ID_IN_USE: Final = "client-id-in-use"
 """The code of the ERROR for whom is refused, or has to go for himself."""
 
@@ -53,37 +47,13 @@ def own_of(client_id: str, who: Principal, book: AccessBook) -> str:
     Give by what a client-id is known here that a client gives.
 
     Each user has ids of his own: two users with the same are in each other's way no more than with
-    different ones. So nobody takes over what is another's, whoever is there first.
-
-    Raises:
-        RemoteProtocolError: Nobody in particular gives one that is a user's.
+    different ones. So nobody takes over what is another's, whoever is there first. One with a mark
+    in it, of who is nobody in particular, begins with one: no user has an empty name.
     """
-    if who.name and client_id:
-        return owner_mark(who) + client_id
-    if owner_of(client_id, book):
-        raise RemoteProtocolError(
-            f"client-id {client_id[:80]!r} is a user's: log in to have it", code=NOT_OWN
-        )
-    return client_id
-
-
-def owner_of(client_id: str, book: AccessBook) -> str:
-    """Give the user whose a client-id is or may be, as it is known here; empty: nobody's."""
-    name, mark, _ = client_id.partition(_OWNER_MARK)
-    return unquote(name) if mark and book.may_be_user(unquote(name)) else ""
-
-
-def owner_mark(who: Principal) -> str:
-    """Give what a user's client-ids begin with here; nothing of who is nobody in particular."""
-    if not who.name:
+    if not client_id:
         return ""
-    name = who.name.replace("%", "%25").replace(_OWNER_MARK, "%3A")
-    return f"{name}{_OWNER_MARK}"
-
-
-def bare_of(client_id: str, who: Principal) -> str:
-    """Give the client-id as a user gives it."""
-    return client_id.removeprefix(owner_mark(who))
+    is_nobodys = not who.name and book.is_guarded and ":" in client_id
+    return f":{client_id}" if is_nobodys else owner_mark(who.name) + client_id
 
 
 class Introduction(NamedTuple):

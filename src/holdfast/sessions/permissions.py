@@ -29,7 +29,7 @@ from holdfast.model.destination import Destination, Kind
 from holdfast.security.grants import Right
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.security.verdicts import judge, require
-from holdfast.sessions.client_ids import owner_of
+from holdfast.sessions.ownership import named, owner_of, require_own
 from holdfast.sessions.session import Session
 from holdfast.sessions.target import Action
 
@@ -121,31 +121,14 @@ def require_late(session: Session, broker: Broker, queue_number: int, key: int) 
         return
     who = who_is(session)
     if isinstance(lasting, LastingSubscription):
-        require_own(session, broker, lasting.client_id)
+        owner = owner_of(lasting, broker.state.queues)
+        require_own(owner, lasting.client_id, lasting.name, who_is(session), book)
         written = Destination(Kind.TOPIC, lasting.topic.name)
     else:
         written = Destination(Kind.QUEUE, lasting.name)
     require(who, book.access(who), Right.READ, (written,))
 
 
-def require_own(session: Session, broker: Broker, client_id: str) -> None:
-    """
-    Refuse what belongs to a client-id of another user.
-
-    Raises:
-        ForbiddenError: It does.
-    """
-    owner = owner_of(client_id, broker.access_book)
-    who = who_is(session)
-    if owner and owner != who.name:
-        raise ForbiddenError(f"this belongs to another user, and {named(who)} may not use it")
-
-
 def who_is(session: Session) -> Principal:
     """Give who a client is; nobody in particular before it has said so."""
     return session.principal or ANONYMOUS
-
-
-def named(principal: Principal) -> str:
-    """Say who somebody is."""
-    return f"user {principal.name!r}" if principal.name else "who is not logged in"

@@ -90,6 +90,8 @@ class Session(ABC):
         self.client = ""
         """By what this client can be known again on another connection; empty: by nothing."""
         self.client_id = ""
+        self.given_client_id = ""
+        """The same as the client gave it, without whose it is."""
         self.sent_as = ""
         """The client-id by which what it sends is its client's own: the same to the end, also of
         what is done for it when another connection has that."""

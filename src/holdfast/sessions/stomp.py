@@ -308,6 +308,7 @@ class StompSession(ClientSession):
             steals=self._steals_links,
             address_key=self.context.address_key if book.is_guarded else b"",
         )
+        self.given_client_id = said.get("client-id", "")
         if lost:
             self.holdings.wait_for_earlier(self, lost)
         self.carries_headers = said.get("holdfast-carry") == "true"

@@ -23,9 +23,9 @@ from holdfast.errors import DestinationError, RefusedError
 from holdfast.model.destination import Destination, Kind, parse_destination
 from holdfast.model.format_level import DURABLE_LEVEL
 from holdfast.sessions.bundles import leave, pattern_of
-from holdfast.sessions.client_ids import bare_of, owner_mark, owner_of
 from holdfast.sessions.client_session import ClientSession
-from holdfast.sessions.permissions import require_granted, who_is
+from holdfast.sessions.durable_keys import known_as, owner_for
+from holdfast.sessions.permissions import require_granted
 from holdfast.sessions.requirements import require_served_name, require_short
 from holdfast.sessions.stomp_headers import is_true, read_selector
 from holdfast.sessions.stomp_several import Asked
@@ -70,7 +70,7 @@ def durable_of(
     key = _key(session, headers, options, sources) or _key_to_take_up(session, headers, sources)
     if key is None:
         return None
-    key = _known_as(session, key)
+    key = known_as(session, key)
     if len(sources) > 1:
         given = ",".join(map(str, sources))
         raise DestinationError(
@@ -98,7 +98,10 @@ def durable_of(
     selector = asked.selector
     text = read_selector(headers, options) if selector is not None else None
     return durables.open(
-        Wanted(written.name, *key, text or "", selector, asked.wishes.has_no_local)
+        Wanted(
+            *(written.name, *key, text or "", selector, asked.wishes.has_no_local),
+            owner_for(session),
+        )
     )
 
 
@@ -116,7 +119,7 @@ def end_durable(session: ClientSession, headers: dict[str, str], receipt: bytes 
     key = _key(session, headers, {}, ()) or _key_to_end(session, headers)
     if key is None:
         return False
-    key = _known_as(session, key)
+    key = known_as(session, key)
     holdings = session.holdings
     known = holdings.broker.durables.find(key)
     if known is None:
@@ -185,7 +188,7 @@ def _key(
         )
     if sources and sources[0].kind is not Kind.TOPIC:
         raise DestinationError(f"durable subscriptions are of topics only ('{sources[0]}' is none)")
-    return session.client_id, named[0]
+    return session.given_client_id, named[0]
 
 
 def _are_served(session: ClientSession) -> bool:
@@ -212,7 +215,7 @@ def _key_to_take_up(
     if not headers.get("id"):
         flag = "durable" if is_durable else "persistent"
         raise DestinationError(f"header {flag!r} needs header 'id', by which it is known again")
-    return _key_of(session, sources[0], headers["id"])
+    return _key_of(sources[0], headers["id"])
 
 
 def _key_to_end(session: ClientSession, headers: dict[str, str]) -> SubscriptionKey | None:
@@ -234,31 +237,17 @@ def _key_to_end(session: ClientSession, headers: dict[str, str]) -> Subscription
         queue = own.queues[0] if isinstance(own, Bundle) and own.is_durable else own.queue
         if not isinstance(queue, DurableQueue):
             return None
-        key = _key_of(session, Destination(Kind.TOPIC, queue.topic.name), subscription_id)
-        return key if _known_as(session, key) == queue.key else None
+        key = _key_of(Destination(Kind.TOPIC, queue.topic.name), subscription_id)
+        return key if known_as(session, key) == queue.key else None
     if "destination" in headers:
         written = parse_destination(headers["destination"])
-        return _key_of(session, written, subscription_id) if written.kind is Kind.TOPIC else None
+        return _key_of(written, subscription_id) if written.kind is Kind.TOPIC else None
     raise DestinationError(
         f"there is no subscription {subscription_id!r} here to end; name its 'destination'"
     )
 
 
-def _known_as(session: ClientSession, key: SubscriptionKey) -> SubscriptionKey:
-    """
-    Give by what a durable subscription of a user is known.
-
-    What was made before there were users is nobody's, and is found by its old key: so whoever makes
-    himself known from now on loses nothing that waits for him.
-    """
-    broker, who = session.holdings.broker, who_is(session)
-    old = bare_of(key[0], who), key[1]
-    if old == key or broker.durables.find(key) is not None or broker.durables.find(old) is None:
-        return key
-    return key if owner_of(old[0], broker.access_book) else old
-
-
-def _key_of(session: ClientSession, topic: Destination, subscription_id: str) -> SubscriptionKey:
+def _key_of(topic: Destination, subscription_id: str) -> SubscriptionKey:
     """
     Give client-id and name of what is known by topic and id: no two of these have the same name.
 
@@ -266,9 +255,7 @@ def _key_of(session: ClientSession, topic: Destination, subscription_id: str) ->
         DestinationError: The id is too long.
     """
     require_short(subscription_id, "header 'id'")
-    return owner_mark(
-        who_is(session)
-    ), f"{topic.name.replace('%', '%25').replace(':', '%3A')}:{subscription_id}"
+    return "", f"{topic.name.replace('%', '%25').replace(':', '%3A')}:{subscription_id}"
 
 
 def _name(headers: dict[str, str], options: dict[str, str]) -> tuple[str, str] | None:

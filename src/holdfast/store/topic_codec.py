@@ -19,6 +19,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from holdfast.model.owners import NOBODY, Owner
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeleteQueueRecord,
@@ -47,6 +48,9 @@ _COUNTED: Final = struct.Struct("<IIBBQ")
 _COUNTED_MAX: Final = 65_536
 """So many messages one record counts at most."""
 _NO_LOCAL: Final = 1
+_OWNED: Final = 2
+_OWNER: Final = struct.Struct("<QH")
+"""Which life of the name, and its length."""
 
 OfQueue = (
     SubscriptionAcknowledgeRecord | PurgeRecord | DeleteQueueRecord | ReturnedRecord | MoveRecord
@@ -83,14 +87,22 @@ def encode_subscription(record: SubscriptionRecord) -> bytes:
         record.number,
         record.topic_number,
         record.slot,
-        record.has_no_local * _NO_LOCAL,
+        record.has_no_local * _NO_LOCAL | bool(record.owner.name) * _OWNED,
         record.first_sequence,
         record.dispatch_mark,
         record.detached_at,
         len(client_id),
         len(name),
     )
-    return b"".join((state, client_id, name, record.selector.encode()))
+    owner = _owner(record.owner)
+    return b"".join((state, client_id, name, owner, record.selector.encode()))
+
+
+def _owner(owner: Owner) -> bytes:
+    if not owner.name:
+        return b""
+    name = owner.name.encode()
+    return _OWNER.pack(owner.life, len(name)) + name
 
 
 def decode_subscription(payload: bytes) -> SubscriptionRecord:
@@ -106,19 +118,28 @@ def decode_subscription(payload: bytes) -> SubscriptionRecord:
     end = name_start + length
     if end > len(payload):
         raise ValueError("its names are cut off")
-    if what & ~_NO_LOCAL:
+    if what & ~(_NO_LOCAL | _OWNED):
         raise ValueError(f"it has flags {what:#04x}, which are not known")
+    owner, selector_start = NOBODY, end
+    if what & _OWNED:
+        life, owner_length = _OWNER.unpack_from(payload, end)
+        owner_start = end + _OWNER.size
+        selector_start = owner_start + owner_length
+        if not owner_length or selector_start > len(payload):
+            raise ValueError("the name of whose it is is cut off")
+        owner = Owner(payload[owner_start:selector_start].decode(), life)
     return SubscriptionRecord(
         number,
         topic_number,
         slot,
         payload[_SUBSCRIPTION.size : name_start].decode(),
         payload[name_start:end].decode(),
-        selector=payload[end:].decode(),
+        selector=payload[selector_start:].decode(),
         has_no_local=bool(what & _NO_LOCAL),
         first_sequence=first,
         dispatch_mark=mark,
         detached_at=detached_at,
+        owner=owner,
     )
 
 

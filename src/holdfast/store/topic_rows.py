@@ -39,4 +39,5 @@ def topic_row(record: TopicRecords) -> tuple[str, dict[str, Any]]:
     found = {name: getattr(record, name) for name in _SUBSCRIPTION}
     found["selector"] = record.selector or None
     no_local = {"no_local": record.has_no_local, "detached_at_ms": record.detached_at or None}
-    return "subscription", found | no_local
+    owner = {"owner": record.owner.name, "owner_life": record.owner.life or None}
+    return "subscription", found | no_local | (owner if record.owner.name else {})

@@ -21,6 +21,7 @@ from holdfast.model.facts import (
     Origin,
     Place,
 )
+from holdfast.model.owners import Owner
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -123,6 +124,7 @@ def _of_topics() -> list[Record]:
             first_sequence=5,
             dispatch_mark=8,
             detached_at=1_700_000_000_000,
+            owner=Owner("ännchen", 1_700_000_000_002),
         ),
         SubscriptionAcknowledgeRecord(number, [5, 7], topic),
         returned,

@@ -140,8 +140,17 @@ class PaperUsers:
     async def end_token(self, name: str, token: str) -> None:
         self._note("end token", name, token)
 
-    async def remove(self, name: str, *, is_last_meant: bool) -> None:
+    async def remove(
+        self, name: str, *, is_last_meant: bool, ends_subscriptions: bool = False
+    ) -> int:
         self._note("remove user", name, is_last_meant)
+        return 5 * ends_subscriptions
+
+    def left_by(self, name: str) -> int:
+        return 3 * (name == "cas")
+
+    async def give_subscription(self, client_id: str, name: str, user: str) -> None:
+        self._note("give subscription", client_id, name, user)
 
     async def grant(self, grant) -> frozenset[Right]:
         self._note("grant", str(grant))

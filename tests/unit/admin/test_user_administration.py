@@ -12,7 +12,7 @@ def test_a_node_has_all_that_the_port_asks_for() -> None:
     """By the same names and parameters."""
     made = user_administration.UserAdministration
     asked = {name: it for name, it in vars(UserAdministration).items() if not name.startswith("_")}
-    assert len(asked) == 12
+    assert len(asked) == 14
     for name, wanted in asked.items():
         found = getattr(made, name)
         assert list(inspect.signature(found).parameters) == list(

@@ -59,7 +59,7 @@ def test_a_user_is_added_with_what_is_kept_of_his_password(node) -> None:
     """
     body = {"name": "first", "roles": ["sales"], "password": SECRET}
     answer = request(node, "POST", "/users", json=body)
-    assert answer.json() == {"added": "first", "first": True}
+    assert answer.json() == {"added": "first", "first": True, "subscriptions_left": 0}
     assert node.changes == [("add user", "first", ["sales"], "kept-1")]
     assert request(node, "POST", "/users", json={"name": "ci"}).json()["first"] is False
     assert node.changes[1] == ("add user", "ci", [], "")
@@ -142,10 +142,18 @@ def test_users_change_roles_and_go(node) -> None:
     assert roles.json() == {"name": "ann", "roles": ["a", "b"]}
     assert request(node, "POST", "/users/remove", json={"name": "ben"}).json()["removed"] == "ben"
     request(node, "POST", "/users/remove", json={"name": "ann", "last": True})
+    gone = request(node, "POST", "/users/remove", json={"name": "cas", "subscriptions": True})
+    assert gone.json() == {"removed": "cas", "subscriptions_ended": 5, "subscriptions_left": 3}
+    wanted = {"client_id": "c", "name": "d", "user": "ann"}
+    assert request(node, "POST", "/subscriptions/give", json=wanted).json() == wanted
+    for body in ({**wanted, "user": ""}, {**wanted, "more": 1}, {"name": "d"}):
+        assert request(node, "POST", "/subscriptions/give", json=body).status_code == 400
     assert node.changes == [
         ("set roles", "ann", ["b", "a"]),
         ("remove user", "ben", False),
         ("remove user", "ann", True),
+        ("remove user", "cas", False),
+        ("give subscription", "c", "d", "ann"),
     ]
 
 

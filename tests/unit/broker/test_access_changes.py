@@ -65,7 +65,7 @@ def test_a_change_is_told_when_it_is_stored_and_the_next_leader_knows_it(ready) 
     ready.turn()
     assert ready.client.replies == [b"u", b"g"]
     ready.fail_over()
-    assert ready.state.access.users["ann"].values == '{"roles":["sales"]}'
+    assert ready.state.access.users["ann"].values == '{"life":1000,"roles":["sales"]}'
     assert ready.state.access.grants[KEY].rights == 1
     assert digest_of(ready.replayed()) == digest_of(ready.state)
 
@@ -89,7 +89,7 @@ def test_two_changes_at_once_lose_nothing_of_either(ready) -> None:
     assert grant(ready, read_grant("sales", "write", "queue://A.>")) == BOTH.rights
     assert revoke(ready, READ) == BOTH.rights - READ.rights
     put(ready, roles=["a"])
-    assert ready.broker.access_changes.user("ann") == {"roles": ["a"]}
+    assert ready.broker.access_changes.user("ann") == {"life": 1000, "roles": ["a"]}
     remove(ready)
     assert ready.broker.access_changes.user("ann") is None
     ready.turn()
@@ -128,7 +128,7 @@ def test_what_cannot_be_a_user_is_refused(ready, monkeypatch) -> None:
     with pytest.raises(AccessError, match="name of a user"):
         put(ready, "a b")
     monkeypatch.setattr(access_changes, "VALUES_BYTES_MAX", 20)
-    with pytest.raises(AccessError, match="'ann' would have 29 bytes of roles and credentials"):
+    with pytest.raises(AccessError, match="'ann' would have 41 bytes of roles and credentials"):
         put(ready, roles=["long enough", "x"])
     with pytest.raises(AccessError, match="there is no user 'ben'"):
         remove(ready, "ben")

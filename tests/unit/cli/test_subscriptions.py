@@ -16,7 +16,7 @@ ANN = {
     "is_active": False,
     "detached_at_ms": 1_700_000_000_000,
 }
-BEN = {**ANN, "client_id": "ben", "is_active": True, "unacknowledged": 2}
+BEN = {**ANN, "client_id": "ben", "owner": "root", "is_active": True, "unacknowledged": 2}
 CAS = {**ANN, "client_id": "cas", "detached_at_ms": 0}
 
 
@@ -29,7 +29,8 @@ def test_a_table_tells_since_when_nobody_consumes(cluster, run) -> None:
     cluster.say("/subscriptions?after=k%5B1%5D", rest)
     assert run("subscriptions") == 0
     told = [line.split() for line in run.out.splitlines()[2:]]
-    assert told[0][:4] == ["ann", "mine", "prices", "4"]
+    assert told[0][:5] == ["ann", "mine", "-", "prices", "4"]
+    assert told[1][2] == "root"
     assert "2023-11-14" in told[0]
     assert (told[1][-3:], told[2][-2:]) == (["has", "a", "consumer"], ["not", "known"])
     assert run("subscriptions", "--json") == 0
@@ -45,3 +46,14 @@ def test_one_is_ended(cluster, run) -> None:
     assert "mine of ann has ended, with 4 messages" in run.out
     asked = [each for each in cluster.asked if each[1] == "POST"]
     assert [each[3] for each in asked] == [{"client_id": "ann", "name": "mine"}]
+
+
+def test_one_is_given_to_a_user(cluster, run) -> None:
+    """
+    By both its names; an operator says whose it is.
+    """
+    cluster.say("/subscriptions/give", {"client_id": "ID:h-1", "name": "mine", "user": "ann"})
+    assert run("subscriptions", "give", "ID:h-1", "mine", "ann") == 0
+    assert "mine of ID:h-1 is user ann's" in run.out
+    (asked,) = [each for each in cluster.asked if each[1] == "POST"]
+    assert asked[3] == {"client_id": "ID:h-1", "name": "mine", "user": "ann"}

@@ -162,6 +162,26 @@ def test_roles_are_set_and_users_go(cluster, run) -> None:
     ]
 
 
+def test_what_is_left_of_a_user_is_said(cluster, run) -> None:
+    """
+    When he goes, and to who gives his name again; what ended with him is, too.
+    """
+    told = {"removed": "ann", "subscriptions_ended": 0, "subscriptions_left": 2}
+    cluster.say("/users/remove", told)
+    assert run("users", "remove", "ann", "--yes") == 0
+    assert "note: 2 durable subscriptions of a removed user ann are left" in run.err
+    told = {"removed": "ann", "subscriptions_ended": 2, "subscriptions_left": 0}
+    cluster.say("/users/remove", told)
+    assert run("users", "remove", "ann", "--yes", "--subscriptions") == 0
+    assert "user ann was removed, with 2 durable subscriptions" in run.out
+    assert run.err == ""
+    asked = {"name": "ann", "last": False}
+    assert [it[3] for it in cluster.changes] == [asked, {**asked, "subscriptions": True}]
+    cluster.say("/users", {"added": "ann", "first": False, "subscriptions_left": 1})
+    assert run("users", "add", "ann", "--no-password") == 0
+    assert "1 durable subscriptions of a removed user ann" in run.err
+
+
 def test_an_admin_is_made_of_whoever_there_is(cluster, run, person) -> None:
     """
     A user who is there keeps the other roles; the others are named who may need a password anew.

@@ -31,8 +31,8 @@ class Guarded:
         """Everybody is who he says, without a name nobody in particular."""
         return self.desk.broker.access_book.principal(credential[0]) or ANONYMOUS
 
-    def add(self, name: str, roles: list[str]) -> None:
-        values = json.dumps({"roles": roles}) if roles else ""
+    def add(self, name: str, roles: list[str], life: int = 0) -> None:
+        values = json.dumps({"roles": roles, "life": life}) if roles else ""
         self._log(UserRecord(name, values, self.desk.next_record))
 
     def remove(self, name: str) -> None:

@@ -41,6 +41,10 @@ def keys(guarded: Guarded) -> set[tuple[str, str]]:
     return set(guarded.desk.broker.state.subscriptions)
 
 
+def owners(guarded: Guarded) -> dict[tuple[str, str], tuple[str, int]]:
+    return {key: tuple(it.owner) for key, it in guarded.desk.broker.state.subscriptions.items()}
+
+
 @pytest.mark.parametrize(
     ("headers", "key"),
     [(NAMED, ("ann:c", "s")), (RABBIT, ("ann:", "t:s"))],
@@ -79,12 +83,12 @@ def test_two_users_with_one_client_id_are_not_in_each_others_way(guarded) -> Non
 
 
 def test_nobody_in_particular_has_a_client_id_that_is_a_users(guarded) -> None:
-    """Though it looks like one of his own; what names no user is only a name."""
-    client = guarded.desk.connect("")
-    client.raw(b"CONNECT\naccept-version:1.2\nclient-id:ann:c\n\n\0")
-    assert b"client-id-not-own" in client.bytes()
-    assert client.session.is_closing
-    assert guarded.connect("", **{"client-id": "ID:host-1"}).session.client_id == "ID:host-1"
+    """Though it looks like one of his own: none is in the other's way."""
+    ann = guarded.connect("ann", **{"client-id": "c"})
+    client = guarded.connect("", **{"client-id": "ann:c"})
+    assert (client.session.client_id, client.session.given_client_id) == (":ann:c", "ann:c")
+    assert not (ann.session.is_closing or client.session.is_closing)
+    assert guarded.connect("", **{"client-id": "ID:host-1"}).session.client_id == ":ID:host-1"
     assert guarded.connect("eve", **{"client-id": "ann:c"}).session.client_id == "eve:ann:c"
 
 
@@ -95,14 +99,15 @@ def test_what_was_made_before_there_were_users_goes_on(desk, headers) -> None:
     guarded.remove("root")
     before = subscribed(guarded, "", headers)
     (key,) = keys(guarded)
+    assert owners(guarded) == {key: ("", 0)}
     before.leave()
     desk.turn()
     published(guarded, "1")
     for name in ("root", "ann"):
-        guarded.add(name, ["root"])
+        guarded.add(name, ["root"], life=8)
     ann = subscribed(guarded, "ann", headers)
     assert bodies(ann) == ["1"]
-    assert keys(guarded) == {key}
+    assert owners(guarded) == {key: ("ann", 8)}
     ann.say("UNSUBSCRIBE", id="s", destination="/topic/t", **headers)
     desk.turn()
     assert keys(guarded) == set()

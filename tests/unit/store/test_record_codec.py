@@ -21,6 +21,7 @@ from holdfast.model.facts import (
     Origin,
     Place,
 )
+from holdfast.model.owners import Owner
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -206,6 +207,14 @@ GOLDEN = [
         (
             *(34, 0),
             u32(7) + u32(9) + b"\x01\x02\x01" + u64(4) + u64(5) + u64(6) + b"\1\0\3\0cn\xc3\xa9a",
+        ),
+    ),
+    (
+        SubscriptionRecord(7, 9, 1, "c", "n", selector="a", owner=Owner("\u00e9", 6)),
+        (
+            *(34, 0),
+            u32(7) + u32(9) + b"\1\0\2" + u64(1) + 2 * u64(0) + b"\1\0\1\0cn"
+            b"" + u64(6) + b"\2\0\xc3\xa9a",
         ),
     ),
     (DetachedRecord(7, 9), (35, 0, u32(7) + u64(9))),

@@ -10,11 +10,13 @@ import pytest
 
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.record import RECORD_HEADER
+from holdfast.model.owners import NOBODY, Owner
 from holdfast.model.topic_records import SubscriptionRecord
 from holdfast.store.record_codec import COUNTED, DETACHED, SUBSCRIPTION, TOPIC, decode_records
 from holdfast.store.topic_codec import decode_subscription, encode_subscription
 
 WHOLE = encode_subscription(SubscriptionRecord(1, 2, 3, "client", "name"))
+OWNED = encode_subscription(SubscriptionRecord(1, 2, 3, "c", "n", owner=Owner("ann", 5)))
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,10 @@ WHOLE = encode_subscription(SubscriptionRecord(1, 2, 3, "client", "name"))
         (SUBSCRIPTION, WHOLE[:20], "subscription record .* unpack_from requires"),
         (SUBSCRIPTION, WHOLE[:-1], "subscription record .* names are cut off"),
         (SUBSCRIPTION, WHOLE[:10] + b"\x82" + WHOLE[11:], "flags 0x82, which are not known"),
+        (SUBSCRIPTION, OWNED[:-1], "name of whose it is is cut off"),
+        (SUBSCRIPTION, OWNED[:-4], "subscription record .* unpack_from requires"),
+        (SUBSCRIPTION, OWNED[:-5] + b"\0\0", "name of whose it is is cut off"),
+        (SUBSCRIPTION, OWNED[:-1] + b"\xff", "subscription record .* can't decode"),
         (DETACHED, b"\0" * 13, "detached record .* unpack requires"),
         (COUNTED, b"\0" * 17, "counted record .* unpack_from requires"),
         (COUNTED, b"\0" * 18 + b"\0" * 12, "a run of 0 from 0 is none"),
@@ -49,3 +55,15 @@ def test_names_are_told_apart_by_their_lengths() -> None:
             encode_subscription(SubscriptionRecord(1, 2, 3, client_id, name))
         )
         assert (found.client_id, found.name, found.selector) == (client_id, name, "")
+
+
+def test_whose_it_is_stands_between_name_and_selector() -> None:
+    """
+    Only where it is somebody's: what is nobody's is written as before there were owners.
+    """
+    for owner in (NOBODY, Owner("ann", 1 << 63), Owner("b", 0)):
+        for selector in ("", "a = 1"):
+            record = SubscriptionRecord(1, 2, 3, "c", "n", selector=selector, owner=owner)
+            found = decode_subscription(encode_subscription(record))
+            assert (found.owner, found.selector, found.name) == (owner, selector, "n")
+    assert len(encode_subscription(SubscriptionRecord(1, 2, 3, "c", "n"))) == len(OWNED) - 13

@@ -4,6 +4,7 @@ Rows of a dump that speak of topics.
 
 from __future__ import annotations
 
+from holdfast.model.owners import Owner
 from holdfast.model.topic_records import (
     CountedRecord,
     DetachedRecord,
@@ -25,6 +26,8 @@ def test_each_says_what_it_is_and_all_that_it_has() -> None:
     subscription.selector, subscription.has_no_local, subscription.detached_at = "a = 1", True, 9
     on = {"selector": "a = 1", "no_local": True, "detached_at_ms": 9}
     assert topic_row(subscription) == ("subscription", common | on)
+    subscription.owner = Owner("ann", 6)
+    assert topic_row(subscription)[1] == common | on | {"owner": "ann", "owner_life": 6}
     assert topic_row(TopicRecord(2, "t", 7, 3)) == (
         "topic",
         {"number": 2, "name": "t", "next_sequence": 7, "subscriptions": 3},

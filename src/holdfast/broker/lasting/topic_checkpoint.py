@@ -23,6 +23,7 @@ from holdfast.broker.lasting.intervals import Intervals
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.topics import LastingSubscription, LastingTopic
 from holdfast.broker.lasting.view_index import join_all
+from holdfast.model.owners import NOBODY, Owner
 
 DECLARED: Final = 1
 TOPIC: Final = 4
@@ -34,8 +35,13 @@ _TOPIC: Final = struct.Struct("<BII")
 does not need them."""
 _SKIPS: Final = struct.Struct("<QH")
 _SUBSCRIPTION: Final = struct.Struct("<IiQQBHHI")
-"""The topic's number, its slot, where it begins, since when it is detached, whether it wants
-nothing of its own client's, the lengths of client-id and selector, stretches of chunks."""
+"""The topic's number, its slot, where it begins, since when it is detached, 1: it wants nothing of
+its own client's, 2: behind the selector stands whose it is, the lengths of client-id and selector,
+stretches of chunks."""
+_NO_LOCAL: Final = 1
+_OWNED: Final = 2
+_OWNER: Final = struct.Struct("<QH")
+"""Which life of the name, and its length."""
 _STRETCH: Final = struct.Struct("<QQ")
 _FLAGS: Final = struct.Struct("<QHH")
 """The chunk's number, how many flags follow, the mask of the columns behind them."""
@@ -72,12 +78,27 @@ def _encode_subscription(queue: LastingQueue, *, canonical: bool) -> bytes:
         index.slot,
         index.first() if canonical else index.begin,
         queue.detached_at,
-        queue.has_no_local,
+        queue.has_no_local * _NO_LOCAL | bool(queue.owner.name) * _OWNED,
         len(client),
         len(selector),
         len(stretches),
     )
-    return b"".join((state, client, selector, *(_STRETCH.pack(*each) for each in stretches)))
+    owner = _owner(queue.owner)
+    return b"".join((state, client, selector, owner, *(_STRETCH.pack(*each) for each in stretches)))
+
+
+def _owner(owner: Owner) -> bytes:
+    if not owner.name:
+        return b""
+    name = owner.name.encode()
+    return _OWNER.pack(owner.life, len(name)) + name
+
+
+def _take_owner(flags: int, take: Take, take_bytes: TakeBytes) -> Owner:
+    if not flags & _OWNED:
+        return NOBODY
+    life, length = take(_OWNER)
+    return Owner(take_bytes(length).decode(), life)
 
 
 def encode_flags(number: int, chunk: Chunk) -> bytes:
@@ -127,8 +148,10 @@ def skip_more(flags: int, take: Take, take_bytes: TakeBytes) -> None:
     if flags & TOPIC:
         decode_topic(LastingTopic(0, ""), take, take_bytes)
     elif flags & SUBSCRIPTION:
-        *_, client, selector, stretches = take(_SUBSCRIPTION)
-        take_bytes(client + selector + stretches * _STRETCH.size)
+        *_, own_flags, client, selector, stretches = take(_SUBSCRIPTION)
+        take_bytes(client + selector)
+        _take_owner(own_flags, take, take_bytes)
+        take_bytes(stretches * _STRETCH.size)
 
 
 def skip_flags(take: Take, take_bytes: TakeBytes) -> None:
@@ -141,7 +164,7 @@ class SubscriptionDraft:
     """A subscription as it was read, until its topic is read, too."""
 
     def __init__(self, number: int, name: str, take: Take, take_bytes: TakeBytes) -> None:
-        topic, slot, begin, detached_at, has_no_local, client, selector, stretches = take(
+        topic, slot, begin, detached_at, own_flags, client, selector, stretches = take(
             _SUBSCRIPTION
         )
         self.topic_number = topic
@@ -150,9 +173,10 @@ class SubscriptionDraft:
         )
         subscription.name = name
         subscription.detached_at = detached_at
-        subscription.has_no_local = bool(has_no_local)
+        subscription.has_no_local = bool(own_flags & _NO_LOCAL)
         subscription.client_id = take_bytes(client).decode()
         subscription.selector = take_bytes(selector).decode()
+        subscription.owner = _take_owner(own_flags, take, take_bytes)
         self._stretches = [take(_STRETCH) for _ in range(stretches)]
 
     @property

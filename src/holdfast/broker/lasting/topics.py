@@ -24,6 +24,7 @@ from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.returns import Returned
 from holdfast.broker.lasting.topic_index import TopicIndex
 from holdfast.broker.lasting.view_index import UNKNOWN_SLOT, ViewIndex
+from holdfast.model.owners import NOBODY
 from holdfast.model.records import DeleteQueueRecord, SubscriptionAcknowledgeRecord
 from holdfast.model.topic_records import (
     CountedRecord,
@@ -74,7 +75,7 @@ class LastingTopic(LastingQueue):
 class LastingSubscription(LastingQueue):
     """One durable subscription."""
 
-    __slots__ = ("client_id", "detached_at", "has_no_local", "selector", "topic")
+    __slots__ = ("client_id", "detached_at", "has_no_local", "owner", "selector", "topic")
 
     index: ViewIndex
 
@@ -88,6 +89,7 @@ class LastingSubscription(LastingQueue):
         self.selector = ""
         self.has_no_local = False
         self.detached_at = 0
+        self.owner = NOBODY
 
     @property
     def key(self) -> SubscriptionKey:
@@ -190,6 +192,7 @@ def apply_subscription(state: TopicState, record: SubscriptionRecord, number: in
     subscription.selector, subscription.has_no_local = record.selector, record.has_no_local
     subscription.see(0, record.dispatch_mark)
     subscription.detached_at = record.detached_at
+    subscription.owner = record.owner
     _note_key(state, subscription)
     state.note_number(record.number, number)
 

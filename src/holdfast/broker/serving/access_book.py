@@ -14,6 +14,7 @@ from holdfast.broker.lasting.access import LastingAccess
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.errors import PolicyError
 from holdfast.model.access_records import GrantRecord
+from holdfast.model.owners import Owner
 from holdfast.model.wildcards import parse_pattern
 from holdfast.security.grants import Access, Grant, Grants, rights_of
 from holdfast.security.principal import Principal
@@ -51,9 +52,14 @@ class AccessBook:
         """Whether somebody can log in: if nobody can, everybody may do everything."""
         return self.has_authorities or bool(self._state.access.users)
 
-    def may_be_user(self, name: str) -> bool:
-        """Whether somebody may have this name here."""
-        return self.has_authorities or name in self._state.access.users
+    def is_user(self, name: str) -> bool:
+        """Whether the log knows somebody of this name."""
+        return name in self._state.access.users
+
+    def owner(self, name: str) -> Owner:
+        """Give whose is what somebody of this name makes now; of who has none nobody's."""
+        record = self._state.access.users.get(name)
+        return Owner(name, 0 if record is None else read_values(record.values).life)
 
     @property
     def grants(self) -> Grants:

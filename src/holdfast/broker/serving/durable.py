@@ -30,12 +30,15 @@ from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.shelves import Shelves
 from holdfast.model.facts import TOPIC_MARK
+from holdfast.model.owners import Owner, sent_id
 from holdfast.model.records import (
     AcknowledgeRecord,
+    DispatchMarkRecord,
     MessageRecord,
     MoveRecord,
     SubscriptionAcknowledgeRecord,
 )
+from holdfast.model.topic_records import SubscriptionRecord
 
 
 class StoredTopic(Queue):
@@ -86,7 +89,7 @@ class StoredTopic(Queue):
             if selector is not None:
                 self.select(each.index.slot, each.number, selector)
             if each.is_declared and each.has_no_local:
-                self.shut_out(each.client_id, each.index.slot)
+                self.shut_out(sent_id(each.owner, each.client_id), each.index.slot)
         super().__init__(lasting, leadership, name or lasting.name)
 
     def take_slot(self) -> int:
@@ -105,13 +108,17 @@ class StoredTopic(Queue):
         """Let a subscription not get what its own client sends."""
         self.no_local.setdefault(client_id, []).append(slot)
 
-    def free_slot(self, slot: int, client_id: str) -> None:
-        """Let a subscription be no more that had this number, and was this client's."""
+    def let_in(self, client_id: str, slot: int) -> None:
+        """Let a subscription get what this client sends, too, if it did not."""
         own = self.no_local.get(client_id, [])
         if slot in own:
             own.remove(slot)
             if not own:
                 del self.no_local[client_id]
+
+    def free_slot(self, slot: int, client_id: str) -> None:
+        """Let a subscription be no more that had this number, and was this client's."""
+        self.let_in(client_id, slot)
         heappush(self._free_slots, slot)
         selector = self.selective.pop(slot, None)
         if selector is not None:
@@ -187,7 +194,7 @@ class StoredTopic(Queue):
 class DurableQueue(Queue):
     """One durable subscription of a stored topic, as it is consumed from."""
 
-    __slots__ = ("detached_at", "slot", "topic", "topic_number", "whole_number")
+    __slots__ = ("belongs_to", "detached_at", "slot", "topic", "topic_number", "whole_number")
 
     lasting: LastingSubscription
 
@@ -202,6 +209,8 @@ class DurableQueue(Queue):
         self.detached_at = lasting.detached_at
         """Since when nobody consumes from it, with what is on its way to the log; 0: somebody does,
         or it was never said."""
+        self.belongs_to = lasting.owner
+        """Whose it is, with what is on its way to the log."""
         super().__init__(lasting, leadership, f"{TOPIC_MARK}{topic.name}")
         self.newest_before = topic.newest_before
 
@@ -209,6 +218,18 @@ class DurableQueue(Queue):
     def key(self) -> SubscriptionKey:
         """By which its client names it."""
         return self.lasting.key
+
+    @property
+    def sent_as(self) -> str:
+        """By which client-id its owner is known here, who may not want what it sends."""
+        return sent_id(self.belongs_to, self.lasting.client_id)
+
+    def belong_to(self, owner: Owner) -> None:
+        """Be this one's; the log is told of it by whoever asks."""
+        before, self.belongs_to = self.sent_as, owner
+        if self.lasting.has_no_local:
+            self.topic.let_in(before, self.slot)
+            self.topic.shut_out(self.sent_as, self.slot)
 
     @property
     def client_key(self) -> SubscriptionKey:
@@ -269,3 +290,27 @@ class DurableQueue(Queue):
         """Build this half anew: nobody consumes."""
         super().renew(leaving)
         self.topic.active.pop(self, None)
+
+
+def restored(
+    subscription: LastingSubscription, serving: DurableQueue | None = None
+) -> Iterator[SubscriptionRecord | DispatchMarkRecord]:
+    """Give a subscription as it will be once all is applied that is on its way to the log."""
+    topic, index = subscription.topic, subscription.index
+    mark = subscription.dispatch_mark if serving is None else serving.asked_mark
+    detached_at = subscription.detached_at if serving is None else serving.detached_at
+    yield SubscriptionRecord(
+        subscription.number,
+        topic.number,
+        index.slot,
+        subscription.client_id,
+        subscription.name,
+        selector=subscription.selector,
+        has_no_local=subscription.has_no_local,
+        first_sequence=index.first() or topic.next_sequence,
+        dispatch_mark=mark,
+        detached_at=detached_at,
+        owner=subscription.owner if serving is None else serving.belongs_to,
+    )
+    for first, last in subscription.seen if serving is None else serving.asked_seen:
+        yield DispatchMarkRecord(subscription.number, last, first)

@@ -204,6 +204,7 @@ def _subscription(subscription: LastingSubscription) -> SubscriptionRecord:
         first_sequence=subscription.index.first() or subscription.next_sequence,
         dispatch_mark=subscription.dispatch_mark,
         detached_at=subscription.detached_at,
+        owner=subscription.owner,
     )
 
 

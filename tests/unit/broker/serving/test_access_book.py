@@ -63,16 +63,22 @@ def test_a_state_that_began_anew_is_noticed(state: BrokerState) -> None:
 def test_somebody_can_log_in_where_there_are_users_or_who_vouches_for_them(state) -> None:
     """Else everybody may do everything."""
     book = AccessBook(state)
-    assert (book.is_guarded, book.may_be_user("ann"), book.anonymous) == (False, False, None)
+    assert (book.is_guarded, book.is_user("ann"), book.anonymous) == (False, False, None)
     book.has_authorities = True
-    assert (book.is_guarded, book.may_be_user("ann")) == (True, True)
+    assert (book.is_guarded, book.is_user("ann")) == (True, False)
     book.has_authorities = False
     before = book.change_count
     state.apply(1, [UserRecord("ann", '{"roles":["s"]}', 1)], 1)
-    assert (book.is_guarded, book.may_be_user("ann"), book.may_be_user("ben")) == (
-        True,
-        True,
-        False,
-    )
+    assert (book.is_guarded, book.is_user("ann"), book.is_user("ben")) == (True, True, False)
     assert book.change_count == before + 1
     assert AccessBook(state, "guest").anonymous == Principal("", frozenset({"guest"}))
+
+
+def test_an_owner_is_one_life_of_a_name(state) -> None:
+    """Who has a name again is another one; whom the log does not know has none."""
+    book = AccessBook(state)
+    state.apply(1, [UserRecord("ann", '{"roles":["s"],"life":7}', 9)], 1)
+    assert [book.owner(it) for it in ("ann", "ben", "")] == [("ann", 7), ("ben", 0), ("", 0)]
+    for life in ('"7"', "true", "-1", "1.5"):
+        state.apply(1, [UserRecord("ann", f'{{"life":{life}}}', 10)], 2)
+        assert book.owner("ann") == ("ann", 0)
