@@ -92,14 +92,16 @@ class Directory:
             return None
         return self._asked(name, secret)
 
-    def again(self, name: str) -> Vouched | None:
+    def again(self, name: str, called: str) -> Vouched | None:
         """
-        Read the groups of somebody who is connected; None: he is not in the directory any more.
+        Read the groups of somebody who is connected; None: he is not in the directory any more, or
+        what he was called is somebody else.
 
         Raises:
             AuthenticationError: The directory did not answer, or refuses the broker itself.
         """
-        return self._asked(name, None)
+        found = self._asked(called, None)
+        return found if found is not None and found.name == name else None
 
     def _asked(self, name: str, secret: str | None) -> Vouched | None:
         if not is_name_of_others(name):
@@ -129,7 +131,7 @@ class Directory:
                     return None
             if found is None:
                 return None
-            roles = self._roles(own, name, found.entry)
+            roles = self._roles(own, found)
         return Vouched(found.name, roles, self._options.again_seconds)
 
     @contextmanager
@@ -207,10 +209,10 @@ class Directory:
         # A filter knows no capitals and no blanks at the end: who it is, the entry says.
         return _Person(found[0]["dn"], names[0]) if len(names) == 1 else None
 
-    def _roles(self, own: Any, name: str, entry: str) -> frozenset[str]:
+    def _roles(self, own: Any, person: _Person) -> frozenset[str]:
         attribute = self._options.role_attribute
         wanted = self._options.group_filter.format(
-            dn=escape_filter_chars(entry), name=escape_filter_chars(name)
+            dn=escape_filter_chars(person.entry), name=escape_filter_chars(person.name)
         )
         base = self._options.group_base
         found = self._found(own, base, wanted, [attribute], GROUP_COUNT_MAX)

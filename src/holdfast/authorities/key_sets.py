@@ -2,11 +2,13 @@
 The public keys of an issuer of tokens, asked for when they are needed and kept for a while.
 
 A key that is not known may be a new one, so they are asked for anew then; but not more often than
-once in `_UNKNOWN_SECONDS`, as anybody can say a name of a key. An issuer that does not answer is
-not missed while what it said last is there, and one that never ends to answer keeps nobody waiting
-who shows what can be checked.
+once in `_UNKNOWN_SECONDS`, as anybody can say a name of a key. Who shows one while they are read,
+or while they cannot be, is told to come again: nothing is known of his token, and a crowd of such
+waits in nobody's way. An issuer that does not answer is not missed while what it said last is
+there, and one that never ends to answer keeps nobody waiting who shows what can be checked.
 
 Invariants:
+    Of a token whose key is not there nothing is said before the issuer was asked for it.
     What an issuer has taken back counts no more from the next answer on.
     Of an answer as much is read as may be, and nothing of where it would send us.
 
@@ -20,7 +22,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -84,7 +87,7 @@ class KeySet:
         Takes as long as the issuer does, at most `FETCH_SECONDS_MAX`, where it has to be asked.
 
         Raises:
-            AuthenticationError: There are none, as they could not be read.
+            AuthenticationError: There are none, as they could not be read, or are being read.
         """
         with self._changed:
             found = self._named(key_id)
@@ -93,7 +96,10 @@ class KeySet:
             if self._is_reading:
                 if self._read_at is None:
                     self._changed.wait(FETCH_SECONDS_MAX)
-                return self._given(self._named(key_id))
+                    found = self._named(key_id)
+                elif not found:
+                    raise AuthenticationError(_being_read(self._options))
+                return self._given(found)
             self._is_reading = True
         reading = threading.Thread(target=self._read, name="holdfast-keys", daemon=True)
         reading.start()
@@ -101,7 +107,7 @@ class KeySet:
             with self._changed:
                 self._changed.wait_for(lambda: not self._is_reading, FETCH_SECONDS_MAX)
                 found = self._named(key_id)
-                if self._is_reading and self._read_at is None:
+                if self._is_reading and not found:
                     raise AuthenticationError(_unanswered(self._options))
         return self._given(found)
 
@@ -118,8 +124,8 @@ class KeySet:
         return age >= (self._options.keys_seconds if is_found else _UNKNOWN_SECONDS)
 
     def _given(self, found: tuple[Key, ...]) -> tuple[Key, ...]:
-        """Give what there is; where nothing was ever read that is no word on any token."""
-        if self._read_at is None:
+        """Give what there is; that there is none is a word on a token after a reading only."""
+        if not found and (self._read_at is None or self._failed_at is not None):
             raise AuthenticationError(self._failure or _unanswered(self._options))
         return found
 
@@ -141,6 +147,10 @@ class KeySet:
             else:
                 self._keys, self._read_at, self._failed_at = keys, self._clock(), None
             self._changed.notify_all()
+
+
+def _being_read(options: JwtOptions) -> str:
+    return f"the keys of jwt.{options.name} are being read, try again in a moment"
 
 
 def _unanswered(options: JwtOptions) -> str:
@@ -201,7 +211,9 @@ def read_keys(options: JwtOptions) -> bytes:
     host, is_tls = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
     connection = HTTPConnection(host, port, timeout=FETCH_SECONDS_MAX)
-    with Deadline(FETCH_SECONDS_MAX) as deadline:
+    text = b""
+    # Who was shut down under, in the middle of what it sent, has reset the line.
+    with Deadline(FETCH_SECONDS_MAX) as deadline, _late(deadline):
         plain = socket.create_connection((host, port), timeout=FETCH_SECONDS_MAX)
         connection.sock = plain
         try:
@@ -211,16 +223,26 @@ def read_keys(options: JwtOptions) -> bytes:
                 connection.sock = context.wrap_socket(plain, server_hostname=host)
             path = parts.path or "/"
             connection.request("GET", f"{path}?{parts.query}" if parts.query else path)
-            answer = connection.getresponse()
-            if answer.status != HTTPStatus.OK:
-                raise OSError(f"it answers {answer.status} {answer.reason[:80]}")
-            text = _bounded(answer.read(SET_BYTES_MAX + 1))
+            with connection.getresponse() as answer:
+                if answer.status != HTTPStatus.OK:
+                    raise OSError(f"it answers {answer.status} {answer.reason[:80]}")
+                text = _bounded(answer.read(SET_BYTES_MAX + 1))
         finally:
             connection.close()
             plain.close()
+    return text
+
+
+@contextmanager
+def _late(deadline: Deadline) -> Iterator[None]:
+    """Say of whatever was read, or failed, once the time was over that it was too late."""
+    try:
+        yield
+    except (OSError, HTTPException):
+        if not deadline.is_over:
+            raise
     if deadline.is_over:
         raise TimeoutError(f"not whole after {FETCH_SECONDS_MAX:.0f} s")
-    return text
 
 
 def _bounded(read: bytes) -> bytes:

@@ -62,9 +62,11 @@ class AskedAgain(Protocol):
     def again_seconds(self) -> float:
         """After so long it is asked again of who is connected."""
 
-    def again(self, name: str) -> Vouched | None:
+    def again(self, name: str, called: str) -> Vouched | None:
         """
         Say what is so of somebody by now who was vouched for earlier; None: nobody any more.
+
+        `called`: by which name he came in, which may mean somebody else by now.
 
         Raises:
             AuthenticationError: It could not be found out.

@@ -249,7 +249,8 @@ class Checking:
             if ends_at <= now:
                 return None
         label = "" if waiting.authority is None else waiting.authority.label
-        principal = Principal(said.name, said.roles, ends_at, authority=label)
+        called = "" if waiting.name == said.name else waiting.name
+        principal = Principal(said.name, said.roles, ends_at, authority=label, called=called)
         _keep(self._verified, waiting.mark, _Verified(waiting.record, principal, until))
         return principal
 

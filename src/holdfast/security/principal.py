@@ -20,6 +20,8 @@ class Principal(NamedTuple):
     """What of his record he was found by; empty: by his name, which his certificate has."""
     authority: str = ""
     """Who vouches for him; empty: the log."""
+    called: str = ""
+    """The other name by which he came in, where somebody else vouches for him; empty: his own."""
 
     def __repr__(self) -> str:
         """Without what anything is compared with: this stands in logs and traces."""

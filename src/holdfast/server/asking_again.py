@@ -3,7 +3,8 @@ Asks who vouches for those who are connected whether all of it is still so.
 
 A directory tells nobody when somebody leaves it, or a group. So it is asked of each person who is
 connected, once in a while, without his password, on a thread of its own. What it says by then is
-taken as a change of the log would be: the clients whom it concerns are judged again.
+taken as a change of the log would be: the clients whom it concerns are judged again. As soon as one
+answer is there the next one is asked of, so that a round takes as long as the directory does.
 
 Invariants:
     A person is asked of once at a time, however many clients he has.
@@ -14,22 +15,25 @@ Owned by the loop.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
 from holdfast.errors import AuthenticationError
-from holdfast.security.authority import AskedAgain
+from holdfast.security.authority import AskedAgain, Vouched
 from holdfast.security.checking import Checking
 from holdfast.security.principal import Principal
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks at who is connected."""
 AT_ONCE_MAX: Final = 4
-"""So many are asked of between two looks: a directory has other work as well."""
+"""So many wait for the thread at a time; a directory is asked of one after the other."""
+LATE_SECONDS: Final = 60.0
+"""That a directory does not keep up is told so often."""
 
 _log = structlog.get_logger("holdfast.server")
 
@@ -39,6 +43,14 @@ class Present(Protocol):
 
     def principals(self) -> Iterable[Principal]:
         """Who is connected, each client's."""
+
+
+class _Met(NamedTuple):
+    """Somebody who was connected at the last look."""
+
+    called: str
+    roles: set[frozenset[str]]
+    """What his clients may; different ones where some came in between two answers."""
 
 
 class AskingAgain:
@@ -73,35 +85,68 @@ class AskingAgain:
         self._post = post
         self._due: dict[tuple[str, str], float] = {}
         """When each is asked of next, by who vouches and his name."""
+        self._met: dict[tuple[str, str], _Met] = {}
+        self._waiting: deque[tuple[str, str]] = deque()
+        """Whose time has come, the longest waiting first."""
         self._asked: set[tuple[str, str]] = set()
+        self._told_late_at = float("-inf")
+        self._is_closed = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="holdfast-again")
 
     def look(self) -> None:
         """Ask about those whose time has come."""
         now = self._clock()
-        known = self._known()
-        self._checking.forget_said(known)
-        due: dict[tuple[str, str], float] = {}
-        for each in known:
-            due[each] = self._due.get(each, now + self._authorities[each[0]].again_seconds)
-        self._due = due
-        for each in sorted((it for it in due if due[it] <= now), key=due.__getitem__):
-            if len(self._asked) >= AT_ONCE_MAX:
-                return
-            if each not in self._asked:
-                self._ask(each)
+        self._met = self._present_now()
+        self._checking.forget_said(self._met)
+        self._due = {
+            each: self._due.get(each, now + self._authorities[each[0]].again_seconds)
+            for each in self._met
+        }
+        late = sorted(
+            (it for it, due in self._due.items() if due <= now and it not in self._asked),
+            key=self._due.__getitem__,
+        )
+        self._waiting = deque(late)
+        if late:
+            self._note_late(late[0], now)
+        self._go_on()
 
     def close(self) -> None:
         """Ask nobody any more."""
+        self._is_closed = True
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _known(self) -> dict[tuple[str, str], Principal]:
-        there = self._present.principals()
-        return {(it.authority, it.name): it for it in there if it.authority in self._authorities}
+    def _present_now(self) -> dict[tuple[str, str], _Met]:
+        met: dict[tuple[str, str], _Met] = {}
+        for each in self._present.principals():
+            if each.authority in self._authorities:
+                who = (each.authority, each.name)
+                met.setdefault(who, _Met(each.called, set())).roles.add(each.roles)
+        return met
+
+    def _note_late(self, who: tuple[str, str], now: float) -> None:
+        """Say, once in a while, that a right that was taken back goes on for longer than told."""
+        label, late_by = who[0], now - self._due[who]
+        if late_by < self._authorities[label].again_seconds:
+            return
+        if now - self._told_late_at >= LATE_SECONDS:
+            self._told_late_at = now
+            _log.warning(
+                "login.asked_again_late",
+                authority=label,
+                late_seconds=round(late_by),
+                waiting=len(self._waiting),
+            )
+
+    def _go_on(self) -> None:
+        while self._waiting and len(self._asked) < AT_ONCE_MAX and not self._is_closed:
+            self._ask(self._waiting.popleft())
 
     def _ask(self, who: tuple[str, str]) -> None:
         self._asked.add(who)
-        found = self._executor.submit(self._authorities[who[0]].again, who[1])
+        label, name = who
+        called = self._met[who].called or name
+        found = self._executor.submit(self._authorities[label].again, name, called)
         found.add_done_callback(partial(self._found, who))
 
     def _found(self, who: tuple[str, str], found: Future[Any]) -> None:
@@ -113,13 +158,16 @@ class AskingAgain:
         label, name = who
         self._due[who] = self._clock() + self._authorities[label].again_seconds
         error = found.exception()
-        if error is not None:
+        if error is None:
+            self._heard(who, found.result())
+        else:
             reason = str(error) if isinstance(error, AuthenticationError) else type(error).__name__
             _log.warning("login.not_asked_again", user=name, authority=label, reason=reason)
-            return
-        said = found.result()
+        self._go_on()
+
+    def _heard(self, who: tuple[str, str], said: Vouched | None) -> None:
         roles = None if said is None else said.roles
-        there = [it for it in self._present.principals() if (it.authority, it.name) == who]
-        if any(it.roles != roles for it in there):
-            self._checking.say(label, name, roles)
-            self._concern(name)
+        met = self._met.get(who)
+        if met is not None and met.roles != {roles}:
+            self._checking.say(*who, roles)
+            self._concern(who[1])

@@ -91,7 +91,7 @@ def test_what_cannot_be_a_name_or_password_is_asked_of_nobody(options: LdapOptio
         ("a" * 257, "x"),
     ):
         assert directory.look(name, secret) is None
-    assert directory.again("a\0") is None
+    assert directory.again("a\0", "a\0") is None
     assert not asked.bound
 
 
@@ -99,9 +99,22 @@ def test_who_has_gone_is_not_vouched_for_again(options: LdapOptions) -> None:
     """Who is there is, with the groups of now and without a password."""
     asked = Asked()
     directory = Directory(options, connect=asked.connect)
-    assert directory.again("anna") == Vouched("anna", frozenset({"orders"}), 300.0)
-    assert directory.again("carl") is None
+    assert directory.again("anna", "anna") == Vouched("anna", frozenset({"orders"}), 300.0)
+    assert directory.again("carl", "carl") is None
     assert asked.bound == [(BROKER, "own")] * 2
+
+
+def test_who_came_by_another_name_than_his_own_is_asked_about_by_that(options: LdapOptions) -> None:
+    """By his mail, say: his own name is none by the filter. Groups list him by his own, always."""
+    asked = Asked()
+    asked.entries[1][1]["mail"] = "anna@example.org"
+    asked.entries[2][1]["memberUid"] = "anna"
+    by_mail = replace(options, people_filter="(mail={name})", group_filter="(memberUid={name})")
+    directory = Directory(by_mail, connect=asked.connect)
+    expected = Vouched("anna", frozenset({"orders"}), 300.0)
+    assert directory.look("anna@example.org", "hers") == expected
+    assert directory.again("anna", "anna@example.org") == expected
+    assert directory.again("carl", "anna@example.org") is None, "it was another's before"
 
 
 def test_a_password_of_its_own_that_cannot_be_read_is_named(options: LdapOptions) -> None:

@@ -134,16 +134,35 @@ def test_an_issuer_that_hangs_holds_up_nobody_whose_key_is_there(
     hanging = Event()
     monkeypatch.setattr(key_sets, "FETCH_SECONDS_MAX", 0.1)
     monkeypatch.setattr(issuer.keys, "_fetch", lambda _options: hanging.wait(20) and b"{}")
-    assert issuer.names("made up") == [], "after its time"
+    with pytest.raises(AuthenticationError, match="cannot be read now"):  # After its time.
+        issuer.names("made up")
     assert issuer.keys._is_reading
     monkeypatch.setattr(key_sets, "FETCH_SECONDS_MAX", 20.0)
-    assert issuer.names("made up too") == [], "at once: one asks"
+    with pytest.raises(AuthenticationError, match="are being read, try again in a moment"):
+        issuer.names("made up too")  # At once: one asks.
     assert issuer.names("one") == ["one"]
     issuer.now += 4_000
     assert issuer.names("one") == ["one"]
     hanging.set()
     issuer.settle()
     assert issuer.names("one") == ["one"]
+
+
+def test_a_new_key_is_not_called_wrong_while_the_issuer_is_away() -> None:
+    """Its tokens are good as far as anybody knows; once it has answered there is a word on them."""
+    issuer = Issuer()
+    assert issuer.names("one") == ["one"]
+    issuer.now += 31
+    issuer.answer = OSError("no route")
+    for _ in range(2):
+        with pytest.raises(AuthenticationError, match="cannot be read now, try again in a moment"):
+            issuer.names("two")
+        assert issuer.names("one") == ["one"]
+    assert issuer.asked == 2
+    issuer.now += 5
+    issuer.answer = text(public("two"))
+    assert issuer.names("two") == ["two"]
+    assert issuer.names("one") == []
 
 
 def test_without_any_keys_who_waits_for_them_waits_for_its_time(

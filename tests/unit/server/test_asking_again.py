@@ -6,6 +6,7 @@ import queue
 import threading
 
 import pytest
+import structlog
 
 from holdfast.errors import AuthenticationError
 from holdfast.security.authority import Vouched
@@ -29,6 +30,7 @@ class Desk:
         self.there: list[Principal] = [ANNA, ANNA, Principal("log's own", ORDERS)]
         self.answers: dict[str, object] = {"anna": Vouched("anna", ORDERS, 300.0)}
         self.asked: list[str] = []
+        self.called: list[str] = []
         self.concerned: list[str] = []
         self.posted: queue.Queue = queue.Queue()
         self.go_on = threading.Event()
@@ -46,8 +48,9 @@ class Desk:
     def principals(self) -> list[Principal]:
         return self.there
 
-    def again(self, name: str) -> object:
+    def again(self, name: str, called: str) -> object:
         self.go_on.wait(20)
+        self.called.append(called)
         self.asked.append(name)
         answer = self.answers.get(name)
         if isinstance(answer, Exception):
@@ -116,21 +119,62 @@ def test_who_cannot_be_asked_about_stays(desk, failure) -> None:
     assert desk.concerned == ["anna"]
 
 
-def test_a_directory_is_not_asked_about_everybody_at_once(desk) -> None:
-    """A thousand who came together are due together."""
-    desk.there = [Principal(f"u{it}", ORDERS, authority="ldap.people") for it in range(9)]
-    desk.answers = {f"u{it}": Vouched(f"u{it}", ORDERS, 300.0) for it in range(9)}
+def crowd(desk, count: int) -> None:
+    desk.there = [Principal(f"u{it}", ORDERS, authority="ldap.people") for it in range(count)]
+    desk.answers = {f"u{it}": Vouched(f"u{it}", ORDERS, 300.0) for it in range(count)}
+
+
+def test_a_directory_is_asked_about_a_crowd_one_after_the_other(desk) -> None:
+    """A thousand who came together are due together: few wait for the thread at a time."""
+    crowd(desk, 9)
     desk.look(later=0)
     desk.go_on.clear()
     desk.look(later=300)
     desk.look(later=1)
+    assert len(desk.again_for._asked) == 4
     desk.go_on.set()
-    for _ in range(4):
+    for _ in range(9):
         desk.hear()
+    assert sorted(desk.asked) == [f"u{it}" for it in range(9)], "without a look in between"
     assert desk.posted.empty()
-    assert len(desk.asked) == 4
-    for _ in range(2):
+
+
+def test_a_directory_that_does_not_keep_up_is_told_of(desk) -> None:
+    """Once in a while, once a right has gone on for twice as long as it should; all are asked."""
+    crowd(desk, 3)
+    desk.look(later=0)
+    desk.go_on.clear()
+    with structlog.testing.capture_logs() as told:
+        desk.look(later=300)
+        desk.look(later=299)
+        assert told == []
+        desk.there.append(Principal("v", ORDERS, authority="ldap.people"))
+        for _ in range(5):
+            crowd(desk, 6)
+            desk.look(later=301)
         desk.look(later=1)
-        for _ in range(min(4, 9 - len(desk.asked))):
-            desk.hear()
-    assert sorted(desk.asked) == [f"u{it}" for it in range(9)]
+    assert {it["event"] for it in told} == {"login.asked_again_late"}
+    assert len(told) < 6
+    assert told[-1]["late_seconds"] >= 300
+    desk.go_on.set()
+
+
+def test_somebody_is_asked_about_by_what_he_came_as(desk) -> None:
+    """A directory knows him by that; his name is the one that it gave him."""
+    desk.there = [ANNA._replace(called="anna@example.org")]
+    desk.look(later=0)
+    desk.look(later=300)
+    desk.hear()
+    assert (desk.asked, desk.called) == (["anna"], ["anna@example.org"])
+
+
+def test_nobody_is_asked_about_after_the_end(desk) -> None:
+    """An answer that comes late asks no further."""
+    crowd(desk, 9)
+    desk.look(later=0)
+    desk.go_on.clear()
+    desk.look(later=300)
+    desk.again_for.close()
+    desk.go_on.set()
+    desk.hear()
+    assert len(desk.asked) == 1
