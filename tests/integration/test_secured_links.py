@@ -45,7 +45,8 @@ class Company:
             name="peers", certificate=certificate, client_ca=authority, client="required"
         )
         shown = ServerTls(options, dials=True)
-        return PeerTls(shown, Handshakes(PortSettings()), is_required=mode == "require")
+        lines = Handshakes(PortSettings()), Handshakes(PortSettings())
+        return PeerTls(shown, *lines, is_required=mode == "require")
 
     async def start(
         self,

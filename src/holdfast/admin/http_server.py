@@ -34,7 +34,7 @@ from holdfast.admin.settings import AdminPortSettings
 from holdfast.model.networks import is_same_machine
 from holdfast.transport.admission import Admission
 from holdfast.transport.handshakes import Handshakes
-from holdfast.transport.listener import PortListener
+from holdfast.transport.listener import Apart, PortListener
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.tls import ServerTls
 
@@ -51,7 +51,7 @@ BACKLOG = 32
 class AdminServer:
     """Serves one application at one address."""
 
-    __slots__ = ("_host", "_port", "_server", "_socket", "_task", "_tls", "_told_path")
+    __slots__ = ("_apart", "_host", "_port", "_server", "_socket", "_task", "_tls", "_told_path")
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class AdminServer:
         port: int,
         settings: AdminPortSettings | None = None,
         tls: tuple[ServerTls, Handshakes] | None = None,
+        apart: Handshakes | None = None,
         told_path: Callable[[], str] = lambda: "",
     ) -> None:
         """
@@ -68,12 +69,14 @@ class AdminServer:
 
         Args:
             tls: What is shown, and the line of those who come; None: in clear.
+            apart: The line of those who come from this machine, which no stranger may fill.
             told_path: Where the file is by which the node's own user finds out how to ask; who
                 speaks in clear where TLS is spoken is told, on this machine.
         """
         self._host = host
         self._port = port
         self._tls = tls
+        self._apart = None if apart is None else Apart(is_same_machine, apart)
         self._told_path = told_path
         self._server = _EmbeddedServer(
             _Config(
@@ -121,6 +124,7 @@ class AdminServer:
             PortSettings() if self._tls is None else self._tls[1].settings,
             tls=self._tls,
             plain_answer=self._plain_answer,
+            apart=self._apart,
         )
         self._task = asyncio.create_task(self._server.serve([self._socket]), name="admin port")
         accepting = asyncio.create_task(self._server.accepting.wait())

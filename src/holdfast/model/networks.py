@@ -1,8 +1,9 @@
 """
 What an address says of who has it: whether it is this machine's, and who else has others beside it.
 
-Whoever has one address of IPv6 has a network of 64 bits of them, so another one is no other source.
-One of IPv4 has two spellings where a port takes both kinds.
+Whoever has one address of IPv6 has a network of 64 bits of them, so another one is no other source;
+and whoever has a site has 65,536 such networks (RFC 6177: up to a prefix of 48 bits), which takes a
+telephone call. One of IPv4 has two spellings where a port takes both kinds.
 
 Pure: addresses are texts, and nothing is looked up.
 """
@@ -14,26 +15,35 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 _IPV6_PREFIX_BITS: Final = 64
+_SITE_PREFIX_BITS: Final = 48
 _KNOWN_MAX: Final = 4_096
 """So many are remembered: the same are asked for with each connection and each guess."""
 
 
-@lru_cache(maxsize=_KNOWN_MAX)
 def network_of(address: str) -> str:
     """
     Give what connections are counted by: an IPv4 address, or the network of an IPv6 address.
 
     What is no address stands for itself.
     """
+    return networks_of(address)[1]
+
+
+@lru_cache(maxsize=_KNOWN_MAX)
+def networks_of(address: str) -> tuple[str, str]:
+    """Give the site that an address may be of, and its network; of IPv4 both are the address."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
-        return address
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ip_network((found, _IPV6_PREFIX_BITS), strict=False))
+        return address, address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        site, network = (
+            str(ip_network((found, bits), strict=False))
+            for bits in (_SITE_PREFIX_BITS, _IPV6_PREFIX_BITS)
+        )
+        return site, network
+    alone = str(found.ipv4_mapped if isinstance(found, IPv6Address) else found)
+    return alone, alone
 
 
 def is_address(text: str) -> bool:

@@ -105,7 +105,12 @@ class PeerLinks:
                 return PeerLink(self, "")
 
             if self._tls is not None:
-                self._listener = await self._tls.listen(make, host, port, backlog)
+                self._listener = await self._tls.listen(
+                    make,
+                    (host, port),
+                    backlog,
+                    is_members=lambda there: network_of(there) in self._member_sources(),
+                )
             else:
                 # All that wait are accepted at once, before any of them can be turned away.
                 self._server = await loop.create_server(make, host, port, backlog=backlog)

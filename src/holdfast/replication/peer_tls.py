@@ -20,7 +20,7 @@ from typing import Final, TypeVar, cast
 
 from holdfast.replication.handshake import DIGEST_BYTES, REFUSED, frame
 from holdfast.transport.handshakes import Handshakes
-from holdfast.transport.listener import PortListener
+from holdfast.transport.listener import Apart, PortListener
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_dialing import DialedConnection, DialFailedError, Dials
 from holdfast.transport.tls_faults import Fault
@@ -41,19 +41,37 @@ _TOLD: Final = {
 class PeerTls:
     """How a node's links go by TLS."""
 
-    def __init__(self, shown: ServerTls, handshakes: Handshakes, *, is_required: bool) -> None:
-        """`shown`: read for dialing, too."""
+    def __init__(
+        self, shown: ServerTls, handshakes: Handshakes, members: Handshakes, *, is_required: bool
+    ) -> None:
+        """
+        Show this, which is read for dialing, too.
+
+        Args:
+            handshakes: The line of whoever comes.
+            members: The line of those who come from where members are: nobody else stands in it.
+        """
         self.is_required = is_required
         self._shown = shown
         self._handshakes = handshakes
+        self._members = members
         self._dials = Dials(handshakes.settings)
-        self._dials.records = handshakes.records  # All links have one slice of a turn.
+        # All links have one slice of a turn.
+        self._dials.records = self._members.records = handshakes.records
 
     async def listen(
-        self, make: Callable[[], asyncio.BaseProtocol], host: str, port: int, backlog: int
+        self,
+        make: Callable[[], asyncio.BaseProtocol],
+        address: tuple[str, int],
+        backlog: int,
+        *,
+        is_members: Callable[[str], bool],
     ) -> PortListener:
         """
         Take connections in.
+
+        Args:
+            is_members: Whether members are where an address is.
 
         Raises:
             OSError: The address cannot be listened on.
@@ -63,8 +81,9 @@ class PeerTls:
             self._handshakes.settings,
             tls=(self._shown, self._handshakes),
             make_silent=_Refusing if self.is_required else make,
+            apart=Apart(lambda there, _: is_members(there), self._members),
         )
-        await listener.open(host, port, backlog)
+        await listener.open(*address, backlog)
         return listener
 
     async def dial(

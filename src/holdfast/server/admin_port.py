@@ -23,6 +23,7 @@ from holdfast.admin.token_file import new_token
 from holdfast.config.node import NodeConfig
 from holdfast.replication.peer_address import split_address
 from holdfast.server.administration import Administration
+from holdfast.server.descriptors import APART_COUNT_MAX
 from holdfast.server.parts import Parts
 from holdfast.transport.handshakes import Handshakes
 
@@ -77,6 +78,7 @@ def admin_server(
         port=config.admin.port,
         settings=replace(config.sections.admin, connection_count_max=shares.admin),
         tls=None if tls is None else (tls, Handshakes(ports, count_max=shares.admin_strangers)),
+        apart=None if tls is None else Handshakes(ports, count_max=APART_COUNT_MAX),
         told_path=access.told_path,
     )
 

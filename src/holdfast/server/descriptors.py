@@ -34,6 +34,10 @@ _LINKS_PER_MEMBER: Final = 2
 _BACKLOG_MAX: Final = 1024
 _BACKLOG_MIN: Final = 8
 _STEP: Final = 64
+APART_COUNT_MAX: Final = 16
+"""Handshakes by TLS of those who have a line apart: members on their port, this machine on that of
+operators."""
+
 _ADMIN_COST: Final = 2
 """A connection to the admin port may read a file of the log."""
 
@@ -95,8 +99,9 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     tls_strangers_max = sections.ports.stranger_count_max if speaks_tls else 0
     admin_strangers_max = min(sections.ports.stranger_count_max, admin_max)
     admin_strangers_max = admin_strangers_max if config.admin_tls else 0
+    apart = (APART_COUNT_MAX if config.admin_tls else 0) + _members_apart(config)
     wanted = _fixed(config, read_files_max, admin_max, strangers_max) + tls_strangers_max
-    wanted += admin_strangers_max + _peer_strangers(config, strangers_max)
+    wanted += admin_strangers_max + _peer_strangers(config, strangers_max) + apart
     wanted += clients + min(_BACKLOG_MAX, clients)
     read_files = max(8, min(read_files_max, open_files // 8))
     per_port = max(8, open_files // 12)
@@ -105,7 +110,7 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     tls_strangers = min(tls_strangers_max, per_port)
     admin_strangers = min(admin_strangers_max, per_port)
     rest = open_files - _fixed(config, read_files, admin, strangers) - tls_strangers
-    rest -= admin_strangers + _peer_strangers(config, strangers)
+    rest -= admin_strangers + _peer_strangers(config, strangers) + apart
     backlog = max(_BACKLOG_MIN, min(_BACKLOG_MAX, rest // 4))
     return Shares(
         open_files=open_files,
@@ -123,7 +128,15 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
 
 def _peer_strangers(config: NodeConfig, strangers: int) -> int:
     """By TLS as many handshakes may not be done; who has not begun takes two descriptors."""
-    return 2 * strangers if config.members and config.peer_tls != "off" else 0
+    return 2 * strangers if _are_links_by_tls(config) else 0
+
+
+def _members_apart(config: NodeConfig) -> int:
+    return 2 * APART_COUNT_MAX if _are_links_by_tls(config) else 0
+
+
+def _are_links_by_tls(config: NodeConfig) -> bool:
+    return bool(config.members) and config.peer_tls != "off"
 
 
 def _fixed(config: NodeConfig, read_files: int, admin: int, strangers: int) -> int:

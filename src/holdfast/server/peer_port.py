@@ -2,8 +2,8 @@
 Links between members by TLS, put together from the configuration.
 
 They have a line of their own for handshakes, as the admin port has: a crowd of clients that come
-back after a failover must not keep the members apart that it needs. Patience is short, as a member
-has its certificate at hand.
+back after a failover must not keep the members apart that it needs. And where members are has one
+apart from all others there: a stranger fills the others' at most.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from holdfast.config.node import NodeConfig
 from holdfast.config.tls import PEERS_TABLE
 from holdfast.replication.peer_tls import PeerTls
 from holdfast.server.admin_port import SLICE_SHARE
-from holdfast.server.descriptors import Shares
-from holdfast.transport.handshakes import HASTE_SECONDS, Handshakes
+from holdfast.server.descriptors import APART_COUNT_MAX, Shares
+from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.tls import ServerTls
 
 _STRANGERS_MIN: Final = 16
@@ -34,8 +34,8 @@ def peer_tls(config: NodeConfig, shares: Shares, shown: Mapping[str, ServerTls])
             ports.handshake_seconds_max, config.sections.links.handshake_seconds
         ),
         handshake_slice_seconds=ports.handshake_slice_seconds / SLICE_SHARE,
-        handshake_patience_seconds=min(ports.handshake_patience_seconds, HASTE_SECONDS),
     )
     handshakes = Handshakes(ports, count_max=max(shares.strangers, _STRANGERS_MIN))
+    members = Handshakes(ports, count_max=APART_COUNT_MAX)
     is_required = config.peer_tls == "require"
-    return PeerTls(shown[PEERS_TABLE], handshakes, is_required=is_required)
+    return PeerTls(shown[PEERS_TABLE], handshakes, members, is_required=is_required)

@@ -4,12 +4,13 @@ Whose TLS handshake goes on: ten thousand clients come back at once after a fail
 A handshake takes half a millisecond to two of the loop, and one that a stranger begins and leaves
 lying takes memory. So few are under way at once, each turn of the loop spends a slice of its time
 on them, and whoever has said nothing yet has not even a context. Those that wait are taken from
-each address in turn. And where there is no room left for one more, it is made among those of the
-address that has the most: who fills it from one machine keeps nobody of another out.
+each network in turn (`Crowd`). And where there is no room left for one more, one goes that has left
+us waiting, of who has more: who fills it from one machine or site keeps nobody of another out.
 
 Invariants:
     Never more than `handshake_count_max` handshakes are under way, nor more strangers inside than
     `stranger_count_max`.
+    Whoever waits for us goes only where its site has more than its share.
     A turn spends no more than its slice and one step of a handshake.
 
 Owned by the loop.
@@ -19,10 +20,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
+from holdfast.model.crowd import Crowd
 from holdfast.model.networks import network_of
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.turn_slice import TurnSlice
@@ -31,7 +33,7 @@ TELL_SECONDS: Final = 60.0
 """Failed handshakes are told of at most once in this time, with their number."""
 
 HASTE_SECONDS: Final = 0.3
-"""So long is left to a handshake under way where one of an address with fewer of them waits."""
+"""So long may one leave us waiting where another one comes, of a site with fewer of them."""
 
 _SHARES: Final = 10
 _SHARE_MIN: Final = 16
@@ -64,23 +66,22 @@ class Handshakes:
         """Whose records are worked on, of those whose handshake is done."""
         self.failed_count = 0
         self.share = max(self.count_max // _SHARES, _SHARE_MIN)
-        """So many of one address may be inside whoever else comes."""
-        self._expected_count = 0
+        """So many of one site may be inside whoever else comes."""
         self.clock: Callable[[], float] = lambda: asyncio.get_running_loop().time()
-        self._inside: dict[str, dict[Stranger, None]] = {}
-        """All of them, by where they are from."""
+        self._inside: Crowd[Stranger] = Crowd()
+        """All of them."""
         self._silent: dict[Stranger, float] = {}
         """When they came of whom no whole greeting has, or who are refused; the oldest first."""
-        self._lines: dict[str, deque[Stranger]] = {}
-        """Those who wait to begin, by where they are from; whose turn it is first."""
-        self._waiting_count = 0
+        self._waiting: Crowd[Stranger] = Crowd()
+        """Those who wait to begin."""
         self._under_way: dict[Stranger, float] = {}
-        """When each began."""
+        """When each began; the oldest first."""
+        self._shaking: Crowd[Stranger] = Crowd()
+        """The same."""
         self._ready: deque[Stranger] = deque()
         """Those under way who have brought something."""
-        self._under_way_of: Counter[str] = Counter()
         self._done_at: dict[str, float] = {}
-        """When a handshake came to its end last, by address, while there are others of it."""
+        """When a handshake came to its end last, by network, while there are others of it."""
         self._is_planned = False
         self._timer: asyncio.TimerHandle | None = None
         self._door_timer: asyncio.TimerHandle | None = None
@@ -88,66 +89,76 @@ class Handshakes:
         self._told_at: float | None = None
 
     def __len__(self) -> int:
-        return len(self._silent) + self._waiting_count + len(self._under_way)
+        return len(self._inside)
 
     def expect(self, resume: Callable[[], None]) -> bool:
         """
-        Keep room for one who is let in at the door, and is asked for by `admits`.
+        Say whether somebody at the door may find room, from wherever it is.
 
-        False: there is none, and `resume` is called once there is.
+        False: nobody does; `resume` is called as soon as that may be otherwise.
         """
-        has_room = len(self) + self._expected_count < self.count_max
-        if has_room or self._greediest() is not None or self._give_up_silent(self._silent):
-            self._expected_count += 1
+        if len(self) < self.count_max or self._inside.site_count_max > self.share:
             return True
+        left = self._left_of_oldest()
+        if left is not None and left <= 0:
+            return True
+        if left is not None and self._door_timer is None:
+            self._door_timer = asyncio.get_running_loop().call_later(left, self._open_door)
         self._stopped_ports.append(resume)
         return False
 
-    def admits(self, source: str) -> bool:
-        """
-        Say whether one who is expected may come in, now that it is known from where it is.
-
-        True: it will `enter`, or is `missed`. False: it is to be `missed`, as its address has its
-        share and there is no room for more.
-        """
-        if len(self) + self._expected_count <= self.count_max:
-            return True
-        own = self._inside.get(network_of(source), {})
-        greediest = None if len(own) >= self.share else self._greediest()
-        if greediest is None:
-            if self._give_up_silent(it for it in (own or self._silent) if it in self._silent):
-                return True
-            self._tell(source, "its address has its share, and there is no room for more")
-            return False
-        self._last_of(greediest).give_up("others came, and its address has more than its share")
+    def admit(self, stranger: Stranger) -> bool:
+        """Take one in, now that it is known from where it is; false: there is no room for it."""
+        if len(self) >= self.count_max:
+            leaving = self._leaving_for(stranger.source)
+            if leaving is None:
+                self._tell(stranger.source, "there is no room, and its site has its share")
+                return False
+            leaving.give_up("others came, and it took its time or its site had more than they")
+            self.leave(leaving)
+        self._inside.add(stranger, stranger.source)
+        self._silent[stranger] = self.clock()
         return True
 
-    def _greediest(self) -> str | None:
-        """Give the address that has the most inside, if that is more than a share."""
-        found = max(self._inside, key=lambda place: len(self._inside[place]), default=None)
-        return None if found is None or len(self._inside[found]) <= self.share else found
+    def _leaving_for(self, source: str) -> Stranger | None:
+        """Give who goes for one of this address: who has left us waiting, of those with more."""
+        patience = self.settings.handshake_patience_seconds
+        group = self._inside.greedier(source)
+        if group:
+            stalled = self._stalled(group, min(HASTE_SECONDS, patience))
+            if stalled is not None:
+                return stalled
+            first = next(iter(group))
+            if self._inside.site_count(first.source) > self.share:
+                return self._last_of(group)
+        own = self._inside.of(source)
+        oldest = (next(iter(it), None) for it in (self._silent, self._under_way))
+        return self._stalled(own or (it for it in oldest if it is not None), patience)
 
-    def _last_of(self, place: str) -> Stranger:
-        """Give who is to go of those of an address: one who said nothing, or who came last."""
-        for stranger in self._inside[place]:
+    def _stalled(self, strangers: Iterable[Stranger], seconds: float) -> Stranger | None:
+        """Give the first of these that has left us waiting for so long."""
+        latest = self.clock() - seconds
+        for stranger in strangers:
+            since = self._silent.get(stranger, self._under_way.get(stranger))
+            if since is not None and since <= latest and stranger not in self._ready:
+                return stranger
+        return None
+
+    def _last_of(self, group: Mapping[Stranger, None]) -> Stranger:
+        """Give one that has said nothing, else whose turn would come last, else the oldest."""
+        last = None
+        for stranger in group:
             if stranger in self._silent:
                 return stranger
-        line = self._lines.get(place)
-        return line[-1] if line else next(iter(self._inside[place]))
+            if stranger in self._waiting:
+                last = stranger
+        return last or next(iter(group))
 
-    def _give_up_silent(self, silent: Iterable[Stranger]) -> bool:
-        """Give up the oldest that has said nothing, if it had time to; else look again later."""
-        oldest = next(iter(silent), None)
-        if oldest is None:
-            return False
-        left = self._silent[oldest] + self.settings.handshake_patience_seconds - self.clock()
-        if left > 0:
-            if self._door_timer is None:
-                loop = asyncio.get_running_loop()
-                self._door_timer = loop.call_later(left, self._open_door)
-            return False
-        oldest.give_up("others came, and it had said nothing")
-        return True
+    def _left_of_oldest(self) -> float | None:
+        """For how long one may still leave us waiting where nobody has more than another."""
+        since = [next(iter(it.values())) for it in (self._silent, self._under_way) if it]
+        patience = self.settings.handshake_patience_seconds
+        return min(since) + patience - self.clock() if since else None
 
     def _open_door(self) -> None:
         self._door_timer = None
@@ -155,24 +166,23 @@ class Handshakes:
         for resume in stopped:
             resume()
 
-    def missed(self) -> None:
-        """Expect one less: it was gone already."""
-        self._expected_count -= 1
-        self._open_door()
+    def enter(self, stranger: Stranger, arrived: Stranger | None = None) -> bool:
+        """
+        Take one in for good that has said nothing yet, for another that was admitted for it.
 
-    def enter(self, stranger: Stranger) -> None:
-        """Take one who has said nothing yet."""
-        self._expected_count -= 1
-        self._inside.setdefault(network_of(stranger.source), {})[stranger] = None
-        self._silent[stranger] = self.clock()
-        if self._stopped_ports and self._greediest() is not None:
-            self._open_door()  # Which was shut while it was not known whose share this is.
+        False: that one had to give way meanwhile.
+        """
+        if arrived is None:
+            return self.admit(stranger)
+        if arrived not in self._inside:
+            return False
+        self.leave(arrived)
+        return self.admit(stranger)
 
     def wait(self, stranger: Stranger) -> None:
         """Let one begin whose greeting has come, when it is its turn."""
         del self._silent[stranger]
-        self._lines.setdefault(network_of(stranger.source), deque()).append(stranger)
-        self._waiting_count += 1
+        self._waiting.add(stranger, stranger.source)
         self._plan()
 
     def go_on(self, stranger: Stranger) -> None:
@@ -193,26 +203,19 @@ class Handshakes:
     def leave(self, stranger: Stranger) -> None:
         """Forget one that is done, or gone; fine if it is not inside."""
         self._leave(stranger)
-        place = network_of(stranger.source)
-        own = self._inside.get(place, {})
-        own.pop(stranger, None)
-        if not own:
-            self._inside.pop(place, None)
-            self._done_at.pop(place, None)
+        self._inside.discard(stranger)
+        if not self._inside.of(stranger.source):
+            self._done_at.pop(network_of(stranger.source), None)
         if self._stopped_ports and len(self) < self.count_max:
             self._open_door()
 
     def _leave(self, stranger: Stranger) -> None:
         self._silent.pop(stranger, None)
-        if self._under_way.pop(stranger, None) is None:
-            self._leave_line(stranger)
-            return
-        place = network_of(stranger.source)
-        self._under_way_of[place] -= 1
-        if not self._under_way_of[place]:
-            del self._under_way_of[place]
-        if self._waiting_count:
-            self._plan()
+        self._waiting.discard(stranger)
+        if self._under_way.pop(stranger, None) is not None:
+            self._shaking.discard(stranger)
+            if self._waiting:
+                self._plan()
 
     def failed(self, stranger: Stranger, reason: str) -> None:
         """Tell operators, now and then, why handshakes fail."""
@@ -230,15 +233,6 @@ class Handshakes:
                 self.failed_count,
             )
 
-    def _leave_line(self, stranger: Stranger) -> None:
-        place = network_of(stranger.source)
-        line = self._lines.get(place)
-        if line is not None and stranger in line:
-            line.remove(stranger)
-            self._waiting_count -= 1
-            if not line:
-                del self._lines[place]
-
     def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
@@ -250,7 +244,7 @@ class Handshakes:
         while (stranger := self._next()) is not None:
             stranger.proceed()
             if self.clock() >= until:
-                if self._ready or self._waiting_count:
+                if self._ready or self._waiting:
                     self._plan()
                 return
 
@@ -259,37 +253,34 @@ class Handshakes:
             stranger = self._ready.popleft()
             if stranger in self._under_way:
                 return stranger
-        if not self._waiting_count:
-            return None
-        place = next(iter(self._lines))
-        if len(self._under_way) >= self.settings.handshake_count_max:
-            place = min(self._lines, key=self._under_way_of.__getitem__)
-            if not self._make_room(place):
+        if len(self._under_way) < self.settings.handshake_count_max:
+            following = self._waiting.take()
+        else:
+            following = self._waiting.next_of_fewest(self._shaking)
+            if following is None or not self._make_room(following.source):
                 return None
-        line = self._lines.pop(place)
-        stranger = line.popleft()
-        self._waiting_count -= 1
-        if line:
-            self._lines[place] = line  # The others first.
-        self._under_way[stranger] = self.clock()
-        self._under_way_of[place] += 1
-        return stranger
+            self._waiting.discard(following)
+        if following is not None:
+            self._under_way[following] = self.clock()
+            self._shaking.add(following, following.source)
+        return following
 
-    def _make_room(self, place: str) -> bool:
+    def _make_room(self, source: str) -> bool:
         """
-        Give up the oldest handshake of the address with the most, for one of this address.
+        Give up the oldest handshake of those with more of them, for one of this address.
 
-        Where that has as many itself, only if for a while none of them has come to its end: a crowd
+        Where all have as many, only if for a while none of its network has come to its end: a crowd
         of slow clients is no enemy.
         """
-        most = max(self._under_way_of, key=self._under_way_of.__getitem__)
-        oldest = next(it for it in self._under_way if network_of(it.source) == most)
-        began = self._under_way[oldest]
-        if self._under_way_of[most] > self._under_way_of[place] + 1:
-            left = began + min(HASTE_SECONDS, self.settings.handshake_patience_seconds)
+        patience = self.settings.handshake_patience_seconds
+        group = self._shaking.greedier(source)
+        if group:
+            oldest = next(iter(group))
+            left = self._under_way[oldest] + min(HASTE_SECONDS, patience)
         else:
-            began = max(began, self._done_at.get(most, 0.0))
-            left = began + self.settings.handshake_patience_seconds
+            oldest = next(iter(self._shaking.greediest()))
+            done_at = self._done_at.get(network_of(oldest.source), 0.0)
+            left = max(self._under_way[oldest], done_at) + patience
         left -= self.clock()
         if left > 0:
             if self._timer is None:

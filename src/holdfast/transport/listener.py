@@ -3,7 +3,9 @@ A listening port with an accept loop of its own, so that a crowd at the door sto
 
 asyncio and uvloop take all that wait in one go, a thousand of them if the queue is so long. Here a
 turn of the loop takes a few; the next ones have theirs. Whoever comes is asked for by address
-before anything is worked out for it, and with TLS goes through `handshakes`.
+before anything is worked out for it, and with TLS goes through `handshakes`: counted by its address
+from the moment it is taken, also while it is looked at whether it speaks TLS at all. A port may
+have a line apart for those whom strangers must not keep out; then nobody waits at its door.
 
 Invariants:
     A port that is closed takes nobody any more, whatever was planned.
@@ -20,7 +22,8 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.settings import PortSettings
@@ -42,6 +45,14 @@ _SHORTAGES: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 logger = logging.getLogger("holdfast.transport")
 
 
+class Apart(NamedTuple):
+    """Who has a line of his own, which others cannot fill."""
+
+    takes: Callable[[str, str], bool]
+    """Whether one from there (the first address) to here (the second) belongs to it."""
+    handshakes: Handshakes
+
+
 class PortListener:
     """The sockets of one address."""
 
@@ -54,6 +65,7 @@ class PortListener:
         plain_answer: PlainAnswer = b"",
         admits: Callable[[str], bool] = lambda _: True,
         make_silent: Callable[[], asyncio.BaseProtocol] | None = None,
+        apart: Apart | None = None,
     ) -> None:
         """
         Serve each connection with a protocol of its own.
@@ -64,6 +76,7 @@ class PortListener:
             make_silent: Serves who does not begin with TLS within `SILENCE_SECONDS`: where others
                 may wait for us to speak first. None: nobody may.
             admits: Whether anybody of this address may come in; whoever may not is closed.
+            apart: By TLS, who has a line of his own.
         """
         self._make_protocol = make_protocol
         self._settings = settings
@@ -71,6 +84,7 @@ class PortListener:
         self._plain_answer = plain_answer
         self._admits = admits
         self._make_silent = make_silent
+        self._apart = apart
         self._sockets: list[socket.socket] = []
         self._opening: set[asyncio.Task[None]] = set()
 
@@ -122,54 +136,70 @@ class PortListener:
 
     def _accept(self, bound: socket.socket) -> None:
         for _ in range(self._settings.accept_count_max):
-            if self._tls is not None and not self._tls[1].expect(lambda: self._resume(bound)):
+            if self._is_door_shut(bound):
                 asyncio.get_running_loop().remove_reader(bound)
                 return
             try:
                 taken, peer = bound.accept()
             except OSError as error:
-                self._missed()
                 if error.errno not in _NOBODY:
                     self._fall_short(bound, error)
                 return
             self._take(taken, str(peer[0]))
 
+    def _is_door_shut(self, bound: socket.socket) -> bool:
+        """Whether those who come wait, whoever they are: never where some have a line apart."""
+        if self._tls is None or self._apart is not None:
+            return False
+        return not self._tls[1].expect(lambda: self._resume(bound))
+
     def _take(self, taken: socket.socket, source: str) -> None:
         taken.setblocking(False)
-        if not self._admits(source) or not (self._tls is None or self._tls[1].admits(source)):
+        line = self._line_for(taken, source)
+        arrived = None if line is None else _Arrived(line, taken, source)
+        is_in = self._admits(source)
+        if not is_in or not (line is None or arrived is None or line.admit(arrived)):
             taken.close()
-            self._missed()
             return
-        task = asyncio.get_running_loop().create_task(self._connect(taken))
+        task = asyncio.get_running_loop().create_task(self._connect(taken, arrived))
+        if arrived is not None:
+            arrived.task = task
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    async def _connect(self, taken: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        make = self._protocol
-        if self._make_silent is not None and not await _begins_with_tls(taken):
-            self._missed()
-            make = self._make_silent
-        if not self._sockets:
-            taken.close()  # The port was closed meanwhile.
-            return
+    def _line_for(self, taken: socket.socket, source: str) -> Handshakes | None:
+        if self._tls is None:
+            return None
+        if self._apart is not None and self._apart.takes(source, str(taken.getsockname()[0])):
+            return self._apart.handshakes
+        return self._tls[1]
+
+    async def _connect(self, taken: socket.socket, arrived: _Arrived | None) -> None:
+        make: Callable[[], asyncio.BaseProtocol] = partial(self._protocol, arrived)
         try:
-            await loop.connect_accepted_socket(make, taken)
+            if self._make_silent is not None and not await _begins_with_tls(taken):
+                make = self._make_silent
+            if not self._sockets:
+                taken.close()  # The port was closed meanwhile.
+                return
+            if arrived is not None:
+                arrived.task = None  # From here on whoever takes its place is asked.
+            await asyncio.get_running_loop().connect_accepted_socket(make, taken)
         except OSError:
             taken.close()  # It is gone already.
-            if make == self._protocol:
-                self._missed()
+        finally:
+            if arrived is not None:
+                arrived.handshakes.leave(arrived)
 
-    def _missed(self) -> None:
-        if self._tls is not None:
-            self._tls[1].missed()
-
-    def _protocol(self) -> asyncio.BaseProtocol:
-        if self._tls is None:
+    def _protocol(self, arrived: _Arrived | None) -> asyncio.BaseProtocol:
+        if self._tls is None or arrived is None:
             return self._make_protocol()
-        shown, handshakes = self._tls
         return TlsConnection(
-            self._make_protocol, shown, handshakes, plain_answer=self._plain_answer
+            self._make_protocol,
+            self._tls[0],
+            arrived.handshakes,
+            plain_answer=self._plain_answer,
+            arrived=arrived,
         )
 
     def _fall_short(self, bound: socket.socket, error: OSError) -> None:
@@ -184,6 +214,28 @@ class PortListener:
         if bound in self._sockets:
             with contextlib.suppress(OSError):
                 asyncio.get_running_loop().add_reader(bound, self._accept, bound)
+
+
+class _Arrived:
+    """Somebody who was taken and is no connection yet."""
+
+    def __init__(self, handshakes: Handshakes, taken: socket.socket, source: str) -> None:
+        self.handshakes = handshakes
+        self.source = source
+        self._taken = taken
+        self.task: asyncio.Task[None] | None = None
+        """Looks at what it says first; None: it is about to be a connection, which will ask."""
+
+    def proceed(self) -> None:
+        """It has no handshake yet."""
+
+    def give_up(self, reason: str) -> None:
+        """Close it: others need the room."""
+        self.handshakes.failed(self, reason)
+        self.handshakes.leave(self)
+        if self.task is not None:
+            self.task.cancel()
+            self._taken.close()
 
 
 async def _begins_with_tls(taken: socket.socket) -> bool:

@@ -21,10 +21,10 @@ class PortSettings:
     """So many connections are taken from a port in one turn of the loop; others in the next."""
 
     stranger_count_max: Annotated[int, Allowed(16, 100_000)] = 1_024
-    """TLS connections that have not finished their handshake. Beyond it one goes of the address
-    that has the most, if that is more than a tenth, and of an address that has a tenth nobody more
-    comes in. Where none has, the oldest goes that has said nothing for
-    `handshake_patience_seconds`, or those that come wait at the door."""
+    """TLS connections that have not finished their handshake. Beyond it one goes of the network
+    that has more than whose that comes: one that has left us waiting for 0.3 s, and any where its
+    site has more than a tenth. Where all have as many, the oldest goes that has left us waiting for
+    `handshake_patience_seconds`; until then those that come wait at the door."""
 
     handshake_count_max: Annotated[int, Allowed(1, 10_000)] = 256
     """TLS handshakes under way at once; who comes next waits, and those of each address take their
@@ -36,7 +36,7 @@ class PortSettings:
 
     handshake_patience_seconds: Annotated[float, Allowed(0.01, 600)] = 3.0
     """Where others of its address wait and none of that has come to its end for so long, the oldest
-    handshake under way is given up; for one of an address with fewer of them after 0.3 s."""
+    handshake under way is given up; for one of a network with fewer of them after 0.3 s."""
 
     handshake_slice_seconds: Annotated[float, Allowed(0.0005, 1)] = 0.003
     """How long one turn of the loop works on handshakes; the rest is done in the next."""

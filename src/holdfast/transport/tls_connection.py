@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from holdfast.model.limits import KiB, MiB
-from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.handshakes import Handshakes, Stranger
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_faults import refused_because
 from holdfast.transport.tls_records import RecordCount
@@ -81,17 +81,20 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         handshakes: Handshakes,
         *,
         plain_answer: PlainAnswer = b"",
+        arrived: Stranger | None = None,
     ) -> None:
         """
         Serve whoever finishes a handshake with a protocol of its own.
 
         Args:
             plain_answer: What is sent to a client that speaks in clear.
+            arrived: In whose place it is, of those whom `handshakes` has admitted.
         """
         self._make_protocol = make_protocol
         self._tls = tls
         self._handshakes = handshakes
         self._plain_answer = plain_answer
+        self._arrived = arrived
         self._stage = _Stage.SILENT
         self._within: Any = None
         self._is_within_buffered = False
@@ -121,7 +124,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         peer = transport.get_extra_info("peername")
         self.source = str(peer[0]) if isinstance(peer, tuple) and peer else "?"
         self._start_timer()
-        self._handshakes.enter(self)
+        if not self._handshakes.enter(self, self._arrived):
+            self.give_up("others came before it was there")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()

@@ -34,8 +34,9 @@ class DialFailedError(Exception):
 class Dials(Handshakes):
     """The connections of one node to others: each goes on as soon as it can."""
 
-    def enter(self, stranger: Stranger) -> None:
+    def enter(self, stranger: Stranger, arrived: Stranger | None = None) -> bool:
         """Nobody is asked for room."""
+        return True
 
     def go_on(self, stranger: Stranger) -> None:
         """Let it do its next step here and now."""

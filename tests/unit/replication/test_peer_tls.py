@@ -34,7 +34,8 @@ def made(tmp_path: Path):
 
     def make(*, is_required: bool) -> PeerTls:
         shown = ServerTls(options, dials=True)
-        return PeerTls(shown, Handshakes(PortSettings()), is_required=is_required)
+        lines = Handshakes(PortSettings()), Handshakes(PortSettings())
+        return PeerTls(shown, *lines, is_required=is_required)
 
     return make
 
@@ -69,11 +70,43 @@ def test_who_speaks_no_tls_is_dialed_in_clear_unless_that_is_required(made) -> N
     asyncio.run(scenario())
 
 
+def test_members_have_a_line_of_their_own(made) -> None:
+    """Strangers with 192 sockets that left their handshakes lying let no member in."""
+
+    async def scenario() -> None:
+        tls = made(is_required=True)
+        there: list[str] = []
+        listener = await tls.listen(
+            asyncio.Protocol,
+            ("127.0.0.1", 0),
+            8,
+            is_members=lambda source: bool(there.append(source)) or source == "127.0.0.2",
+        )
+        place = listener.sockets[0].getsockname()[:2]
+        writers = []
+        for source in ("127.0.0.1", "127.0.0.2"):
+            _, writer = await asyncio.open_connection(*place, local_addr=(source, 0))
+            writer.write(b"\x16\x03")
+            writers.append(writer)
+        while not (len(tls._handshakes) and len(tls._members)):
+            await asyncio.sleep(0)
+        assert sorted(there) == ["127.0.0.1", "127.0.0.2"]
+        for writer in writers:
+            writer.close()
+        while len(tls._handshakes) or len(tls._members):
+            await asyncio.sleep(0)
+        listener.close()
+
+    asyncio.run(scenario())
+
+
 def test_who_comes_in_clear_where_tls_is_required_is_told_so(made) -> None:
     """In the words of a refusal, which members of before show as well."""
 
     async def scenario() -> None:
-        listener = await made(is_required=True).listen(asyncio.Protocol, "127.0.0.1", 0, 8)
+        listener = await made(is_required=True).listen(
+            asyncio.Protocol, ("127.0.0.1", 0), 8, is_members=lambda _: False
+        )
         host, port = listener.sockets[0].getsockname()[:2]
         reader, writer = await asyncio.open_connection(host, port)
         data = await asyncio.wait_for(reader.read(), 10)

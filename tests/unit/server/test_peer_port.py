@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.config.node import NodeConfig
 from holdfast.errors import ConfigError
-from holdfast.server.descriptors import share_out
+from holdfast.server.descriptors import APART_COUNT_MAX, share_out
 from holdfast.server.peer_port import peer_tls
 from holdfast.transport.certificates import make_node, open_authority
 from holdfast.transport.tls import ServerTls
@@ -44,7 +44,8 @@ def test_links_go_as_the_setting_says(folder: Path) -> None:
         assert made is not None
         assert made.is_required is is_required
         assert made._handshakes.settings.handshake_slice_seconds == pytest.approx(0.001)
-    assert share_out(20_000, clear).wanted == shares.wanted - 2 * both.sections.links.strangers_max
+    by_tls = 2 * both.sections.links.strangers_max + 2 * APART_COUNT_MAX
+    assert share_out(20_000, clear).wanted == shares.wanted - by_tls
 
 
 @pytest.mark.parametrize("lines", [(), ('client_ca = "@/ca.pem"', 'client = "wanted"')])

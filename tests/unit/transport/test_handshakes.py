@@ -28,7 +28,7 @@ class Line:
     def come(self, name: str, source: str = "s") -> Fake:
         assert self.handshakes.expect(self.resume)
         stranger = Fake(self, name, source)
-        self.handshakes.enter(stranger)
+        assert self.handshakes.enter(stranger)
         return stranger
 
     def ready(self, name: str, source: str = "s") -> Fake:
@@ -192,14 +192,82 @@ def test_who_fills_the_room_from_one_address_keeps_nobody_else_out() -> None:
         assert len(line.handshakes) == 20
         for source in ("10.0.0.2", "10.0.0.3", "10.0.0.4"):
             assert line.handshakes.expect(line.resume)
-            assert line.handshakes.admits(source)
-            line.handshakes.enter(Fake(line, "other", source))
+            assert line.handshakes.admit(Fake(line, "other", source))
             assert len(line.handshakes) == 20
         assert [name for name, _ in line.ended] == ["silent0", "silent1", "half16"]
         assert not line.handshakes.expect(line.resume), "each has its share at most now"
         line.now += 4
         assert line.handshakes.expect(line.resume), "one that has said nothing has had its time"
-        assert line.handshakes.admits("10.0.0.9")
+        assert line.handshakes.admit(Fake(line, "nine", "10.0.0.9"))
+
+    run(work)
+
+
+def test_who_leaves_us_waiting_goes_for_one_of_whom_there_are_fewer() -> None:
+    """
+    Twelve addresses with sixteen each, of which none had more than a tenth, shut a port for good:
+    nobody went who had said half of what there is to say.
+    """
+
+    async def work() -> None:
+        line = Line(stranger_count_max=64, handshake_count_max=100)
+        for number in range(64):
+            line.ready(f"{number}", f"10.0.0.{number % 4}")
+        for _ in range(2):
+            await turns()
+        assert not line.handshakes.admit(Fake(line, "early", "10.0.0.9")), "they may be far away"
+        line.now += HASTE_SECONDS
+        for number in range(12):
+            assert line.handshakes.admit(Fake(line, f"new{number}", "10.0.0.9")), number
+        assert len(line.handshakes) == 64
+        ended = [name for name, _ in line.ended]
+        assert {int(name) % 4 for name in ended} == {0, 1, 2, 3}
+        assert not line.handshakes.admit(Fake(line, "more", "10.0.0.9")), (
+            "of each there are as many now"
+        )
+        assert not line.handshakes.admit(Fake(line, "more", "10.0.0.1"))
+
+    run(work)
+
+
+def test_one_site_is_one_among_others_however_many_networks_it_has() -> None:
+    """Whoever has a site has 65,536 networks: each would be somebody else, and fill the room."""
+
+    async def work() -> None:
+        line = Line(stranger_count_max=64, handshake_count_max=8, handshake_patience_seconds=9)
+        for number in range(64):
+            line.ready(f"{number}", f"2001:db8:1:{number:x}::1")
+        await turns()
+        assert line.handshakes.expect(line.resume)
+        for number in range(8):
+            line.ready(f"own{number}", f"10.0.0.{number}")
+        line.now += HASTE_SECONDS
+        line.handshakes._look_again()
+        for _ in range(8):
+            await turns()
+        begun = [name for name in line.proceeded if name.startswith("own")]
+        assert begun == [f"own{number}" for number in range(7)], "and one is left to the site"
+        assert len(line.handshakes) == 64
+        assert line.handshakes.admit(Fake(line, "same site", "2001:db8:1:ffff::1")) is False
+
+    run(work)
+
+
+def test_one_who_waits_for_us_goes_for_nobody() -> None:
+    """A crowd that the node is slow with: who comes waits at the door, and takes no place of it."""
+
+    async def work() -> None:
+        line = Line(stranger_count_max=64, handshake_count_max=2, handshake_patience_seconds=9)
+        for number in range(64):
+            line.ready(f"{number}", f"10.0.0.{number // 6}")
+        await turns()
+        line.now += 5
+        for stranger in list(line.handshakes._under_way):
+            line.handshakes.go_on(stranger)
+        assert not line.handshakes.expect(line.resume)
+        assert not line.handshakes.admit(Fake(line, "other", "10.1.0.1"))
+        assert line.ended == []
+        assert line.handshakes._door_timer is not None
 
     run(work)
 
@@ -211,10 +279,8 @@ def test_addresses_of_ipv4_are_many_also_where_a_port_takes_both_kinds() -> None
         line = Line(stranger_count_max=20)
         for number in range(20):
             line.ready(f"half{number}", "::ffff:10.0.0.1")
-        assert line.handshakes.expect(line.resume)
-        assert line.handshakes.admits("::ffff:10.0.0.2")
-        assert line.handshakes.expect(line.resume)
-        assert not line.handshakes.admits("10.0.0.1"), "it is the same, however it is spelled"
+        assert line.handshakes.admit(Fake(line, "two", "::ffff:10.0.0.2"))
+        assert not line.handshakes.admit(Fake(line, "one", "10.0.0.1")), "however it is spelled"
 
     run(work)
 
@@ -229,14 +295,14 @@ def test_who_has_its_share_gets_no_more_where_there_is_no_room() -> None:
             line.ready(f"half{number}", f"2001:db8::{number:x}")
         for source in ("2001:db8::ffff", "2001:db8:0:0:5::1%eth0"):
             assert line.handshakes.expect(line.resume)
-            assert not line.handshakes.admits(source), "a network of 64 bits is one address"
-            line.handshakes.missed()
+            assert not line.handshakes.admit(Fake(line, "same", source)), "64 bits are one address"
         assert line.handshakes.failed_count == 2
         assert line.handshakes.expect(line.resume)
         line.now += 4
-        assert line.handshakes.admits("2001:db8::ffff")
+        assert line.handshakes.admit(Fake(line, "same", "2001:db8::ffff"))
         assert [name for name, _ in line.ended] == ["silent"]
-        assert line.handshakes.admits("2001:db8:0:1::1"), "there is room"
+        assert line.handshakes.admit(Fake(line, "neighbour", "2001:db8:0:1::1"))
+        assert len(line.ended) == 2, "of its site's other network"
 
     run(work)
 
@@ -289,13 +355,24 @@ def test_who_has_just_begun_is_not_given_up_for_another() -> None:
     run(work)
 
 
-def test_room_is_kept_for_who_was_let_in_at_the_door() -> None:
-    """A turn takes several before the first of them is there to be counted."""
-    line = Line()
-    assert [line.handshakes.expect(line.resume) for _ in range(17)] == [True] * 16 + [False]
-    line.handshakes.missed()
-    assert line.resumed == 1, "nobody is inside who would call it when he leaves"
-    assert line.handshakes.expect(line.resume)
+def test_who_was_admitted_keeps_its_place_until_it_is_a_connection() -> None:
+    """It is counted by its address meanwhile, and may have had to give way as any other."""
+
+    async def work() -> None:
+        line = Line()
+        arrived = [Fake(line, f"a{number}", f"10.0.0.{number}") for number in range(16)]
+        assert all(line.handshakes.admit(it) for it in arrived)
+        assert not line.handshakes.expect(line.resume)
+        connection = Fake(line, "c", "10.0.0.0")
+        assert line.handshakes.enter(connection, arrived[0])
+        assert len(line.handshakes) == 16
+        line.now += 4
+        assert line.handshakes.admit(Fake(line, "other", "10.0.0.99"))
+        assert [name for name, _ in line.ended] == ["a1"]
+        assert not line.handshakes.enter(Fake(line, "late", "10.0.0.1"), arrived[1])
+        assert len(line.handshakes) == 16
+
+    run(work)
 
 
 def test_who_is_refused_stays_until_the_room_is_needed() -> None:

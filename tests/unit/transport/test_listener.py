@@ -15,8 +15,8 @@ import pytest
 import uvloop
 
 from holdfast.transport import listener as module
-from holdfast.transport.handshakes import Handshakes
-from holdfast.transport.listener import PortListener
+from holdfast.transport.handshakes import HASTE_SECONDS, Handshakes
+from holdfast.transport.listener import Apart, PortListener
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.tls import ServerTls
 
@@ -163,7 +163,6 @@ def test_who_may_not_come_in_is_closed_before_anything_is_worked_out(new_loop) -
             with socket.create_connection(("127.0.0.1", number)) as dialled:
                 assert await asyncio.to_thread(dialled.recv, 1) == b""
         assert asked == ["127.0.0.1"] * 20
-        assert handshakes._expected_count == 0
         port.close()
 
     run(new_loop, work())
@@ -181,7 +180,7 @@ def test_who_finds_no_room_waits_at_the_door(new_loop, options, certificates: Pa
         context = ssl.create_default_context(cafile=certificates / "ca.pem")
         found = await asyncio.gather(*(echo(number, context) for _ in range(60)))
         assert found == [b"hello"] * 60
-        assert (len(handshakes), handshakes._expected_count) == (0, 0)
+        assert len(handshakes) == 0
         port.close()
 
     run(new_loop, work())
@@ -214,8 +213,56 @@ def test_one_address_keeps_nobody_of_another_out(new_loop, options, certificates
         port.close()
         while len(handshakes) or port._opening:
             await asyncio.sleep(0)
-        assert handshakes._expected_count == 0
         assert not handshakes._inside
+
+    run(new_loop, work())
+
+
+@LOOPS
+def test_who_has_a_line_apart_finds_room_whoever_fills_the_others(
+    new_loop, options, certificates: Path
+) -> None:
+    """
+    Nobody waits at the door then. And whoever is only looked at, whether it speaks TLS at all, is
+    counted by its address as well, and gives way to others.
+    """
+
+    async def work() -> None:
+        settings = PortSettings(stranger_count_max=20, handshake_patience_seconds=60)
+        common, apart = Handshakes(settings), Handshakes(settings)
+        port = PortListener(
+            Echo,
+            settings,
+            tls=(ServerTls(options()), common),
+            make_silent=Echo,
+            apart=Apart(lambda there, here: (there, here) == ("127.0.0.9", "127.0.0.1"), apart),
+        )
+        number = await opened(port)
+        context = ssl.create_default_context(cafile=certificates / "ca.pem")
+        dialled = []
+        for count in range(40):
+            place = (f"127.0.0.{2 + count % 2}", 0)
+            dialled.append(socket.create_connection(("127.0.0.1", number), source_address=place))
+        while common.failed_count < 20:
+            await asyncio.sleep(0)
+        assert len(common) == 20
+        for source in ("127.0.0.9", "127.0.0.4"):
+            reader, writer = await asyncio.open_connection(
+                *("127.0.0.1", number),
+                ssl=context,
+                server_hostname="localhost",
+                local_addr=(source, 0),
+            )
+            writer.write(b"hello")
+            assert await reader.read(5) == b"hello"
+            writer.close()
+            common.clock = lambda: asyncio.get_running_loop().time() + HASTE_SECONDS
+        assert common.failed_count == 21
+        for each in dialled:
+            each.close()
+        while len(common) or len(apart) or port._opening:
+            await asyncio.sleep(0)
+        port.close()
 
     run(new_loop, work())
 
