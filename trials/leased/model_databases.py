@@ -327,6 +327,11 @@ class ModelMember:
         )
         return found
 
+    def make_shown(self, token: Token, changes: Changes, seconds: float) -> str:
+        """There is what it is shown in."""
+        del token, changes, seconds
+        return ""
+
     def show(self, token: Token, last_index: int, changes: Changes, seconds: float) -> str:
         """Show it."""
         why: str = self._ask(

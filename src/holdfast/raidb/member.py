@@ -164,6 +164,16 @@ class Member(Protocol):
         """As `LeasedLog.entries`."""
         ...
 
+    def make_shown(self, token: Token, changes: Changes, seconds_max: float) -> str:
+        """
+        Make what these changes are shown in, where it is not there; or tell why not.
+
+        Raises:
+            UnreachableError: It is not known whether it was made.
+            StoreError: It cannot be made.
+        """
+        ...
+
     def show(self, token: Token, last_index: int, changes: Changes, seconds_max: float) -> str:
         """
         Write what is shown to people, unless an entry behind this one is there; or tell why not.

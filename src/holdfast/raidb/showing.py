@@ -8,9 +8,11 @@ and then compares what is there. What is shown there in some only goes first: wh
 told again to all.
 
 Invariants:
-    What is shown costs no database its place: nothing of it counts as a failure, and what takes
-    longer goes on without being waited for, with what is stored behind it.
+    What is shown costs no database its place: nothing of it counts as a failure, and it goes by the
+    second way to each, where what takes long goes on and holds up nothing that is stored. That is
+    as far as the database itself goes: an append waits for whoever writes in it.
     In each it is written under the token that an append has, and not once a later entry is there.
+    Tables and views are made by the first way only, which makes those on the lease as well.
 
 Used by the thread of the holder.
 """
@@ -22,7 +24,7 @@ from typing import Final
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.projection import KEYS_MAX, Changes, MessageKey, Span
-from holdfast.raidb.databases import ActOf, Databases, named_each
+from holdfast.raidb.databases import ActOf, BoundAct, Databases, named_each
 from holdfast.raidb.tenure import Tenure
 
 SHOW_SECONDS_MAX: Final = 1.0
@@ -44,6 +46,8 @@ class Showing:
         """Those that were told everything."""
         self._why: dict[str, StoreError] = {}
         """Why others have missed something."""
+        self._made: set[tuple[str, bool]] = set()
+        """In which there is what queues are shown in, and (True) messages."""
         self._again_at = float("-inf")
         self._pause = AGAIN_SECONDS
 
@@ -112,16 +116,29 @@ class Showing:
         return [it for it in tenure.active if it in self._told]
 
     def _write(self, changes: Changes, members: Iterable[str], seconds_max: float) -> None:
-        acts = {it: self._databases.bind(it, self._act(it, changes)) for it in members}
+        bind, kind = self._databases.bind, changes.is_of_messages
+        members = list(members)
+        unmade = [it for it in members if (it, kind) not in self._made]
+        made = self._done({it: bind(it, self._make_act(it, changes)) for it in unmade}, seconds_max)
+        self._made |= {(it, kind) for it in made}
+        ready = [it for it in members if (it, kind) in self._made]
+        self._done({it: bind(it, self._act(it, changes), beside=True) for it in ready}, seconds_max)
+        self._require_any()
+
+    def _done(self, acts: Mapping[str, BoundAct], seconds_max: float) -> list[str]:
+        """Do these, and give where that is done; the others have missed something."""
         # Given up, it would count as hanging: nothing else would be asked of it meanwhile.
         found = self._databases.run_bound(acts, seconds_max, leave_after=SHOW_SECONDS_MAX)
+        done = []
         for it in acts:
             why = found.get(it, UnreachableError(f"it took more than {SHOW_SECONDS_MAX:g} s"))
             if isinstance(why, StoreError):
                 self._missed(it, why)
             elif why:
                 self._missed(it, StoreError(why))
-        self._require_any()
+            else:
+                done.append(it)
+        return done
 
     def _keys(self, after: MessageKey, seconds_max: float) -> dict[str, list[MessageKey]]:
         """Of each that answers, its rows."""
@@ -136,6 +153,7 @@ class Showing:
 
     def _missed(self, member: str, why: StoreError) -> None:
         self._told.discard(member)
+        self._made -= {(member, True), (member, False)}
         self._why[member] = why
 
     def _require_any(self) -> None:
@@ -144,6 +162,10 @@ class Showing:
 
     def _named(self, why: Mapping[str, StoreError]) -> str:
         return named_each({self._databases.name(it): each for it, each in why.items()})
+
+    def _make_act(self, member: str, changes: Changes) -> ActOf:
+        token = self._tenure.tokens[member]
+        return lambda it, seconds: it.make_shown(token, changes, seconds)
 
     def _act(self, member: str, changes: Changes) -> ActOf:
         token, last = self._tenure.tokens[member], self._tenure.end.index

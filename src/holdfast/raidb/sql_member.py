@@ -164,15 +164,24 @@ class SqlMember(SqlLog):
             self._tables = layout.make_projections(session)
             self._view = layout.make_view(session)
 
+    def make_shown(self, token: Token, changes: Changes, seconds_max: float) -> str:
+        """Make the tables, and the view on the lease; or tell why not."""
+
+        def make(session: Session) -> str:
+            self._require(token)
+            # All is looked for anew: somebody may have dropped it, as the caller has seen.
+            self._view, self._messages = None, projection.MessageTables()
+            self._make_shown(session)
+            return self._tables or self._messages.make(session, changes)
+
+        return self._link.run(seconds_max, make)
+
     def show(self, token: Token, last_index: int, changes: Changes, seconds_max: float) -> str:
         """Write what is shown to people; or tell why not."""
         fence = {"at": self._at(), "last": last_index, **held_by(token)}
 
         def show(session: Session) -> str:
             self._require(token)
-            self._make_shown(session)
-            if unmade := self._tables or self._messages.make(session, changes):
-                return unmade
             is_written, refusal = projection.write_unless_refused(session, fence, changes, SHOW)
             return refusal if refusal or is_written else "another broker has taken it"
 

@@ -213,9 +213,27 @@ class _Slow:
         self.place = name
         self.may_go_on = Event()
 
+    def make_shown(self, *_: object) -> str:
+        return ""
+
     def show(self, *_: object) -> str:
         assert self.may_go_on.wait(10)
         return ""
+
+
+def databases_of(*members: _Slow) -> tuple[Databases, Any]:
+    """Databases a, b and so on, and a tenure that holds them."""
+    them: Any = list(members)
+    databases = Databases(them, ThreadLanes())
+    names = "ab"[: len(them)]
+    databases._by_id = dict(zip(names, them, strict=True))
+    tenure = SimpleNamespace(
+        active=list(names),
+        tokens=dict.fromkeys(names, 1),
+        end=Place(1, bytes(16)),
+        lacking_bytes=lambda _: 0,
+    )
+    return databases, tenure
 
 
 def test_one_that_takes_longer_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,20 +241,57 @@ def test_one_that_takes_longer_is_not_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(showing_module, "SHOW_SECONDS_MAX", 0.02)
     quick, slow = _Slow("quick"), _Slow("slow")
     quick.may_go_on.set()
-    members: Any = [quick, slow]
-    lanes = ThreadLanes()
-    databases = Databases(members, lanes)
-    databases._by_id = {"a": members[0], "b": members[1]}
-    tenure: Any = SimpleNamespace(
-        active=["a", "b"],
-        tokens={"a": 1, "b": 1},
-        end=Place(1, bytes(16)),
-        lacking_bytes=lambda _: 0,
-    )
+    databases, tenure = databases_of(quick, slow)
     Showing(databases, tenure, lambda: 0.0).project(queue(1), 2.0)
     Timer(0.05, slow.may_go_on.set).start()
     assert databases.ask("b", lambda member, _: member.place, 5.0) == "slow"
-    lanes.close()
+    databases._lanes.close()
+
+
+def test_what_is_stored_does_not_wait_for_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes by the second way: one whose disk is slow keeps its place, as what it stores goes."""
+    monkeypatch.setattr(showing_module, "SHOW_SECONDS_MAX", 0.02)
+    first, second, twin = _Slow("first"), _Slow("second"), _Slow("beside the second")
+    first.may_go_on.set()
+    databases, tenure = databases_of(first, second)
+    databases.add_twins([first, twin])  # type: ignore[list-item]
+    Showing(databases, tenure, lambda: 0.0).project(queue(1), 2.0)
+    assert not twin.may_go_on.is_set()
+    assert databases.ask("b", lambda member, _: member.place, 5.0) == "second"
+    twin.may_go_on.set()
+    databases._lanes.close()
+
+
+def test_what_was_dropped_is_made_anew(
+    several: Several, held: tuple[Writer, RaidbLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was made is asked for once, and again where it was of no use."""
+    _, log = held
+    asked: list[bool] = []
+    member: Any = log.databases.members[1]
+
+    def make(_token: object, changes: Changes, _seconds: float) -> str:
+        asked.append(changes.is_of_messages)
+        return ""
+
+    monkeypatch.setattr(member, "make_shown", make)
+    for _ in range(2):
+        log.project(queue(1), SECONDS)
+        log.project(messages(1), SECONDS)
+    assert asked == [False, True]
+    monkeypatch.setattr(member, "show", lambda *_: "there is no such table")
+    log.project(messages(2), SECONDS)
+    monkeypatch.undo()
+    monkeypatch.setattr(member, "make_shown", make)
+    with pytest.raises(StoreError, match="b-member: there is no such table: it has missed"):
+        log.project(messages(3), SECONDS)
+    log.project(messages(3), SECONDS)
+    assert asked == [False, True, True]
+    monkeypatch.setattr(member, "make_shown", lambda *_: "it may not be made")
+    log.project(queue(2), SECONDS)
+    several.now += 10 * AGAIN_SECONDS
+    with pytest.raises(StoreError, match="b-member: it may not be made: it has missed"):
+        log.project(queue(2), SECONDS)
 
 
 def test_runs_of_neighbours_are_as_few_as_they_can_be() -> None:
