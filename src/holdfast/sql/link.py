@@ -114,6 +114,12 @@ class Link:
         """Where it is connected to, or tries to be; without a password."""
         return self._place(self._hosts[0])
 
+    @property
+    def warning(self) -> str:
+        """What is to be told of its connection; may be asked by any thread."""
+        session = self._session
+        return "" if session is None else session.warning
+
     def leave(self) -> None:
         """Let the next host be tried first."""
         self.close()

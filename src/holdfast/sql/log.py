@@ -123,7 +123,8 @@ class SqlLog:
     def facts(self) -> MediumFacts:
         """Tell what this is; waits for nothing."""
         unsafe = self._safety.warnings
-        warnings = (*unsafe, *filter(None, (self._view, self._messages.no_views)))
+        told = (self._link.warning, self._view, self._messages.no_views)
+        warnings = (*unsafe, *filter(None, told))
         return MediumFacts(kind=self._kind, place=str(self._url), warnings=warnings)
 
     def observe(self, seconds_max: float) -> Holding:

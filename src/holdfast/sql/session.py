@@ -52,6 +52,9 @@ class Session(ABC):
     kind: str
     """What it is, with its version, for people."""
 
+    warning: str = ""
+    """What its operator is to do about it, though it goes on."""
+
     lease_seconds: float = 5.0
     cluster: str | None = None
     """

@@ -10,6 +10,7 @@ Source: sqlite.org, "Write-Ahead Logging", "Result and Error Codes".
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -24,7 +25,13 @@ from holdfast.model.limits import KiB
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import HASTE_SECONDS, Session, Values
-from holdfast.sql.sqlite_file import file_at, require_one_way, why_shared
+from holdfast.sql.sqlite_file import (
+    file_at,
+    look_at,
+    require_one_way,
+    why_refused_anew,
+    why_shared,
+)
 from holdfast.sql.sqlite_room import SqliteRoom
 
 if TYPE_CHECKING:
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
     from holdfast.environment.remote_server import Host
     from holdfast.sql.parts import Part
     from holdfast.sql.url import StoreUrl
+
+logger = logging.getLogger("holdfast.sql")
 
 PAGE_BYTES: Final = 16_384
 WAL_PAGES_MAX: Final = 1000
@@ -170,11 +179,21 @@ class SqliteSession(Session):
         beside the one that others open by that name. It is looked at after each write, before that
         is told of as stored.
         """
-        if file_at(self._path) != self._file:
+        found, name_count = look_at(self._path)
+        self._tell_names(name_count)
+        if found != self._file:
             raise StoreError(
                 f"{self._path} was removed or replaced while it was in use, so this broker ends:"
                 f" stop the others too before a database is moved or brought back"
             )
+
+    def _tell_names(self, count: int) -> None:
+        """Say now what only the next connection would meet, and say when it is over."""
+        was, self.warning = self.warning, why_refused_anew(self._path, count)
+        if self.warning and not was:
+            logger.error(self.warning)
+        elif was and not self.warning:
+            logger.info("%s has one name again", self._path)
 
     def low_room(self) -> str:
         """Look at the file system, and set room aside in it."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.environment.mounts import MOUNTINFO, mount_of
 from holdfast.errors import StoreError
@@ -33,13 +33,36 @@ NETWORKED: Final = frozenset(
 """File systems that other machines reach as well: they do not share what is beside the file."""
 
 
-def file_at(path: str) -> tuple[int, int] | None:
+class FoundFile(NamedTuple):
+    """Which file has a name."""
+
+    device: int
+    number: int
+
+
+def file_at(path: str) -> FoundFile | None:
     """Which file has this name now."""
+    return look_at(path)[0]
+
+
+def look_at(path: str) -> tuple[FoundFile | None, int]:
+    """Which file has this name now, and how many names it has."""
     try:
         found = Path(path).stat()
     except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+        return None, 0
+    return FoundFile(found.st_dev, found.st_ino), found.st_nlink
+
+
+def why_refused_anew(path: str, name_count: int) -> str:
+    """Say what becomes of a file in use that has got further names, or nothing."""
+    if name_count <= 1:
+        return ""
+    return (
+        f"{path} has {name_count} names (hard links), as a backup by links makes them: brokers that"
+        f" are connected go on, and none connects anew, nor starts; remove the other names"
+        f" (find / -xdev -samefile {path})"
+    )
 
 
 def require_one_way(path: str) -> None:

@@ -188,6 +188,35 @@ def test_a_file_that_was_moved_away_is_written_no_more(tmp_path: Path, is_replac
     log.close()
 
 
+def test_a_further_name_is_told_of_while_it_is_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A backup by links stops nobody now, and each at its next connection: that is said at once."""
+    path = tmp_path / "x.db"
+    log = open_sql_log(f"sqlite:///{path}", own_directory=tmp_path)
+    log.open()
+    try:
+        writer = Writer(log)
+        writer.take()
+        assert not [it for it in log.facts().warnings if "hard links" in it]
+        (tmp_path / "snapshot").hardlink_to(path)
+        for _ in range(2):
+            with caplog.at_level("INFO", logger="holdfast.sql"):
+                writer.append(b"one")
+        (warning,) = (it for it in log.facts().warnings if "hard links" in it)
+        assert f"{path} has 2 names" in warning
+        assert f"find / -xdev -samefile {path}" in warning
+        assert [it.levelname for it in caplog.records] == ["ERROR"]
+        (tmp_path / "snapshot").unlink()
+        with caplog.at_level("INFO", logger="holdfast.sql"):
+            assert log.renew(1.0) is Outcome.STORED
+        assert caplog.records[-1].getMessage() == f"{path} has one name again"
+        assert not [it for it in log.facts().warnings if "hard links" in it]
+    finally:
+        log.close()
+    assert not [it for it in log.facts().warnings if "hard links" in it]
+
+
 @pytest.mark.parametrize(("blocks", "pages"), [(1 << 20, WAL_PAGES_MAX // 4 * 3), (4000, 50)])
 def test_no_more_is_written_ahead_than_room_is_set_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, pages: int
