@@ -8,6 +8,8 @@ is not known is sent again as it was, and nothing else is stored before it.
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Waiter
 from holdfast.leases.orders import (
@@ -28,7 +30,10 @@ PROJECT_SECONDS_MAX = 2.0
 """How long an append may have to wait for what is only shown."""
 
 STORES_IN_ROW_MAX = 16
-"""After so many appends without a pause what else is due comes first, once."""
+"""After so many appends without a pause, but for beats, what else is due comes first, once."""
+
+_LEFT: Final = (Drop, Fetch, Tell)
+"""What comes when nothing waits, each in its turn: where pauses are rare none waits for ever."""
 
 
 def next_order(
@@ -46,7 +51,10 @@ def next_order(
     is_put_off = state.pending and state.stores_in_row >= STORES_IN_ROW_MAX
     if order is None and is_put_off and not state.in_flight:
         order = _store_more(state)
-    state.stores_in_row = state.stores_in_row + 1 if isinstance(order, Store) else 0
+    if isinstance(order, Store):
+        state.stores_in_row += 1
+    elif not isinstance(order, Renew):  # A beat among them is no pause: the rest still waits.
+        state.stores_in_row = 0
     return order
 
 
@@ -66,9 +74,14 @@ def _most_urgent(
         return Look(last_index, chain, seconds, reading)
     if state.is_holder and state.now < state.retry_at:
         return None  # What is to be tried again comes first: nothing else may take its time.
-    if state.damaged and not state.is_mending and state.now >= _mend_at(state):
+    kind = _next_left(state)
+    if kind is not None:
+        state.left_last = kind
+    if kind is Drop:
+        return Drop(state.drop_to, seconds)
+    if kind is Fetch:
         return Fetch(min(state.damaged), seconds)
-    if state.now >= max(state.tell_at, state.put_off_until(Tell)):
+    if kind is Tell:
         state.tell_at = state.now + state.settings.tell_seconds
         state.told_count += 1
         waiter = Waiter(
@@ -95,10 +108,21 @@ def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
         return _store_more(state)
     if state.is_giving_up:
         return Release(seconds) if state.now >= state.retry_at else None
-    if state.first_there < state.drop_to and state.phase is Phase.HOLDING:
-        is_time = state.now >= max(state.retry_at, state.put_off_until(Drop))
-        return Drop(state.drop_to, seconds) if is_time else None
     return None
+
+
+def _next_left(state: LeasedState) -> type | None:
+    """Which of what is left to be done is due, and waits for longest."""
+    now = state.now
+    is_to_drop = state.phase is Phase.HOLDING and state.first_there < state.drop_to
+    is_to_mend = bool(state.damaged) and not state.is_mending
+    is_due = {
+        Drop: is_to_drop and not state.is_giving_up and now >= state.put_off_until(Drop),
+        Fetch: is_to_mend and now >= _mend_at(state),
+        Tell: now >= max(state.tell_at, state.put_off_until(Tell)),
+    }
+    following = _LEFT.index(state.left_last) + 1
+    return next((it for it in (*_LEFT[following:], *_LEFT[:following]) if is_due[it]), None)
 
 
 def _store_more(state: LeasedState) -> Store:

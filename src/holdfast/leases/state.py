@@ -16,6 +16,7 @@ from holdfast.errors import StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, Waiter
 from holdfast.leases.elections import SHORT_FRACTION, Elections
+from holdfast.leases.orders import Tell
 from holdfast.leases.projection import Changes, MessageKey
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.silence import Silence
@@ -125,6 +126,9 @@ class LeasedState:
     taken_index: int = 0
     stores_in_row: int = 0
     """Appends ordered one after the other."""
+
+    left_last: type = Tell
+    """Which of the orders that come when nothing waits came last."""
 
     term_start: int = 0
     log_epoch: int = 0

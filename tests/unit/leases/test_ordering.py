@@ -197,6 +197,35 @@ def test_a_holder_that_never_rests_tells_and_drops_all_the_same(holding: LeasedS
     assert [*appends, Drop, *appends, Tell] == kinds
 
 
+def test_beats_among_appends_keep_nobody_from_telling(holding: LeasedState) -> None:
+    """Without a fence a holder beats however much waits: those that wait hear of it yet."""
+    holding.is_fence, holding.tell_at = False, NOW
+    kinds = []
+    for index in range(8, 8 + 2 * ordering.STORES_IN_ROW_MAX):
+        holding.pending.append(entry(index))
+        holding.renewed_at = NOW if index % 4 else NOW - holding.beat_seconds
+        kinds.append(type(next_of(holding)))
+        holding.in_flight = []
+
+    assert {Store, Renew, Tell} == set(kinds)
+    assert ordering.STORES_IN_ROW_MAX == kinds[: kinds.index(Tell)].count(Store)
+
+
+def test_each_that_is_always_due_has_its_turn(holding: LeasedState) -> None:
+    """Beside appends that never end: to drop, what cannot be mended, and to tell."""
+    holding.damaged = {3}
+    kinds = []
+    for index in range(8, 8 + 6 * (ordering.STORES_IN_ROW_MAX + 1)):
+        holding.drop_to, holding.tell_at = index, NOW
+        holding.pending.append(entry(index))
+        order = next_of(holding)
+        if not isinstance(order, Store):
+            kinds.append(type(order))
+        holding.in_flight = []
+
+    assert [Drop, Fetch, Tell, Drop, Fetch, Tell] == kinds
+
+
 def test_where_nothing_else_is_due_appends_go_on(holding: LeasedState) -> None:
     """The pause is for others: without any there is none."""
     holding.stores_in_row = ordering.STORES_IN_ROW_MAX
