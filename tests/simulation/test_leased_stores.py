@@ -13,6 +13,7 @@ import pytest
 
 from trials.leased import model_elector as electors
 from trials.leased import plan as plans
+from trials.leased.judge import OUTLIVED
 from trials.leased.plan import Plan, plan
 from trials.leased.simulator import LeasedResult, simulate
 from trials.safeguards.ablation import Ablation, catch
@@ -33,6 +34,8 @@ QUICKLY_CAUGHT = [
     ("an elector that elects nobody is not waited for", "T7"),
     ("whoever is elected, the fence is a write", "T6"),
     ("what is shown is written under the lease", "T10"),
+    ("a broker of a living one's name is refused", "T13"),
+    ("of two that start at once one ends", "T13"),
 ]
 """And the promise that is broken first; the others take more seeds: `make ablations`."""
 
@@ -95,6 +98,32 @@ def test_what_is_shown_to_people_costs_no_promise_and_keeps_its_own() -> None:
 
     assert happened["shown"] > 300
     assert happened["confirmed"] > 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_fence", [True, False])
+def test_of_two_brokers_of_one_name_one_goes_on(*, is_fence: bool) -> None:
+    """
+    One starts beside a living one, as a killed one, or both at once; the killed one comes back.
+
+    Seeds 24, 25 and 45: a holder that never rested on a slow directory told nobody of itself.
+    """
+    seeds = (1, 2, 3, 24, 25, 45)
+    made = [lived(seed, is_fence=is_fence, kinds=()) for seed in seeds]
+    for seed, each in zip(seeds, made, strict=True):
+        plans.judge_names(each, random.Random(seed))
+    happened = all_kept([simulate(seed, it) for seed, it in zip(seeds, made, strict=True)])
+
+    assert not [it for it in plans.OF_NAMES if not happened[it]]
+    assert happened[OUTLIVED] > len(seeds)
+
+
+def test_a_holder_without_rest_on_a_slow_directory_is_known_to_live() -> None:
+    """Seed 24 as it was drawn: its beats stood for pauses, and it told nothing for a minute."""
+    made = plan(24)
+    plans.judge_names(made, random.Random(24))
+
+    all_kept([simulate(24, made)])
 
 
 @pytest.mark.slow

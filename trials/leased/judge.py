@@ -15,6 +15,8 @@ Invariants (each violation is raised with its name):
     T10: what is shown to people never goes back to what an earlier holder told.
     T11: where a log is kept in several databases, all that answer are filled again.
     T12: what is confirmed there is in more than half of those that count, at that very moment.
+    T13: where names are judged a broker ends for one that has its name, and lived just now; in the
+        end one of each name goes on.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 
 CONFIRMED_WITHOUT = "confirmed while a database lacked it"
+OUTLIVED = "ended for another one of its name"
+_WATCHED_SECONDS = 8.0
+"""After a process has ended its name is watched no longer than that."""
 
 
 class BrokenError(AssertionError):
@@ -118,7 +123,27 @@ class Judge:
     def on_end(self, broker: SimulatedBroker, error: Exception) -> None:
         """A process ended by itself."""
         self.counts["ended"] += 1
+        if self._world.plan.are_names_judged and broker.is_outlived:
+            self._see_who_outlives(broker)
+            return
         self.require(self.is_medium_harmed, "T6", f"{broker.name} ends: {error}")
+
+    def _see_who_outlives(self, broker: SimulatedBroker) -> None:
+        """What a process told last may arrive late."""
+        self._world.count(OUTLIVED)
+        world = self._world
+        since = world.timeline.now - world.plan.late_seconds - _WATCHED_SECONDS
+        named = [it for it in world.brokers if it is not broker and it.name == broker.name]
+        is_other = any(it.is_alive or it.stopped_at >= since for it in named)
+        # Its own last process may be the one, where its directory was lost with it.
+        is_other = is_other or broker.started_at - broker.stopped_before <= _WATCHED_SECONDS
+        self.require(is_other, "T13", f"{broker.name} ends, and nobody else has its name")
+
+    def see_names(self) -> None:
+        """Of each name one lives."""
+        names = Counter(it.name for it in self._world.brokers if it.is_alive)
+        for name in {it.name for it in self._world.brokers}:
+            self.require(names[name] == 1, "T13", f"{names[name]} brokers called {name} go on")
 
     def at_the_end(self) -> None:
         """The world is healed and at rest."""
@@ -138,6 +163,8 @@ class Judge:
             )
         self.counts["shown"] += len(self._world.medium.shown)
         for broker in self._world.brokers:
+            if broker.ended_by is not None:
+                continue
             for index, chain in broker.applied.items():
                 self.require(
                     self._is_there(history, index, chain),

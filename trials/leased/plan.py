@@ -41,6 +41,12 @@ KINDS: tuple[str, ...] = (
     ROT,
 )
 
+NAMESAKE = "a broker starts with a living one's name"
+NAMESAKE_OF_KILLED = "another broker starts with a killed one's name"
+NAMESAKES_TOGETHER = "two brokers of one name start at once"
+OF_NAMES = (NAMESAKE, NAMESAKE_OF_KILLED, NAMESAKES_TOGETHER)
+"""What happens only where names are judged."""
+
 ELECTOR_AWAY = "elector away"
 ELECTOR_CUT = "one cut off from the elector"
 ELECTOR_BACK = "elector started anew"
@@ -129,6 +135,9 @@ class Plan:
     is_name_doubled: bool = False
     """Two of the brokers have one name."""
 
+    are_names_judged: bool = False
+    """Brokers judge who else has their name, and others start that have it."""
+
     ending: str = HEALED
     elector: str = ""
     """How it elects, see `model_elector`; empty where there is none."""
@@ -172,7 +181,16 @@ def plan(seed: int) -> Plan:
     chance = random.Random(f"elector {seed}")  # noqa: S311 - to be repeated
     if chance.random() < 0.3:
         let_elect(made, chance.choice((HONEST, HONEST, *ELECTORS)), chance)
+    chance = random.Random(f"names {seed}")  # noqa: S311 - to be repeated
+    if chance.random() < 0.2:
+        judge_names(made, chance)
     return made
+
+
+def judge_names(made: Plan, chance: random.Random) -> None:
+    """Give a world brokers that judge names, and others of their names."""
+    made.are_names_judged = True
+    made.kinds |= {kind: chance.randint(1, 3) for kind in OF_NAMES}
 
 
 def without_elector(made: Plan) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trials.leased.judge import CONFIRMED_WITHOUT
+from trials.leased.judge import CONFIRMED_WITHOUT, OUTLIVED
 from trials.leased.plan import (
     ELECTOR_KINDS,
     ENDINGS,
@@ -29,6 +29,7 @@ from trials.leased.plan import (
     LARGE_LEFT,
     LARGE_LEFT_ONE_AWAY,
     OF_LARGE,
+    OF_NAMES,
     OF_SEVERAL,
     Plan,
     plan,
@@ -40,6 +41,8 @@ _STORY_LINES = 40
 HAPPENINGS = (
     *KINDS,
     *ELECTOR_KINDS,
+    *OF_NAMES,
+    OUTLIVED,
     "elector asked",
     "elector silent",
     "taken of a session that ended",
@@ -80,6 +83,8 @@ SEVERAL = Kind(
         *(it for it in KINDS if it != FULL),
         *OF_SEVERAL,
         *OF_LARGE,
+        *OF_NAMES,
+        OUTLIVED,
         LARGE_LEFT,
         LARGE_LEFT_ONE_AWAY,
         "lost request",

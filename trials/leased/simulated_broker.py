@@ -27,6 +27,7 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.leases.contract import Claimant, LeasedLog
 from holdfast.leases.driver import LeasedDriver
 from holdfast.leases.elector import Line, Reading
+from holdfast.leases.namesakes import Namesakes
 from holdfast.leases.orders import Order, Report, Store, Take
 from holdfast.leases.projection import Changes, QueueRow
 from holdfast.leases.seen import SeenFile
@@ -76,6 +77,7 @@ class SimulatedBroker:
         self.is_alive = self.is_paused = self.is_cut_off = self.is_stopping = False
         self.is_cut_off_from_elector = False
         self.ended_by: Exception | None = None
+        self.started_at = self.stopped_at = self.stopped_before = float("-inf")
         self._slept = self._slept_from = 0.0
         self._pause_next = 0.0
         self._is_pause_of_write = self._is_loop_late = self._is_storing = False
@@ -128,6 +130,11 @@ class SimulatedBroker:
         """Whether it would give out messages just now."""
         is_turning = self.is_running and not self.is_stopping and not self._is_loop_late
         return is_turning and self.driver.may_dispatch(0.0)
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether it ended by itself for another one that has its name."""
+        return self.ended_by is not None and "another broker called" in str(self.ended_by)
 
     @property
     def is_serving(self) -> bool:
@@ -201,6 +208,7 @@ class SimulatedBroker:
         """Start a process on what the disk holds."""
         assert not self.is_alive, "started twice"
         self.life += 1
+        self.started_at, self.stopped_before = self.world.timeline.now, self.stopped_at
         self.is_alive, self.is_paused, self.is_stopping = True, False, False
         self._is_loop_late, self._pause_next = False, 0.0
         self.ended_by = None
@@ -237,8 +245,11 @@ class SimulatedBroker:
         if isinstance(log, ModelDirectoryLog):
             log.stale_seconds = self._stale_seconds
         self.seen = SeenFile(DIRECTORY, self.disk)
-        self.worker = LogWorker(log, self.seen, self.lease_clock, name=self.name)
         self.holder = self.chance.randbytes(16).hex()
+        namesakes = self._namesakes() if self.world.plan.are_names_judged else None
+        self.worker = LogWorker(
+            log, self.seen, self.lease_clock, name=self.name, namesakes=namesakes
+        )
         self.driver = LeasedDriver(
             settings=self.settings,
             claimant=Claimant(holder=self.holder, name=self.name, admin="", stomp=""),
@@ -250,6 +261,17 @@ class SimulatedBroker:
             randomness=SeededRandomness(self.chance),
             known_level=1,
             has_elector=self.world.elector is not None,
+        )
+
+    def _namesakes(self) -> Namesakes:
+        return Namesakes(
+            DIRECTORY,
+            self.disk,
+            self.lease_clock,
+            name=self.name,
+            holder=self.holder,
+            tell_seconds=self.settings.tell_seconds,
+            stamp=lambda _: f"machine {self.number}",
         )
 
     def _make_log(self) -> LeasedLog:
@@ -317,6 +339,7 @@ class SimulatedBroker:
         if not self.is_alive:
             return
         self.is_alive = self.is_paused = False
+        self.stopped_at = self.world.timeline.now
         self.strand.cut()
         if self.care is not None:
             self.care.cut()

@@ -32,6 +32,8 @@ from trials.simulation.simulated_clock import Timeline
 
 _LEASES_TO_HEAL = 5
 _REST_SECONDS = 6.0
+_NEWCOMERS_MAX = 3
+"""So many may start that have others' names."""
 _RARE_SECONDS = 0.4
 """Between two proposals, once only what is large matters."""
 _SLOW_SECONDS = 20.0
@@ -216,6 +218,8 @@ class LeasedWorld:
                 after(length, self._start, victim)
             case plans.ROT:
                 return self._rot(victim)
+            case plans.NAMESAKE | plans.NAMESAKE_OF_KILLED | plans.NAMESAKES_TOGETHER:
+                return self._start_namesake(kind, victim, length)
             case plans.ELECTOR_AWAY:
                 self.is_elector_away = True
                 after(length, setattr, self, "is_elector_away", False)
@@ -224,6 +228,13 @@ class LeasedWorld:
                 after(length, setattr, victim, "is_cut_off_from_elector", False)
             case plans.ELECTOR_BACK if self.elector is not None:
                 self.elector.restart()
+            case _:
+                return self._harm_a_database(kind, victim, length)
+        return True
+
+    def _harm_a_database(self, kind: str, victim: SimulatedBroker, length: float) -> bool:
+        chance, after = self.chance, self.timeline.after
+        match kind:
             case plans.DATABASE_CUT:
                 way = chance.choice(victim.ways)
                 way.is_cut = True
@@ -261,6 +272,24 @@ class LeasedWorld:
                 if other is not victim:
                     self.timeline.after(0.3, self._hint, other, holder)
         self.timeline.after(length, self._start, victim)
+
+    def _start_namesake(self, kind: str, victim: SimulatedBroker, length: float) -> bool:
+        """Start one on a machine of its own, with a name that is another's."""
+        if len(self.brokers) >= self.plan.brokers + _NEWCOMERS_MAX:
+            return False
+        name, count = victim.name, 1
+        if kind == plans.NAMESAKES_TOGETHER:
+            name, count = f"n{len(self.brokers)}", 2
+        elif kind == plans.NAMESAKE_OF_KILLED:
+            self._kill(plans.KILL, victim, length)
+        together = self.chance.uniform(0.0, 1.0)
+        for _ in range(count):
+            newcomer = SimulatedBroker(self, len(self.brokers), name)
+            newcomer.run_clock_at(1 + self.chance.uniform(-self.plan.rate, self.plan.rate))
+            self.brokers.append(newcomer)
+            later = self.chance.choice((0.0, 0.0, 0.01, 0.5))
+            self.timeline.after(together + later, self._start, newcomer)
+        return True
 
     def _hint(self, broker: SimulatedBroker, holder: str) -> None:
         if broker.is_running and not broker.is_stopping:
@@ -333,8 +362,11 @@ class LeasedWorld:
             for way in broker.ways:
                 way.is_cut = False
             broker.resume()
+        names = {it.name for it in self.brokers if it.is_alive}
         for broker in self.brokers:
-            if not broker.is_alive and broker.ended_by is None:
+            is_left_alone = broker.is_outlived and broker.name not in names
+            if not broker.is_alive and (broker.ended_by is None or is_left_alone):
+                names.add(broker.name)
                 broker.start()
 
     def _heal(self) -> None:
@@ -361,11 +393,13 @@ class LeasedWorld:
         if made.ending == plans.ROTTEN:
             return
         for _ in range(20):
-            are_whole = [it.scrub(0) for it in self.brokers]
+            are_whole = [it.scrub(0) for it in self.brokers if it.ended_by is None]
             if all(are_whole):
                 break
             self.timeline.run(2.0)
         judge.at_the_end()
+        if made.are_names_judged:
+            judge.see_names()
 
     def _leave_a_large_one(self) -> None:
         """

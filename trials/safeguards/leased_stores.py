@@ -9,6 +9,7 @@ bent towards the trouble in which its safeguard matters.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from holdfast.journal.entry import Entry
 from holdfast.leases import catching_up, ordering, outages, tenure
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
 from holdfast.leases.driver import LeasedDriver
+from holdfast.leases.namesakes import Namesakes
 from holdfast.leases.orders import Report, Store
 from holdfast.leases.projection import Changes
 from holdfast.leases.seen import SeenFile
@@ -180,6 +182,17 @@ def _show_what_a_zombie_tells() -> list[Patch]:
     return [(ModelMedium, "project", project)]
 
 
+def _let_namesakes_in() -> list[Patch]:
+    return [
+        (Namesakes, "judge", lambda *_arguments: None),
+        (Namesakes, "meet", lambda *_arguments: None),
+    ]
+
+
+def _look_for_namesakes_once() -> list[Patch]:
+    return [(Namesakes, "meet", lambda *_arguments: None)]
+
+
 def _database(made: Plan) -> None:
     made.is_fence, made.ending = True, plans.HEALED
 
@@ -240,6 +253,12 @@ def _cleaned(made: Plan) -> None:
     made.kinds = {plans.LONG_AWAY: 2, plans.WIPE: 2}
 
 
+def _named(made: Plan) -> None:
+    _database(made)
+    made.kinds = {}
+    plans.judge_names(made, random.Random(int(100 * made.chaos_seconds)))  # noqa: S311 - to be repeated
+
+
 def _restored(made: Plan) -> None:
     _database(made)
     made.ending = plans.RESTORED
@@ -292,4 +311,6 @@ ABLATIONS = [
     _leased("the lease clock goes on in a suspend", _stand_still_with_the_machine, _paused),
     _leased("a log that went back is refused", _forget_what_was_seen, _restored),
     _leased("what is shown is written under the lease", _show_what_a_zombie_tells, _shown),
+    _leased("a broker of a living one's name is refused", _let_namesakes_in, _named),
+    _leased("of two that start at once one ends", _look_for_namesakes_once, _named),
 ]
