@@ -4,7 +4,8 @@ Who may ask the admin port what.
 As long as there are no users, what tells numbers and names (`duties`) is answered to whoever can
 reach the port, and all else to who has a proof. Once there are, `/health` and `/ready` are open,
 and all else asks for a user of the log with the role for it, by HTTP's Basic or by a token; a proof
-goes on to be good for everything. A proof is the token made from the cluster's secret
+goes on to be good for everything. A password is shown by SCRAM as well, where that is offered: then
+a login takes two requests. A proof is the token made from the cluster's secret
 (`remote.admin_token`), or, on the node's machine, the token in a file that only the node's user may
 read (`token_file`).
 
@@ -32,7 +33,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.admin.duties import OPEN_PATHS, duty_for
 from holdfast.admin.forwarding import (
@@ -42,7 +43,7 @@ from holdfast.admin.forwarding import (
     is_forwarded,
     proven_body,
 )
-from holdfast.admin.logins import Nobody, People, read_login
+from holdfast.admin.logins import Nobody, People, Scram, read_login
 from holdfast.admin.person import (
     CLUSTER,
     MACHINE,
@@ -53,12 +54,22 @@ from holdfast.admin.person import (
     read_on_behalf,
 )
 from holdfast.admin.remote import admin_token
+from holdfast.admin.scram_http import (
+    OFFER,
+    Said,
+    is_scram,
+    read_authorization,
+    write_challenge,
+    write_failure,
+    write_info,
+)
 from holdfast.admin.slices import Turnstile
 from holdfast.errors import AuthenticationError
 from holdfast.model.networks import is_address, is_same_machine
 from holdfast.security.certificate_names import name_of
-from holdfast.security.checking import BUSY, SHUT_OUT, Shown
+from holdfast.security.checking import BUSY, SHUT_OUT, WRONG, Shown
 from holdfast.security.roles import ADMIN, OPERATOR, VIEWER, Duty, duty_of
+from holdfast.security.scram_messages import write_server_error
 
 CONNECTION_STATE: Final = "connection"
 """Where a request's scope has its connection, in `state`; it is told of a proof, and tells when it
@@ -73,7 +84,10 @@ IN_CLEAR: Final = (
 )
 
 _ROLES: Final = {Duty.VIEW: VIEWER, Duty.OPERATE: OPERATOR, Duty.GOVERN: ADMIN}
-_CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="holdfast", charset="UTF-8", Bearer'}
+GOES_ON: Final = "this login goes on: answer what the header WWW-Authenticate asks"
+UNREADABLE: Final = "SCRAM: the header Authorization cannot be read (RFC 7804, 5)"
+
+_CHALLENGE: Final = 'Basic realm="holdfast", charset="UTF-8", Bearer'
 
 _HOST: Final = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:@/]+))(:[0-9]*)?")
 _LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
@@ -169,7 +183,7 @@ class Gate:
         if refusal is None and person.duty > Duty.NONE:
             request.prove(person.duty)
         act_for(person)
-        await (refusal or self._application)(scope, receive, send)
+        await (refusal or self._application)(scope, receive, request.answering(send))
 
     def _misdirected(self, request: _Request) -> JSONResponse | None:
         # A browser always says which host it means; who does not is none.
@@ -197,7 +211,7 @@ class Gate:
         self._access.tell(
             Person("", request.address, Duty.NONE), request.method, request.path, told
         )
-        more = {"clock": taken.clock} if taken.clock else {}
+        more: dict[str, Any] = {"clock": taken.clock} if taken.clock else {}
         return _refuse(HTTPStatus.FORBIDDEN, told, **more), receive
 
     def _proven(self, request: _Request) -> Person:
@@ -227,23 +241,64 @@ class Gate:
     async def _log_in(self, request: _Request) -> tuple[Person, JSONResponse | None]:
         """Find out who sends a request that has no proof, if it is asked for here."""
         people = self._access.people
+        scram = people.scram if people.has_users and is_scram(request.authorization) else None
+        if scram is not None and scram.is_offered:
+            return await self._by_scram(request, scram)
         shown = self._shown(request) if people.has_users else None
         if shown is None:
             return NOBODY._replace(address=request.address), None
+        name = shown.name or shown.certified
         if shown.secret and not (request.is_private or self._access.takes_clear):
-            person = Person(shown.name, request.address, Duty.NONE)
-            self._access.tell(person, request.method, request.path, IN_CLEAR)
-            return person, _refuse(HTTPStatus.FORBIDDEN, IN_CLEAR)
+            return self._not_let_in(request, name, IN_CLEAR)
         try:
             found = await people.authenticate(shown)
         except AuthenticationError as error:
-            person = Person(shown.name or shown.certified, request.address, Duty.NONE)
-            self._access.tell(person, request.method, request.path, str(error))
-            is_for_now = str(error) in (BUSY, SHUT_OUT)
-            status = HTTPStatus.TOO_MANY_REQUESTS if is_for_now else HTTPStatus.UNAUTHORIZED
-            return person, _refuse(status, str(error))
+            return self._not_let_in(request, name, str(error))
         is_vouched = bool(found.authority)
         return Person(found.name, request.address, duty_of(found.roles), is_vouched), None
+
+    async def _by_scram(
+        self, request: _Request, scram: Scram
+    ) -> tuple[Person, JSONResponse | None]:
+        """Take one of the two messages of who knows his password and does not send it."""
+        said = read_authorization(request.authorization)
+        # Passwords can be tried on what goes over the wire.
+        if not (request.is_private or self._access.takes_clear):
+            return self._not_let_in(request, "", IN_CLEAR)
+        if said is None:
+            return self._not_let_in(request, "", UNREADABLE)
+        name = scram.name_of(said.sid)
+        try:
+            if said.sid:
+                proven = await scram.finish(said.sid, said.message, request.address)
+            else:
+                begun = await scram.begin(said.message, request.address)
+                challenge = write_challenge(Said(begun.sid, begun.message.encode()))
+                return NOBODY, _refuse(HTTPStatus.UNAUTHORIZED, GOES_ON, challenge)
+        except AuthenticationError as error:
+            return self._not_let_in(request, name, str(error), said.sid)
+        request.info = write_info(Said(said.sid, proven.message.encode()))
+        found = proven.principal
+        return Person(found.name, request.address, duty_of(found.roles)), None
+
+    def _not_let_in(
+        self, request: _Request, name: str, reason: str, sid: str = ""
+    ) -> tuple[Person, JSONResponse | None]:
+        person = Person(name, request.address, Duty.NONE)
+        self._access.tell(person, request.method, request.path, reason)
+        if reason == IN_CLEAR:
+            return person, _refuse(HTTPStatus.FORBIDDEN, reason)
+        if reason in (BUSY, SHUT_OUT):
+            return person, _refuse(HTTPStatus.TOO_MANY_REQUESTS, reason)
+        if not sid:
+            return person, _refuse(HTTPStatus.UNAUTHORIZED, reason, self._challenge())
+        failure = write_failure(sid, write_server_error(is_proof_wrong=reason == WRONG))
+        return person, _refuse(HTTPStatus.UNAUTHORIZED, reason, self._challenge(failure))
+
+    def _challenge(self, offer: str = OFFER) -> str:
+        """Say by which ways somebody may show who he is, the strongest first."""
+        scram = self._access.people.scram
+        return f"{offer}, {_CHALLENGE}" if scram is not None and scram.is_offered else _CHALLENGE
 
     def _shown(self, request: _Request) -> Shown | None:
         """Give what a request shows of who sends it; None: neither a login nor a user's name."""
@@ -279,6 +334,7 @@ class Gate:
             HTTPStatus.UNAUTHORIZED,
             f"{what}: say who you are by --user NAME or --token-file FILE, or run this as the user"
             f" of the node on its machine",
+            self._challenge(),
             **file,
         )
 
@@ -307,7 +363,8 @@ class _Request:
     """What of a request says who sends it, and what he wants."""
 
     __slots__ = (
-        *("_headers", "_scope", "authorization", "host", "is_page", "is_passed_on", "method"),
+        *("_headers", "_scope", "authorization", "host", "info", "is_page", "is_passed_on"),
+        "method",
         *("on_behalf", "path"),
     )
 
@@ -317,6 +374,8 @@ class _Request:
         self._headers = headers
         self.is_passed_on = False
         """Whether another node has proven that it passes this on."""
+        self.info = ""
+        """What the answer proves to who has logged in, as `Authentication-Info` has it."""
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.host = headers.get(b"host", b"").decode("latin-1")
@@ -358,6 +417,19 @@ class _Request:
         connection = _connection(self._scope)
         return connection is not None and bool(connection.is_lost)
 
+    def answering(self, send: Send) -> Send:
+        """Give by what it is answered."""
+        if not self.info:
+            return send
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                info = b"authentication-info", self.info.encode()
+                message = {**message, "headers": [*message.get("headers", ()), info]}
+            await send(message)
+
+        return sent
+
     def prove(self, duty: Duty) -> None:
         """Let its sender be told more, and its connection stay when the port is full."""
         self._scope[PROVEN] = duty >= Duty.OPERATE
@@ -377,10 +449,12 @@ def own_names(*hosts: str, more: Collection[str] = ()) -> frozenset[str]:
     return frozenset(names | {name.partition(".")[0] for name in names})
 
 
-def _refuse(status: HTTPStatus, message: str, **more: str | int) -> JSONResponse:
+def _refuse(
+    status: HTTPStatus, message: str, challenge: str = "", **more: str | int
+) -> JSONResponse:
     code = "busy" if status == HTTPStatus.TOO_MANY_REQUESTS else "authentication"
     fault: dict[str, Any] = {"code": code, "message": message, **more}
-    headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else None
+    headers = {"WWW-Authenticate": challenge} if challenge else None
     return JSONResponse({"error": fault}, status_code=status, headers=headers)
 
 

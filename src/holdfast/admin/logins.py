@@ -4,6 +4,8 @@ How somebody shows on the admin port who he is, and who knows whether that is so
     Authorization: Basic …          a user's name and password, or his token as the password
     Authorization: Bearer hf_…      a token, or a JSON Web Token
 
+By SCRAM-SHA-256 he shows that he knows his password, in two steps: see `scram_http`.
+
 Invariants:
     Whatever stands in the header, it is a login or none: nothing of it is an error.
 """
@@ -16,6 +18,7 @@ from typing import Final, Protocol
 
 from holdfast.security.checking import Shown
 from holdfast.security.principal import ANONYMOUS, Principal
+from holdfast.security.scram_exchanges import Begun, Proven
 from holdfast.security.tokens import is_token, is_web_token
 
 _BASIC: Final = b"basic "
@@ -23,8 +26,44 @@ _BEARER: Final = b"bearer "
 _HEADER_BYTES_MAX: Final = 12 << 10
 
 
+class Scram(Protocol):
+    """Who lets people in by SCRAM."""
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether they may log in so."""
+        ...
+
+    def name_of(self, sid: str) -> str:
+        """Give whose exchange this is; empty: there is none."""
+        ...
+
+    async def begin(self, message: bytes, address: str) -> Begun:
+        """
+        Take somebody's first message.
+
+        Raises:
+            AuthenticationError: It cannot be begun.
+        """
+        ...
+
+    async def finish(self, sid: str, message: bytes, address: str) -> Proven:
+        """
+        Take his last message.
+
+        Raises:
+            AuthenticationError: He is not let in, and it is time to tell him.
+        """
+        ...
+
+
 class People(Protocol):
     """Who knows the users. All of it is called on the node's loop."""
+
+    @property
+    def scram(self) -> Scram | None:
+        """Who lets them in by SCRAM; None: nobody does."""
+        ...
 
     @property
     def has_users(self) -> bool:
@@ -48,6 +87,7 @@ class People(Protocol):
 class Nobody:
     """The people of a node that knows no users."""
 
+    scram = None
     has_users = False
 
     def principal(self, _name: str) -> Principal | None:

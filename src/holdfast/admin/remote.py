@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from holdfast.admin.by_password import ByPassword, Refused, Shown, lead_in
 from holdfast.admin.endpoint import TLS_REQUIRED, Endpoint, spoken_in_clear
 from holdfast.admin.forwarding import FORWARDED_HEADER, Forwarded, clock_of, sign
 from holdfast.admin.in_clear import require_private
@@ -184,8 +185,8 @@ class RemoteNode:
     which takes what is passed on to it by the token only."""
     on_behalf: str = ""
     """For whom a request is passed on, see `person`."""
-    login: str = field(default="", repr=False)
-    """What a user shows, as an `Authorization` header; it is sent instead of any proof."""
+    login: str | ByPassword = field(default="", repr=False)
+    """What a user shows, as an `Authorization` header, or his password; instead of any proof."""
     is_private: bool = False
     """Whether what is sent must not be read by anybody on the way; a login never may."""
 
@@ -259,13 +260,17 @@ class RemoteNode:
             else endpoint.connection(seconds)
         )
         try:
-            if self.login or self.is_private:
-                require_private(connection)
-            headers = self._headers(request, token, clock)
+            shown = self._shown(connection)
+            if isinstance(shown, Refused):
+                return Answer(shown.status, _object(shown.body)), same_machine(connection)
+            headers = self._headers(request, token, clock, shown.authorization)
             connection.request(method, path, data, headers)
             place = same_machine(connection)
             response = connection.getresponse()
-            return Answer(response.status, _object(response.read(ANSWER_BYTES_MAX))), place
+            answer = Answer(response.status, _object(response.read(ANSWER_BYTES_MAX)))
+            if isinstance(self.login, ByPassword):
+                self.login.check(shown, response)
+            return answer, place
         except (OSError, HTTPException) as error:
             raise LinkLostError(str(endpoint.failure(error))) from error
         except ValueError as error:
@@ -273,8 +278,22 @@ class RemoteNode:
         finally:
             connection.close()
 
+    def _shown(self, connection: HTTPConnection) -> Shown | Refused:
+        """Give how a user is shown by an open connection, where nobody else can listen."""
+        if self.login or self.is_private:
+            require_private(connection)
+        if not isinstance(self.login, ByPassword):
+            return Shown(self.login)
+        shown = lead_in(self.login, connection)
+        require_private(connection)  # The node may have closed it.
+        return shown
+
     def _headers(
-        self, request: tuple[str, str, bytes | None], token: str, clock: int | None
+        self,
+        request: tuple[str, str, bytes | None],
+        token: str,
+        clock: int | None,
+        authorization: str,
     ) -> dict[str, str]:
         method, path, data = request
         headers = {"Accept": "application/json"}
@@ -284,8 +303,8 @@ class RemoteNode:
             headers[FORWARDED_HEADER] = self.forwarded_by
         if self.on_behalf:
             headers[ON_BEHALF_HEADER] = self.on_behalf
-        if self.login:
-            headers["Authorization"] = self.login
+        if authorization:
+            headers["Authorization"] = authorization
         elif self.forwarded_by and self.secret and self.life:
             passed_on = Forwarded(method, path, self.forwarded_by, self.on_behalf, self.life)
             headers["Authorization"] = sign(self.secret, passed_on, data or b"", now=clock)

@@ -14,6 +14,7 @@ from typing import Protocol
 from holdfast.admin.user_status import Decision, GrantStatus, UserStatus
 from holdfast.model.destination import Destination
 from holdfast.security.grants import Grant, Right
+from holdfast.security.passwords import KeptPassword
 
 
 class UserAdministration(Protocol):
@@ -24,6 +25,11 @@ class UserAdministration(Protocol):
     member can read them, LimitReachedError where there are too many, and AccessError where that
     cannot be said of that user or role.
     """
+
+    @property
+    def keeps_scram(self) -> bool:
+        """Whether new passwords are kept for SCRAM as well."""
+        ...
 
     def users(self) -> Iterable[UserStatus]:
         """Give all users in the order of their names, each as it is when it is asked for."""
@@ -42,16 +48,16 @@ class UserAdministration(Protocol):
         """
         ...
 
-    async def hash_password(self, password: str) -> str:
+    async def keep_password(self, name: str, password: str) -> KeptPassword:
         """
-        Give what is kept of a new password; worked out off the loop.
+        Give what is kept of a user's new password; worked out off the loop.
 
         Raises:
             AccessError: It cannot be one, or this node can keep none.
         """
         ...
 
-    async def add(self, name: str, roles: Sequence[str], kept: str) -> int:
+    async def add(self, name: str, roles: Sequence[str], kept: KeptPassword | None) -> int:
         """Make a user who is not there yet; gives how many there were before."""
         ...
 
@@ -59,7 +65,7 @@ class UserAdministration(Protocol):
         """Let a user have these roles and no others."""
         ...
 
-    async def set_password(self, name: str, kept: str) -> None:
+    async def set_password(self, name: str, kept: KeptPassword) -> None:
         """Let a user have another password."""
         ...
 

@@ -1,7 +1,8 @@
 """
 Users and grants over HTTP: who there is, what roles were granted, and what that means for one.
 
-    GET  /users                         never what their credentials are compared with
+    GET  /users                         never what their credentials are compared with; `scram`:
+                                        whether new passwords are kept for SCRAM as well
     POST /users                         {"name", "roles", "password"}: a new one
     POST /users/roles                   {"name", "roles"}: these and no others
     POST /users/password                {"name", "password"}
@@ -23,9 +24,10 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.exceptions import HTTPException
@@ -59,7 +61,8 @@ class UserInterface:
 
     async def users(self, request: Request) -> Response:
         """Tell of all users."""
-        return await self._told(request, "users", self._operations.users.users)
+        users = self._operations.users
+        return await self._told(request, "users", users.users, {"scram": users.keeps_scram})
 
     async def grants(self, request: Request) -> Response:
         """Tell of all grants."""
@@ -95,7 +98,13 @@ class UserInterface:
         password = said.pop("password", None) if isinstance(said, dict) else None
         if not isinstance(password, str) or not password:
             return body
-        said["kept"] = await self._operations.users.hash_password(password)
+        name = said.get("name")
+        kept = await self._operations.users.keep_password(
+            name if isinstance(name, str) else "", password
+        )
+        said["kept"] = kept.password
+        if kept.scram is not None:
+            said["scram"] = dict(kept.scram)
         return json.dumps(said).encode()
 
     async def add(self, _request: Request, body: bytes) -> Response:
@@ -104,7 +113,7 @@ class UserInterface:
         from holdfast.admin.user_bodies import AddUser
 
         wanted = asked_for(body, AddUser)
-        count = await self._operations.users.add(wanted.name, wanted.roles, wanted.kept)
+        count = await self._operations.users.add(wanted.name, wanted.roles, wanted.kept_password)
         left = self._operations.users.left_by(wanted.name)
         told = {"added": wanted.name, "first": count == 0}
         return JSONResponse({**told, "subscriptions_left": left})
@@ -124,9 +133,10 @@ class UserInterface:
         from holdfast.admin.user_bodies import WithPassword
 
         wanted = asked_for(body, WithPassword)
-        if not wanted.kept:
+        kept = wanted.kept_password
+        if kept is None:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "password: one is expected")
-        await self._operations.users.set_password(wanted.name, wanted.kept)
+        await self._operations.users.set_password(wanted.name, kept)
         return JSONResponse({"name": wanted.name})
 
     async def make_token(self, _request: Request, body: bytes) -> Response:
@@ -183,12 +193,16 @@ class UserInterface:
         return _granted(grant, await self._operations.users.revoke(grant))
 
     async def _told(
-        self, request: Request, what: str, find: Callable[[], Iterable[Any]]
+        self,
+        request: Request,
+        what: str,
+        find: Callable[[], Iterable[Any]],
+        more: Mapping[str, Any] = MappingProxyType({}),
     ) -> Response:
         if (answer := await self._leaders(request)) is not None:
             return answer
         status = self._operations.status()
-        head = {"node": status.name, "role": status.role}
+        head = {"node": status.name, "role": status.role, **more}
 
         async def write(slices: Slices) -> list[bytes]:
             return await listed(head, what, find(), slices, _ROWS)

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.security.names import NAME_BYTES_MAX, OTHERS_NAME_BYTES_MAX
-from holdfast.security.passwords import PASSWORD_BYTES_MAX
+from holdfast.security.passwords import PASSWORD_BYTES_MAX, KeptPassword
 from holdfast.security.user_changes import ROLE_COUNT_MAX
 
 _EXPIRES_SECONDS_MAX = 100 * 366 * 86_400
@@ -21,6 +21,7 @@ _CLIENT_ID_LETTERS_MAX = 4096
 
 _Name = Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
 _Roles = Annotated[list[_Name], Field(max_length=ROLE_COUNT_MAX)]
+_Short = Annotated[str, Field(max_length=256)] | int
 _Password = Annotated[str, Field(max_length=PASSWORD_BYTES_MAX, repr=False)]
 
 
@@ -39,6 +40,13 @@ class WithPassword(Named):
 
     password: _Password = ""
     kept: Annotated[str, Field(max_length=256, repr=False)] = ""
+    scram: Annotated[dict[str, _Short] | None, Field(max_length=16, repr=False)] = None
+    """Of the same password."""
+
+    @property
+    def kept_password(self) -> KeptPassword | None:
+        """What is to be kept; None: nothing was said."""
+        return KeptPassword(self.kept, self.scram) if self.kept else None
 
 
 class AddUser(WithPassword):

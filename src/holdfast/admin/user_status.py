@@ -30,6 +30,8 @@ class UserStatus:
     name: str
     roles: tuple[str, ...] = ()
     has_password: bool = False
+    has_scram: bool = False
+    """Whether the password can be shown by SCRAM, too."""
     tokens: tuple[TokenStatus, ...] = ()
     revision: int = 0
     """Higher with each change of the user."""

@@ -12,13 +12,13 @@ Invariants:
 from __future__ import annotations
 
 import sys
-from base64 import b64encode
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
+from holdfast.admin.by_password import ByPassword
 from holdfast.errors import ConfigError
 from holdfast.security.passwords import PASSWORD_BYTES_MAX
 from holdfast.security.token_files import read_token_file
@@ -32,7 +32,7 @@ class _Said(NamedTuple):
 
 _NOTHING: Final = _Said()
 _SAID: Final[ContextVar[_Said]] = ContextVar("holdfast_said")
-_LOGIN: Final[ContextVar[str]] = ContextVar("holdfast_login", default="")
+_LOGIN: Final[ContextVar[str | ByPassword]] = ContextVar("holdfast_login", default="")
 
 
 def forget() -> None:
@@ -146,16 +146,16 @@ def token_file() -> Path | None:
     return _SAID.get(_NOTHING).token_file
 
 
-def login() -> str:
+def login() -> str | ByPassword:
     """
-    Give the header by which a node knows who asks; empty: nobody said who he is.
+    Give the header by which a node knows who asks, or his password; empty: nobody said who he is.
 
     Raises:
         ConfigError: The token cannot be read, or nobody can be asked for the password.
     """
     said = _SAID.get(_NOTHING)
     if not _LOGIN.get() and (said.user or said.token_file is not None):
-        _LOGIN.set(_basic(said.user) if said.user else _bearer(said.token_file))
+        _LOGIN.set(_password_of(said.user) if said.user else _bearer(said.token_file))
     return _LOGIN.get()
 
 
@@ -179,11 +179,11 @@ def new_password(*, from_stdin: bool) -> str:
     return password
 
 
-def _basic(user: str) -> str:
+def _password_of(user: str) -> ByPassword:
     if not sys.stdin.isatty():
         raise ConfigError(["--user: nobody can be asked for the password here; use --token-file"])
     password = typer.prompt(f"Password of {user}", hide_input=True, err=True)
-    return f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+    return ByPassword(user, password)
 
 
 def _bearer(path: Path | None) -> str:

@@ -49,6 +49,7 @@ _TEXTS: Final = {
     "secret_file": _flag("FILE", "What the members know of each other."),
     "anonymous_role": _flag("ROLE", "Of clients that show nothing; else they are not let in."),
     "plain_without_tls": _flag("", "Take passwords in clear from other machines, too."),
+    "scram": _flag("", "Let passwords be shown by SCRAM-SHA-256, too."),
     "audit_file": _flag("FILE", "Who did what, a line of JSON each."),
     "site": _flag("NAME", "Where this node stands."),
     "copies": _flag("N", "Nodes with data that must hold a message."),

@@ -78,16 +78,31 @@ def _list(node: RemoteNode, *, as_json: bool) -> None:
     if as_json:
         write_json(found)
         return
+    is_scram = bool(found.get("scram"))
     rows = [
         [
             each["name"],
             ", ".join(each["roles"]),
-            "yes" if each["has_password"] else "",
+            _password(each, is_scram=is_scram),
             ", ".join(map(_token, each["tokens"])),
         ]
         for each in found["users"]
     ]
     write_table(["name", "roles", "password", "tokens"], rows)
+    lacking = [
+        it["name"] for it in found["users"] if it["has_password"] and not it.get("has_scram")
+    ]
+    if is_scram and lacking:
+        write_error(
+            f"note: SCRAM is not offered before {len(lacking):,} passwords were set anew (holdfast"
+            f" users password NAME): {', '.join(lacking[:10])}{', …' if len(lacking) > 10 else ''}"
+        )
+
+
+def _password(user: dict[str, Any], *, is_scram: bool) -> str:
+    if not user["has_password"]:
+        return ""
+    return "yes, not by SCRAM" if is_scram and not user.get("has_scram") else "yes"
 
 
 def _token(token: dict[str, Any]) -> str:

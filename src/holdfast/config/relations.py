@@ -31,6 +31,7 @@ def check_relations(check: Draft, *, has_secret: bool) -> None:
     _check_medium(fields, check)
     _check_directory(fields, check)
     _check_listening(fields, check)
+    _check_logins(check)
     peers = fields.peers or (own.address if (own := own_member(fields)) else None)
     check.require(
         peers is None or peers.is_loopback or has_secret or fields.secret_file is not None,
@@ -210,6 +211,15 @@ def _check_listening(fields: NodeSettings, check: Draft) -> None:
         "admin_tls",
         f"admin_tls: the admin port is to go by [tls.{fields.admin_tls}], and the file has no such"
         f" table",
+    )
+
+
+def _check_logins(check: Draft) -> None:
+    check.require(
+        not check.value("server.scram") or not check.authorities.directories,
+        "scram",
+        "scram: users of a directory ([ldap.…]) show passwords that only the directory knows, so"
+        " SCRAM could never be offered; leave out one of them",
     )
 
 

@@ -56,6 +56,7 @@ SHORT_NAMES: Final = {
     "memory": "broker.memory_bytes",
     "anonymous_role": "broker.anonymous_role",
     "plain_without_tls": "server.plain_without_tls",
+    "scram": "server.scram",
     "learner_hold": "server.learner_hold_bytes_max",
     "reader_hold": "server.reader_hold_bytes_max",
     "stomp_strict": "stomp.is_strict",

@@ -15,7 +15,8 @@ Pure: what must not be guessed is handed in.
 from __future__ import annotations
 
 import hmac
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from argon2.exceptions import Argon2Error, InvalidHashError
 from argon2.low_level import Type, hash_secret, verify_secret
@@ -35,6 +36,18 @@ NOBODYS: Final = (
     "LSElCa4v2TN4sxErpRYC6cEX+IF5EsYNQVjGNgv1oRA"
 )
 """What is compared with for who does not exist, or has no password; no password is this one."""
+
+
+class KeptPassword(NamedTuple):
+    """What a user's record has of a password."""
+
+    password: str
+    scram: Mapping[str, Any] | None = None
+    """Its keys for SCRAM, as `scram_keys` keeps them; None: none were made."""
+
+    def __repr__(self) -> str:
+        """Without what anything is compared with."""
+        return "KeptPassword()"
 
 
 def hash_password(password: str, *, pepper: bytes, salt: bytes) -> str:

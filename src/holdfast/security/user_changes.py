@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from holdfast.errors import AccessError
 from holdfast.security.names import require_name
+from holdfast.security.scram_keys import require_kept, with_before
 
 ROLE_COUNT_MAX: Final = 100
 TOKEN_COUNT_MAX: Final = 100
@@ -44,16 +45,27 @@ def with_roles(values: Values, roles: Iterable[str]) -> dict[str, Any]:
     return {**values, "roles": named}
 
 
-def with_password(values: Values, kept: str) -> dict[str, Any]:
+def with_password(
+    values: Values, kept: str, scram: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """
     Let a user have the password that this was kept of.
 
+    Args:
+        values: All that was so before.
+        kept: As `hash_password` made it.
+        scram: As `keep_keys` made it of the same password; None: it is not shown by SCRAM.
+
     Raises:
-        AccessError: It was not made by `hash_password`: another one might take minutes to look at.
+        AccessError: It was not made by these: another one might take minutes to look at.
     """
     if _KEPT.fullmatch(kept) is None:
         raise AccessError("what is to be kept of the password was not made by a node of this kind")
-    return {**values, "password": kept}
+    changed = {key: value for key, value in values.items() if key != "scram"}
+    changed["password"] = kept
+    if scram is not None:
+        changed["scram"] = with_before(require_kept(scram, kept), values)
+    return changed
 
 
 def with_token(

@@ -1,9 +1,10 @@
 """
 What is so of a user, as a record of the log has it: roles, and what credentials are like.
 
-An object in JSON: `roles`, a list of names; `password`, as `passwords` keeps it; `tokens`, a list
-of objects with `name`, `sha256` and, of one that ends, `expires_ms`; `life`, the revision with
-which he was made: who has the name next is another. Other keys are for others.
+An object in JSON: `roles`, a list of names; `password`, as `passwords` keeps it; `scram`, as
+`scram_keys` does; `tokens`, a list of objects with `name`, `sha256` and, of one that ends,
+`expires_ms`; `life`, the revision with which he was made: who has the name next is another. Other
+keys are for others.
 
 Invariants:
     What cannot be read here is none: it lets nobody in, and gives nobody a role.
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple
+
+from holdfast.security.scram_keys import KeptKeys, read_kept
 
 
 class Token(NamedTuple):
@@ -33,6 +36,8 @@ class UserValues(NamedTuple):
     tokens: tuple[Token, ...]
     life: int = 0
     """Which of those who had the name; 0: he was made before that was said."""
+    scram: KeptKeys | None = None
+    """Of that password; None: it cannot be shown by SCRAM."""
 
     def __repr__(self) -> str:
         """Without what anything is compared with: this stands in logs and traces."""
@@ -56,6 +61,7 @@ def read_values(text: str) -> UserValues:
         password if isinstance(password, str) else "",
         _tokens(values.get("tokens")),
         life if type(life) is int and 0 < life < 1 << 64 else 0,
+        read_kept(values),
     )
 
 

@@ -24,11 +24,15 @@ from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
 from holdfast.security.authority import AskedAgain, Authority
 from holdfast.security.checking import Checking, Shown
+from holdfast.security.passwords import KeptPassword
 from holdfast.security.principal import Principal
+from holdfast.security.scram_exchanges import Exchanges
 from holdfast.server.asking_again import LOOK_SECONDS, AskingAgain
 from holdfast.server.logins import Logins
 from holdfast.server.password_threads import Key, PasswordThreads
 from holdfast.server.rejudging import Rejudging
+from holdfast.server.scram_logins import ScramLogins
+from holdfast.server.scram_offer import ScramOffer
 from holdfast.server.settings import ServerSettings
 from holdfast.sessions.credentials import Answer
 from holdfast.sessions.session import Connection
@@ -101,7 +105,15 @@ class NodeAccess:
         self.book.has_authorities = bool(authorities)
         self.checking = Checking(self._record_of, randomness.bytes(_KEY_BYTES), authorities)
         conductor.rejudging.still = self.checking.still
-        self._threads = PasswordThreads(pepper, self._post)
+        self._threads = PasswordThreads(pepper, self._post, keeps_scram=conductor.settings.scram)
+        self.scram = ScramLogins(
+            ScramOffer(lambda: conductor.broker.state.access, is_wanted=conductor.settings.scram),
+            Exchanges(
+                self._record_of, lambda: pepper.keys, self.checking.throttle, randomness.bytes
+            ),
+            conductor.clock,
+        )
+        """Logins without the password itself."""
         self.logins = Logins(
             self.book,
             self.checking,
@@ -135,16 +147,16 @@ class NodeAccess:
         """Whether clients of other machines may come: there are users, or nobody need be one."""
         return self.book.is_guarded or self.book.anonymous is not None
 
-    async def hash_password(self, password: str) -> str:
+    async def keep_password(self, name: str, password: str) -> KeptPassword:
         """
-        Give what is kept of a new password, which a user's record has as `password`.
+        Give what is kept of a user's new password.
 
         Takes some 20 ms, and longer while many log in; cancelled, it is worked out for nobody.
 
         Raises:
             AccessError: There can be no such password, or none at all on this node.
         """
-        return await asyncio.wrap_future(self._threads.hash(password))
+        return await asyncio.wrap_future(self._threads.keep(name, password))
 
     async def authenticate(self, shown: Shown) -> Principal:
         """

@@ -11,6 +11,7 @@ from __future__ import annotations
 from holdfast.security.checking import Shown
 from holdfast.security.principal import Principal
 from holdfast.server.access import NodeAccess
+from holdfast.server.scram_logins import ScramLogins
 
 
 class Operators:
@@ -25,6 +26,11 @@ class Operators:
     def has_users(self) -> bool:
         """Whether anybody can log in: as a user, or by whom somebody else vouches for."""
         return self._access.logins.is_needed
+
+    @property
+    def scram(self) -> ScramLogins:
+        """Logins without the password itself."""
+        return self._access.scram
 
     def principal(self, name: str) -> Principal | None:
         """Give a user as the log has him; None: there is none of that name."""

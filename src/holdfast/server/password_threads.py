@@ -28,9 +28,11 @@ from holdfast.security.passwords import (
     NOBODYS,
     PEPPER_BYTES,
     SALT_BYTES,
+    KeptPassword,
     hash_password,
     is_password,
 )
+from holdfast.security.scram_keys import NONCE_BYTES, keep_keys
 
 THREAD_COUNT: Final = 2
 """For each kind of look."""
@@ -76,11 +78,22 @@ class _Kind:
 class PasswordThreads:
     """Looks at what is shown; each kind of look in turn for each network. Owned by the loop."""
 
-    __slots__ = ("_hashing", "_kinds", "_pepper", "_post")
+    __slots__ = ("_hashing", "_keeps_scram", "_kinds", "_pepper", "_post")
 
-    def __init__(self, pepper: Key, post: Callable[[Callable[[], None]], object]) -> None:
-        """Tell of everything by `post`, which may be called on any thread."""
+    def __init__(
+        self,
+        pepper: Key,
+        post: Callable[[Callable[[], None]], object],
+        *,
+        keeps_scram: bool = False,
+    ) -> None:
+        """
+        Tell of everything by `post`, which may be called on any thread.
+
+        Of new passwords there are keys for SCRAM, too, where it `keeps_scram`.
+        """
         self._pepper = pepper
+        self._keeps_scram = keeps_scram
         self._post = post
         self._kinds: dict[str, _Kind] = {}
         """By who vouches; empty: the log."""
@@ -125,9 +138,9 @@ class PasswordThreads:
                 found = kind.executor.submit(waiting.authority.look, waiting.name, waiting.secret)
             found.add_done_callback(partial(self._found, kind, look))
 
-    def hash(self, password: str) -> Future[str]:
-        """Work out what is kept of a new password; it may be one that there cannot be."""
-        return self._hashing.submit(self._hash, password)
+    def keep(self, name: str, password: str) -> Future[KeptPassword]:
+        """Work out what is kept of a user's new password; it may be one that there cannot be."""
+        return self._hashing.submit(self._keep, name, password)
 
     def _is_right(self, kept: str, secret: str) -> bool:
         keys = self._pepper.keys
@@ -137,9 +150,13 @@ class PasswordThreads:
         # A wrong one takes as long whoever it is said to be of.
         return any(is_password(kept, secret, pepper=key) for key in keys)
 
-    def _hash(self, password: str) -> str:
-        salt = secrets.token_bytes(SALT_BYTES)
-        return hash_password(password, pepper=self._pepper.need(), salt=salt)
+    def _keep(self, name: str, password: str) -> KeptPassword:
+        pepper = self._pepper.need()
+        kept = hash_password(password, pepper=pepper, salt=secrets.token_bytes(SALT_BYTES))
+        if not self._keeps_scram:
+            return KeptPassword(kept)
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return KeptPassword(kept, keep_keys(name, password, kept, pepper=pepper, nonce=nonce))
 
     def _found(self, kind: _Kind, look: _Look, found: Future[Any]) -> None:
         """On a thread of the kind's: have it told on the loop, and the next one looked at."""

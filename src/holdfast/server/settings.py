@@ -131,6 +131,10 @@ class ServerSettings:
     """Whether passwords and tokens are taken in clear from other machines, too: whoever is on the
     way can read them."""
 
+    scram: bool = False
+    """Whether a new password is kept for SCRAM-SHA-256, too, and may be shown by it; it is offered
+    once each user with a password has it kept so."""
+
     heart_beat_tick_seconds: float = 0.075
     """How often the deadlines of client connections are looked at, where the node looks at the
     clock at all: at rest it does so every 80 ms."""

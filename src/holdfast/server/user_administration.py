@@ -29,6 +29,7 @@ from holdfast.errors import AccessError, HoldfastError, NotLeaderError
 from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.destination import Destination
 from holdfast.security.grants import Grant, Right, named, rights_of
+from holdfast.security.passwords import KeptPassword
 from holdfast.security.tokens import CHANCE_BYTES, digest_of, make_token
 from holdfast.security.user_changes import with_password, with_roles, with_token, without_token
 from holdfast.security.user_values import read_values
@@ -79,6 +80,11 @@ class UserAdministration:
         self._randomness = randomness or SystemRandomness()
         self._belongings = Belongings(parts.broker, self._change)
 
+    @property
+    def keeps_scram(self) -> bool:
+        """Whether new passwords are kept for SCRAM as well."""
+        return self._parts.config.sections.server.scram
+
     def users(self) -> Iterator[UserStatus]:
         """Give all users in the order of their names, each as it is when it is asked for."""
         users = self._parts.broker.state.access.users
@@ -117,16 +123,16 @@ class UserAdministration:
             for it in verdicts
         ]
 
-    async def hash_password(self, password: str) -> str:
+    async def keep_password(self, name: str, password: str) -> KeptPassword:
         """
-        Give what is kept of a new password; worked out off the loop.
+        Give what is kept of a user's new password; worked out off the loop.
 
         Raises:
             AccessError: It cannot be one, or this node can keep none.
         """
-        return await self._parts.access.hash_password(password)
+        return await self._parts.access.keep_password(name, password)
 
-    async def add(self, name: str, roles: Sequence[str], kept: str) -> int:
+    async def add(self, name: str, roles: Sequence[str], kept: KeptPassword | None) -> int:
         """
         Make a user who is not there yet; gives how many there were before.
 
@@ -138,7 +144,7 @@ class UserAdministration:
             if values is not None:
                 raise AccessError(f"there is a user {name[:80]!r} already")
             found = with_roles({}, roles)
-            return with_password(found, kept) if kept else found
+            return found if kept is None else with_password(found, *kept)
 
         count = len(self._parts.broker.state.access.users)
         await self._change_user("add user", name, f"{name} {','.join(sorted(roles))}", made)
@@ -156,7 +162,7 @@ class UserAdministration:
             "set roles", name, said, lambda values: with_roles(_there(values, name), roles)
         )
 
-    async def set_password(self, name: str, kept: str) -> None:
+    async def set_password(self, name: str, kept: KeptPassword) -> None:
         """
         Let a user have another password.
 
@@ -164,7 +170,7 @@ class UserAdministration:
             AccessError: There is no such user, or this was kept of nothing that is one.
         """
         await self._change_user(
-            "set password", name, name, lambda values: with_password(_there(values, name), kept)
+            "set password", name, name, lambda values: with_password(_there(values, name), *kept)
         )
 
     async def make_token(self, name: str, token: str, expires_seconds: int) -> str:
@@ -321,6 +327,7 @@ def _user_status(record: UserRecord) -> UserStatus:
         name=record.name,
         roles=tuple(sorted(values.roles)),
         has_password=bool(values.password),
+        has_scram=values.scram is not None,
         tokens=tuple(tokens),
         revision=record.revision,
     )

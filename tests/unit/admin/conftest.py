@@ -39,6 +39,7 @@ from holdfast.admin.user_status import Decision, GrantStatus, TokenStatus, UserS
 from holdfast.errors import AccessError
 from holdfast.model.destination import Destination, Kind
 from holdfast.security.grants import Right
+from holdfast.security.passwords import KeptPassword
 
 MEMBERS = (
     MemberStatus(name="a", address="127.0.0.1:1", connected=True, admin="127.0.0.1:8161"),
@@ -102,6 +103,7 @@ class PaperUsers:
     def __init__(self, note) -> None:
         self._note = note
         self.hashed: list[str] = []
+        self.keeps_scram = False
 
     def users(self) -> list[UserStatus]:
         token = TokenStatus(name="ci", expires_ms=5)
@@ -117,20 +119,21 @@ class PaperUsers:
         allowed = Decision(right="read", is_allowed=True, grants=tuple(self.grants()))
         return [allowed, Decision(right=f"write {destination}", is_allowed=False)]
 
-    async def hash_password(self, password: str) -> str:
+    async def keep_password(self, name: str, password: str) -> KeptPassword:
         if password == "unfit" or len(password) > 1024:
             raise AccessError("a password has 1 to 1,024 bytes")
         self.hashed.append(password)
-        return f"kept-{len(self.hashed)}"
+        keys = {"of": name, "iterations": 7} if self.keeps_scram else None
+        return KeptPassword(f"kept-{len(self.hashed)}", keys)
 
-    async def add(self, name: str, roles, kept: str) -> int:
+    async def add(self, name: str, roles, kept: KeptPassword | None) -> int:
         self._note("add user", name, roles, kept)
         return 0 if name == "first" else 2
 
     async def set_roles(self, name: str, roles) -> None:
         self._note("set roles", name, roles)
 
-    async def set_password(self, name: str, kept: str) -> None:
+    async def set_password(self, name: str, kept: KeptPassword) -> None:
         self._note("set password", name, kept)
 
     async def make_token(self, name: str, token: str, expires_seconds: int) -> str:

@@ -305,6 +305,7 @@ class Town:
         self.has_users = True
         self.roles = {name: frozenset(said.split()) for name, said in roles.items()}
         self.asked: list[tuple[str, str]] = []
+        self.scram: Any = None
 
     def principal(self, name: str) -> Principal | None:
         return Principal(name, self.roles[name]) if name in self.roles else None

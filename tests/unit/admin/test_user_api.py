@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.admin.remote import Answer
 from holdfast.errors import AccessError, NotLeaderError
+from holdfast.security.passwords import KeptPassword
 from tests.unit.admin.test_http_api import Wire, request
 
 SECRET = "correct horse"
@@ -20,11 +21,12 @@ def test_users_and_grants_are_listed_without_any_secret(node) -> None:
     Of a token its name and its end, of a password that there is one.
     """
     answer = request(node, "GET", "/users").json()
-    assert answer["node"] == "a"
+    assert (answer["node"], answer["scram"]) == ("a", False)
     assert answer["users"][0] == {
         "name": "ann",
         "roles": ["admin"],
         "has_password": True,
+        "has_scram": False,
         "tokens": [{"name": "ci", "expires_ms": 5}],
         "revision": 0,
     }
@@ -60,9 +62,9 @@ def test_a_user_is_added_with_what_is_kept_of_his_password(node) -> None:
     body = {"name": "first", "roles": ["sales"], "password": SECRET}
     answer = request(node, "POST", "/users", json=body)
     assert answer.json() == {"added": "first", "first": True, "subscriptions_left": 0}
-    assert node.changes == [("add user", "first", ["sales"], "kept-1")]
+    assert node.changes == [("add user", "first", ["sales"], KeptPassword("kept-1"))]
     assert request(node, "POST", "/users", json={"name": "ci"}).json()["first"] is False
-    assert node.changes[1] == ("add user", "ci", [], "")
+    assert node.changes[1] == ("add user", "ci", [], None)
     assert request(node, "POST", "/users/password", json={**body, "roles": 1}).status_code == 400
     wanted = {"name": "ann", "password": SECRET}
     assert request(node, "POST", "/users/password", json=wanted).status_code == 200
@@ -91,6 +93,21 @@ def test_a_leader_is_given_no_password(node) -> None:
     assert request(node, "GET", "/users", wire=wire).status_code == 200
     assert wire.asked[1][1:3] == ("GET", "/users")
     assert SECRET not in repr(wire.asked)
+
+
+def test_keys_for_scram_go_to_the_leader_beside_what_is_kept(node) -> None:
+    """
+    Where new passwords are kept for SCRAM; a node that does not know them refuses the whole.
+    """
+    node.users.keeps_scram = True
+    assert request(node, "GET", "/users").json()["scram"] is True
+    body = {"name": "ann", "password": SECRET}
+    assert request(node, "POST", "/users/password", json=body).status_code == 200
+    kept = KeptPassword("kept-1", {"of": "ann", "iterations": 7})
+    assert node.changes == [("set password", "ann", kept)]
+    assert "kept-1" not in repr(kept)
+    unfit = {"name": "ann", "kept": "k", "scram": {"of": ["x"]}}
+    assert request(node, "POST", "/users/password", json=unfit).status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def test_nothing_that_is_compared_with_a_credential_has_a_field() -> None:
         "name",
         "roles",
         "has_password",
+        "has_scram",
         "tokens",
         "revision",
     ]

@@ -60,6 +60,22 @@ def test_users_are_listed_with_what_they_show(cluster, run) -> None:
         assert json.loads(run.out)["users"] == [ANN, BEN]
 
 
+def test_who_keeps_scram_from_being_offered_is_named(cluster, run) -> None:
+    """
+    Only where it is wanted; who has no password keeps nobody from it.
+    """
+    cas = {**ANN, "name": "cas", "has_scram": True, "tokens": []}
+    cluster.say("/users", {"node": "a", "scram": True, "users": [ANN, BEN, cas]})
+    assert run("users") == 0
+    ann, ben, last = run.out.splitlines()[2:]
+    assert "yes, not by SCRAM" in ann
+    assert ("yes" in ben, "yes" in last, "SCRAM" in last) == (False, True, False)
+    assert "before 1 passwords were set anew (holdfast users password NAME): ann\n" in run.err
+    cluster.say("/users", {"node": "a", "scram": False, "users": [ANN, BEN]})
+    assert run("users") == 0
+    assert "SCRAM" not in run.out + run.err
+
+
 def test_a_password_is_asked_for_twice_and_shown_nowhere(cluster, run, person) -> None:
     """
     What is sent is private, so it leaves this machine by no clear connection.

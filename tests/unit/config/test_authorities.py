@@ -32,6 +32,13 @@ def mistakes(folder: Path, text: str) -> list[str]:
     return mistakes_in(file)
 
 
+def test_scram_is_not_wanted_beside_a_directory(tmp_path: Path) -> None:
+    """Whose users have no keys, so it could never be offered; issuers' tokens are no passwords."""
+    (told,) = mistakes(tmp_path, f"scram = true\n{LDAP}")
+    assert "scram: users of a directory ([ldap.…]) show passwords that only the directory" in told
+    assert mistakes(tmp_path, f"scram = true\n{JWT}") == []
+
+
 def test_issuers_and_a_directory_are_read(tmp_path: Path) -> None:
     """With what was left open as it is by default."""
     file = tmp_path / "h.toml"

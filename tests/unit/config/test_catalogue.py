@@ -18,7 +18,7 @@ data store store_confirm shared elector lease_seconds sql_messages
 admin admin_connections admin_names admin_tls audit_file connections copies default_persistent
 learner_hold listen members memory name peer_tls peers reader_hold secret_file site sites stomp
 stomp_strict segment heartbeat_seconds election_seconds_min election_seconds_max log_level
-log_format anonymous_role plain_without_tls
+log_format anonymous_role plain_without_tls scram
 """
 
 ALL = pytest.mark.parametrize("setting", CATALOGUE.values(), ids=lambda it: it.path)

@@ -41,4 +41,4 @@ def test_roles_password_and_tokens_are_read() -> None:
 )
 def test_what_cannot_be_read_gives_nobody_anything(text: str) -> None:
     """It is written by a later version, or by hand."""
-    assert read_values(text) == (frozenset(), "", (), 0)
+    assert read_values(text) == (frozenset(), "", (), 0, None)

@@ -7,6 +7,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from scramp import ScramClient
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
@@ -23,18 +24,23 @@ from holdfast.server.settings import ServerSettings
 from tests.unit.server.whole_node import config
 
 
-@pytest.fixture
-def access(tmp_path):
+def made_access(tmp_path, settings: ServerSettings) -> NodeAccess:
     conductor = SimpleNamespace(
         broker=Broker(BrokerSettings()),
         clock=SystemClock(),
         clients=SimpleNamespace(authenticated=None, is_there=None),
         rejudging=SimpleNamespace(still=None, concern=None),
-        settings=ServerSettings(),
+        settings=settings,
         loop=None,
     )
     made = NodeAccess(conductor, Pepper(b"", (tmp_path,), is_shared=False), SystemRandomness())
     made.conductor = conductor
+    return made
+
+
+@pytest.fixture
+def access(tmp_path):
+    made = made_access(tmp_path, ServerSettings())
     yield made
     made.close()
 
@@ -47,8 +53,8 @@ def run(access: NodeAccess, work) -> object:
     return asyncio.run(within())
 
 
-def add_user(access: NodeAccess, name: str, kept: str) -> None:
-    values = json.dumps({"roles": ["sales"], "password": kept})
+def add_user(access: NodeAccess, name: str, kept: str, **more: object) -> None:
+    values = json.dumps({"roles": ["sales"], "password": kept, **more})
     access.conductor.broker.state.apply(1, [UserRecord(name, values, 1)], 1)
 
 
@@ -57,7 +63,7 @@ def test_who_has_set_a_password_comes_in_by_it(access) -> None:
 
     async def work() -> None:
         assert await access.authenticate(Shown("ann", "right")) is ANONYMOUS
-        add_user(access, "ann", await access.hash_password("right"))
+        add_user(access, "ann", (await access.keep_password("ann", "right")).password)
         found = await access.authenticate(Shown("ann", "right"))
         assert (found.name, found.roles) == ("ann", frozenset({"sales"}))
         assert await access.authenticate(Shown("ann", "right")) == found
@@ -74,7 +80,7 @@ def test_a_password_that_there_cannot_be_is_refused(access) -> None:
 
     async def work() -> None:
         with pytest.raises(AccessError, match="1 to 1,024 bytes"):
-            await access.hash_password("")
+            await access.keep_password("ann", "")
 
     run(access, work)
 
@@ -83,7 +89,7 @@ def test_who_does_not_wait_any_more_is_told_nothing(access) -> None:
     """Others who show the same are."""
 
     async def work() -> str:
-        add_user(access, "ann", await access.hash_password("right"))
+        add_user(access, "ann", (await access.keep_password("ann", "right")).password)
         one, other = (
             asyncio.create_task(access.authenticate(Shown("ann", "right"))) for _ in range(2)
         )
@@ -107,6 +113,44 @@ def test_what_is_found_when_the_loop_is_closed_is_told_nobody(access) -> None:
         Waiting(b"", "ann", "right", "kept", None), lambda _: "", lambda *_: pytest.fail("told")
     )
     access._threads._kinds[""].executor.shutdown(wait=True)
+
+
+def test_a_password_that_was_kept_for_scram_is_shown_by_it(tmp_path) -> None:
+    """
+    By keys that the threads made; a failed proof is told when it is due, and counts with wrong
+    passwords in one. Set without keys, a password ends the offer.
+    """
+    access = made_access(tmp_path, ServerSettings(scram=True))
+
+    async def log_in(password: str) -> str:
+        client = ScramClient(["SCRAM-SHA-256"], "ann", password)
+        begun = await access.scram.begin(client.get_client_first().encode(), "192.0.2.1")
+        client.set_server_first(begun.message)
+        final = client.get_client_final().encode()
+        proven = await access.scram.finish(begun.sid, final, "192.0.2.1")
+        client.set_server_final(proven.message)
+        return proven.principal.name
+
+    async def work() -> None:
+        assert not access.scram.is_offered
+        kept = await access.keep_password("ann", "right")
+        add_user(access, "ann", kept.password, scram=kept.scram)
+        assert access.scram.is_offered
+        assert await log_in("right") == "ann"
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(AuthenticationError, match=WRONG):
+            await log_in("wrong")
+        assert asyncio.get_running_loop().time() - begun >= 0.1
+        with pytest.raises(AuthenticationError, match=WRONG):
+            await access.authenticate(Shown("ann", "worse", address="192.0.2.1"))
+        assert asyncio.get_running_loop().time() - begun >= 0.3
+        add_user(access, "ben", kept.password)
+        assert not access.scram.is_offered
+
+    try:
+        run(access, work)
+    finally:
+        access.close()
 
 
 def test_a_node_asks_its_users_who_they_are(tmp_path) -> None:

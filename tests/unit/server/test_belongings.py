@@ -37,12 +37,12 @@ def test_a_removed_users_subscriptions_stay_or_end_with_him(tmp_path) -> None:
 
     async def work(node: Node, users) -> None:
         for name in ("ann", "ben"):
-            await users.add(name, [], "")
+            await users.add(name, [], None)
         await subscribed(node, [f"s{number}" for number in range(150)])
         state: BrokerState = node.parts.broker.state
         assert await users.remove("ann", is_last_meant=False) == 0
         assert (users.left_by("ann"), users.left_by("ben")) == (150, 0)
-        await users.add("ann", [], "")
+        await users.add("ann", [], None)
         assert users.left_by("ann") == 150
         assert await users.remove("ann", is_last_meant=False, ends_subscriptions=True) == 150
         assert users.left_by("ann") == len(state.subscriptions) == 0
@@ -57,7 +57,7 @@ def test_who_is_told_to_have_one_has_it(tmp_path) -> None:
 
     async def work(node: Node, users) -> None:
         for name in ("ann", "ben"):
-            await users.add(name, [], "")
+            await users.add(name, [], None)
         await subscribed(node, ["d"])
         state, book = node.parts.broker.state, node.parts.broker.access_book
         lasting = state.subscriptions["c", "d"]
@@ -90,7 +90,7 @@ def test_what_is_consumed_from_is_waited_for_a_while_only(tmp_path, monkeypatch)
     monkeypatch.setattr("holdfast.server.belongings._WAIT_SECONDS", 0)
 
     async def work(node: Node, users) -> None:
-        await users.add("ann", [], "")
+        await users.add("ann", [], None)
         await subscribed(node, ["d", "e"])
         queue = node.parts.broker.durables.find(("c", "d"))
         queue.subscriptions[object()] = None

@@ -59,7 +59,7 @@ async def change(node: Node, what: str, *arguments: Any) -> None:
 
 
 async def add_user(node: Node, name: str, password: str) -> None:
-    kept = await node.parts.access.hash_password(password)
+    kept = (await node.parts.access.keep_password(name, password)).password
     await change(node, "put_user", name, {"roles": ["all"], "password": kept})
 
 

@@ -13,6 +13,7 @@ from holdfast.security import line
 from holdfast.security.authority import Vouched
 from holdfast.security.checking import BUSY, Waiting
 from holdfast.security.passwords import NOBODYS, hash_password, is_password
+from holdfast.security.scram_keys import keys_of, read_kept, salted, unmasked
 from holdfast.server import password_threads
 from holdfast.server.password_threads import PasswordThreads
 
@@ -69,14 +70,33 @@ def test_what_was_found_is_told_by_whoever_runs_what_is_posted(threads, posted) 
         told.clear()
 
 
+def test_keys_for_scram_are_made_of_the_same_password_where_they_are_wanted(posted) -> None:
+    """Beside the loop as well, and each time under another pad."""
+    threads = PasswordThreads(Kept(), posted.put, keeps_scram=True)
+    try:
+        one, other = (threads.keep("ann", "right").result(timeout=20) for _ in range(2))
+        assert is_password(one.password, "right", pepper=PEPPER)
+        found = read_kept({"password": one.password, "scram": one.scram})
+        assert found is not None
+        expected = keys_of(salted("right", found.salt, found.iterations))
+        assert unmasked(found.masked, "ann", PEPPER) == expected
+        assert one.scram["keys"] != other.scram["keys"]
+        with pytest.raises(AccessError, match="cannot show"):
+            threads.keep("ann", "\u0007").result(timeout=20)
+        with pytest.raises(AccessError, match="1 to 1,024 bytes"):
+            threads.keep("ann", "x" * 1025).result(timeout=20)
+    finally:
+        threads.close()
+
+
 def test_what_is_hashed_is_right_afterwards_and_each_time_another(threads) -> None:
     """Two users with one password have nothing in common that could be seen."""
-    one, other = (threads.hash("right").result(timeout=20) for _ in range(2))
+    one, other = (threads.keep("ann", "right").result(timeout=20).password for _ in range(2))
     assert one != other
     assert is_password(one, "right", pepper=PEPPER)
     assert not is_password(one, "right", pepper=bytes(32))
     with pytest.raises(AccessError, match="1 to 1,024 bytes"):
-        threads.hash("").result(timeout=20)
+        threads.keep("ann", "").result(timeout=20)
 
 
 def test_without_a_key_no_password_is_right_and_it_is_looked_at_all_the_same(
@@ -98,7 +118,7 @@ def test_without_a_key_no_password_is_right_and_it_is_looked_at_all_the_same(
     assert told == [False]
     assert looked_at == [NOBODYS]
     with pytest.raises(AccessError, match="there can be none"):
-        threads.hash("right").result(timeout=20)
+        threads.keep("ann", "right").result(timeout=20)
 
 
 def test_each_key_that_is_here_is_tried_and_as_many_for_whom_there_is_none(
@@ -121,7 +141,7 @@ def test_each_key_that_is_here_is_tried_and_as_many_for_whom_there_is_none(
         assert tried == [(kept, PEPPER), (kept, b"e" * 32)]
         tried.clear()
     assert told == [True, False, False]
-    assert is_password(threads.hash("new").result(timeout=20), "new", pepper=PEPPER)
+    assert is_password(threads.keep("ann", "new").result(timeout=20).password, "new", pepper=PEPPER)
 
 
 def test_a_mistake_of_ours_lets_nobody_in(threads, posted, monkeypatch) -> None:

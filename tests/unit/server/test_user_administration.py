@@ -52,17 +52,17 @@ def test_a_user_is_let_in_by_his_password_until_he_has_another(tmp_path) -> None
     """
 
     async def work(node: Node, users) -> None:
-        kept = await users.hash_password(PASSWORD)
+        kept = await users.keep_password("ann", PASSWORD)
         assert await users.add("ann", ["sales", "viewer"], kept) == 0
         found = await node.parts.access.authenticate(shown("ann", PASSWORD))
         assert (found.name, found.roles) == ("ann", {"sales", "viewer"})
         assert next(iter(users.users())).has_password
         with pytest.raises(AccessError, match="a user 'ann' already"):
-            await users.add("ann", [], "")
+            await users.add("ann", [], None)
         await users.set_roles("ann", ["other"])
         found = await node.parts.access.authenticate(shown("ann", PASSWORD))
         assert found.roles == {"other"}
-        await users.set_password("ann", await users.hash_password("another"))
+        await users.set_password("ann", await users.keep_password("ann", "another"))
         with pytest.raises(AuthenticationError):
             await node.parts.access.authenticate(shown("ann", PASSWORD))
         assert (await node.parts.access.authenticate(shown("ann", "another"))).name == "ann"
@@ -76,7 +76,7 @@ def test_a_token_opens_until_it_ends_and_stands_nowhere(tmp_path) -> None:
     """
 
     async def work(node: Node, users) -> None:
-        await users.add("ci", [], "")
+        await users.add("ci", [], None)
         token = await users.make_token("ci", "build", 60)
         assert (await node.parts.access.authenticate(shown("", token))).name == "ci"
         (status,) = users.users()
@@ -101,7 +101,7 @@ def test_the_last_user_goes_only_where_that_is_meant(tmp_path) -> None:
 
     async def work(_node: Node, users) -> None:
         for name in ("ann", "ben"):
-            await users.add(name, [], "")
+            await users.add(name, [], None)
         both = [users.remove(name, is_last_meant=False) for name in ("ann", "ben")]
         answers = await asyncio.gather(*both, return_exceptions=True)
         assert [type(it) for it in answers] == [int, AccessError]
@@ -120,7 +120,7 @@ def test_it_is_said_which_grants_decide(tmp_path) -> None:
     """
 
     async def work(_node: Node, users) -> None:
-        await users.add("ann", ["sales"], "")
+        await users.add("ann", ["sales"], None)
         grants = [read_grant("sales", "read", "queue://A.>"), read_grant("x", "write", "A.b")]
         for grant in grants:
             await users.grant(grant)
@@ -169,7 +169,7 @@ def test_every_change_has_its_record_in_its_entry_and_none_has_a_secret(tmp_path
 
         type(receipts).add_records = noticed
         try:
-            kept = await users.hash_password(PASSWORD)
+            kept = await users.keep_password("ann", PASSWORD)
             await users.add("ann", ["b", "a"], kept)
             await users.set_password("ann", kept)
             token = await users.make_token("ann", "ci", 0)
@@ -213,7 +213,7 @@ def test_another_node_changes_nothing_and_notes_nothing(tmp_path, monkeypatch) -
     async def work(node: Node, users) -> None:
         monkeypatch.setattr(Role, "is_serving", False)
         with pytest.raises(NotLeaderError):
-            await users.add("ann", [], "")
+            await users.add("ann", [], None)
         monkeypatch.undo()
         assert list(users.users()) == []
 
