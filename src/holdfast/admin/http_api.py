@@ -44,6 +44,7 @@ from holdfast.admin.metrics_selection import CONTENT_TYPE, Selection, read_selec
 from holdfast.admin.operations import Operations
 from holdfast.admin.person import acting, on_behalf
 from holdfast.admin.policy_api import PolicyInterface
+from holdfast.admin.process_mark import MARK, mark_of
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX, page
 from holdfast.admin.reload_api import ReloadInterface, Renew, nothing
 from holdfast.admin.remote import (
@@ -93,7 +94,7 @@ def build_application(
         renew: Reads the node's certificates anew.
     """
     name = operations.status().name
-    api = _Interface(operations, ask or _ask_over_http(name, operations))
+    api = _Interface(operations, ask or _ask_over_http(name, operations), access)
     log = LogInterface(operations)
     policies = PolicyInterface(operations, api.leaders_answer)
     messages = MessageInterface(operations)
@@ -176,8 +177,9 @@ def _ask_over_http(own_name: str, operations: Operations) -> Ask:
 class _Interface:
     """The endpoints of one node."""
 
-    def __init__(self, operations: Operations, ask: Ask) -> None:
+    def __init__(self, operations: Operations, ask: Ask, access: Access | None = None) -> None:
         self._operations = operations
+        self._mark = mark_of(access.life) if access is not None and access.life else ""
         self._metrics: Metrics | None = None
         """Made when they are asked for first: what makes them is imported then."""
         self._desk = Desk()
@@ -185,9 +187,8 @@ class _Interface:
 
     async def health(self, request: Request) -> Response:
         status = self._operations.status()
-        return JSONResponse(
-            {"alive": True, "name": status.name, "uptime_seconds": status.uptime_seconds}
-        )
+        told = {"alive": True, "name": status.name, "uptime_seconds": status.uptime_seconds}
+        return JSONResponse(told | ({MARK: self._mark} if self._mark else {}))
 
     async def ready(self, request: Request) -> Response:
         verdict = self._operations.readiness()

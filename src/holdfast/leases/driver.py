@@ -133,10 +133,16 @@ class LeasedDriver(LeasedView):
         elif result.failure is not None and self._state.failure is None:
             self._state.failure = result.failure
 
-    def holder_is_gone(self, holder: str) -> None:
-        """The process of this holder is not there any more, as far as its machine tells."""
+    def holder_is_gone(self, holder: str, *, is_here: bool = True) -> None:
+        """
+        The process of this holder is not there any more, as far as its machine tells.
+
+        `is_here`: that is this machine. What another one seems to tell may come from whatever
+        stands between, as a service that leads to nobody for a moment while the holder lives.
+        """
         state = self._state
-        if state.silence.is_gone(holder, self._clock()):
+        still_seconds = 0.0 if is_here else GONE_BEATS * state.holders_beat_seconds
+        if state.silence.is_gone(holder, self._clock(), still_seconds):
             logger.info("the holder's process is gone: its lease is not waited for")
             state.look_at = state.now
 

@@ -25,6 +25,7 @@ class Silence:
         "_gone_at",
         "_is_read_after",
         "_since",
+        "_still_seconds",
     )
 
     def __init__(self) -> None:
@@ -32,6 +33,8 @@ class Silence:
         self._since = 0.0
         self._gone = ""
         self._gone_at = 0.0
+        self._still_seconds = 0.0
+        """So long it must have given no sign of life before that is believed."""
         self._is_read_after = False
         """Whether a reading began since it was said to be gone: the first one may show what it gave
         while it lived."""
@@ -45,15 +48,16 @@ class Silence:
         """When the beat that was read last was first seen."""
         return self._since
 
-    def is_gone(self, holder: str, now: float) -> bool:
+    def is_gone(self, holder: str, now: float, still_seconds: float = 0.0) -> bool:
         """
         The process of this holder is gone, as far as is known now; whether that is news.
 
-        A hint, which only the fence makes safe: two signs of life after it prove it wrong.
+        A hint, which only the fence makes safe: two signs of life after it prove it wrong. What
+        comes from another machine counts once it has given none for `still_seconds`.
         """
         if holder in (self._gone, self._doubted):
             return False
-        self._gone, self._gone_at = holder, now
+        self._gone, self._gone_at, self._still_seconds = holder, now, still_seconds
         self._is_read_after, self._beats_after = False, 0
         return True
 
@@ -81,6 +85,8 @@ class Silence:
         claimant = holding.claimant
         if claimant is None or holding.is_released:
             return True
-        if claimant.holder in (own, self._gone):
+        if claimant.holder == own:
             return True
+        if claimant.holder == self._gone:
+            needed = min(needed, self._still_seconds)
         return silent_seconds >= needed

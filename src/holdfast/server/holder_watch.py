@@ -2,34 +2,53 @@
 Notices at once that the process of the lease's holder is gone.
 
 A connection to its admin port is kept open: the kernel closes it with the process. If the port then
-refuses a new one, nobody listens there any more, and the lease need not be waited for. An address
-that never answered from here says nothing, whoever refuses there. Only a hint: a process that is
-stopped keeps its connections, a machine that is gone says nothing, and what a hint cannot break is
-the fence of the store.
+refuses a new one, nobody listens there any more, and the lease need not be waited for. What stands
+in the lease as its address may lead to somebody else from here: a port of loopback is this
+machine's own, whoever wrote it. So whoever answers is asked which process he is, and what another
+one does, or an address where the holder never answered, says nothing.
+
+Only a hint: a process that is stopped keeps its connections, a machine that is gone says nothing,
+what stands between two machines may refuse for the holder's, and what a hint cannot break is the
+fence of the store.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
+import h11
+
+from holdfast.admin.endpoint import Endpoint
+from holdfast.admin.process_mark import MARK, mark_of
+from holdfast.errors import ConfigError
 from holdfast.leases.contract import Claimant
+from holdfast.model.networks import is_same_machine
 from holdfast.replication.peer_address import split_address
 
 _CONNECT_SECONDS = 1.0
+_ANSWER_SECONDS = 2.0
+_ANSWER_BYTES_MAX: Final = 16 << 10
 _PAUSE_SECONDS_MIN = 0.01
 """A process that dies may close its port a moment after its connections: it is asked once more."""
 _PAUSE_SECONDS_MAX = 0.2
 """Between the beginnings of two connections at least, where one after the other ends or fails."""
+_STRANGE_SECONDS = 2.0
+"""The same where somebody else answers, or nobody, or not in a way that is known."""
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class HolderWatch:
     """Keeps one connection to whoever holds the lease."""
 
-    def __init__(self, on_gone: Callable[[str], None]) -> None:
-        """Tell through `on_gone` which holder's process is gone."""
+    def __init__(self, on_gone: Callable[[str, bool], None]) -> None:
+        """Tell through `on_gone` which holder's process is gone, and whether it was here."""
         self._on_gone = on_gone
         self._claimant: Claimant | None = None
         self._task: asyncio.Task[None] | None = None
@@ -40,8 +59,9 @@ class HolderWatch:
             return
         self._claimant = claimant
         self.end()
-        if claimant is not None and claimant.admin:
-            self._task = asyncio.get_running_loop().create_task(self._watch(claimant))
+        place = None if claimant is None else _place_of(claimant)
+        if claimant is not None and place is not None:
+            self._task = asyncio.get_running_loop().create_task(self._watch(claimant, *place))
 
     def end(self) -> None:
         """Watch nobody any more."""
@@ -49,29 +69,97 @@ class HolderWatch:
             self._task.cancel()
             self._task = None
 
-    async def _watch(self, claimant: Claimant) -> None:
-        host, port = split_address(claimant.admin)
+    async def _watch(self, claimant: Claimant, place: tuple[str, int], is_tls: bool) -> None:
         pause = began = 0.0
-        was_there = False
+        was_there = is_here = False
         while True:
             await asyncio.sleep(max(began + pause - time.monotonic(), 0.0))
             began = time.monotonic()
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    reader, writer = await asyncio.open_connection(host, port)
+                    streams = await _connect(place, is_tls)
             except ConnectionRefusedError:
                 if was_there:
-                    self._on_gone(claimant.holder)
+                    self._on_gone(claimant.holder, is_here)
             except OSError:
                 pass  # No answer tells nothing: its lease is waited for.
             else:
-                was_there = True
-                try:
-                    with suppress(OSError):
-                        await reader.read(1)
-                finally:
-                    writer.close()
-            pause = pause_after(pause, time.monotonic() - began)
+                is_here = _is_here(streams[1])
+                is_holder = await _stay(streams, place[0], claimant.holder)
+                was_there = was_there if is_holder is None else is_holder
+            lasted = time.monotonic() - began
+            pause = pause_after(pause, lasted) if was_there else _STRANGE_SECONDS
+
+
+def _place_of(claimant: Claimant) -> tuple[tuple[str, int], bool] | None:
+    """Give where its admin port is, and whether that speaks TLS; None: it does not say."""
+    try:
+        endpoint = Endpoint.parse(claimant.admin)
+        return (split_address(endpoint.place), endpoint.files is not None)
+    except (ConfigError, ValueError):
+        return None
+
+
+async def _connect(place: tuple[str, int], is_tls: bool) -> Streams:
+    context = None
+    if is_tls:
+        # Nothing is told him, and what he tells is a mark: which process it is, not who.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return await asyncio.open_connection(*place, ssl=context)
+
+
+async def _stay(streams: Streams, host: str, holder: str) -> bool | None:
+    """Ask who is there, and stay while it is this holder; gives whether it was, None: no answer."""
+    reader, writer = streams
+    is_holder: bool | None = None
+    try:
+        with suppress(OSError, TimeoutError, ValueError, h11.ProtocolError):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                is_holder = await _mark(reader, writer, host) == mark_of(holder)
+            if is_holder:
+                while await reader.read(_ANSWER_BYTES_MAX):
+                    pass
+    finally:
+        writer.close()
+    return is_holder
+
+
+async def _mark(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> str:
+    """
+    Ask `/health` which process answers; empty: one of an earlier version, or something else.
+
+    Raises:
+        ValueError: What comes is no JSON, or too long.
+        h11.RemoteProtocolError: It is no HTTP.
+    """
+    asked = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ANSWER_BYTES_MAX)
+    named = f"[{host}]" if ":" in host else host
+    request = h11.Request(method="GET", target="/health", headers=[("Host", named)])
+    writer.write((asked.send(request) or b"") + (asked.send(h11.EndOfMessage()) or b""))
+    body = bytearray()
+    while True:
+        event = asked.next_event()
+        if event is h11.NEED_DATA:
+            asked.receive_data(await reader.read(_ANSWER_BYTES_MAX))
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > _ANSWER_BYTES_MAX:
+                raise ValueError("an answer that long is another's")
+        elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+            break
+    try:
+        told = json.loads(bytes(body))
+    except RecursionError:
+        raise ValueError("an answer that deep is another's") from None
+    found = told.get(MARK, "") if isinstance(told, dict) else ""
+    return found if isinstance(found, str) else ""
+
+
+def _is_here(writer: asyncio.StreamWriter) -> bool:
+    there, here = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+    return bool(there and here) and is_same_machine(there[0], here[0])
 
 
 def pause_after(pause: float, lasted_seconds: float) -> float:

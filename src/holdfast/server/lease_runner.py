@@ -107,7 +107,7 @@ class LeaseRunner:
         if self._elector is not None and elections is not None:
             self._elector.want(is_willing=elections.is_willing)
 
-    def _is_gone(self, holder: str) -> None:
+    def _is_gone(self, holder: str, is_here: bool) -> None:
         if self._group is not None:
-            self._group.holder_is_gone(holder)
+            self._group.holder_is_gone(holder, is_here=is_here)
             self._schedule()

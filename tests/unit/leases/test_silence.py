@@ -98,3 +98,22 @@ def test_what_a_holder_gave_while_it_lived_is_no_sign_of_its_life() -> None:
 
     silence.note(replace(HELD, beat=11), 1.3, 1.3)
     assert not silence.may_take(HELD, 0.0, 5.5, "own")
+
+
+def test_what_another_machine_seems_to_tell_counts_once_it_has_been_silent() -> None:
+    """What stands between may refuse for a holder that lives: that gives its signs all the time."""
+    silence = Silence()
+    silence.note(HELD, 10.0, 10.0)
+    assert silence.is_gone("h" * 32, 10.0, still_seconds=2.0)
+    for second in range(11, 20):
+        held = replace(HELD, beat=second)
+        silent = silence.note(held, float(second), float(second))
+        assert not silence.may_take(held, silent, 10.0, "own")
+    assert not silence.is_gone("h" * 32, 20.0), "it lived: that is not believed again"
+
+    other = Silence()
+    other.note(HELD, 10.0, 10.0)
+    other.is_gone("h" * 32, 10.0, still_seconds=2.0)
+    assert not other.may_take(HELD, other.note(HELD, 11.9, 11.9), 10.0, "own")
+    assert other.may_take(HELD, other.note(HELD, 12.0, 12.0), 10.0, "own")
+    assert other.may_take(HELD, 1.0, 1.0, "own"), "a lease that is over by itself is"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.admin.process_mark import mark_of
 from holdfast.leases.contract import Claimant
+from holdfast.server import holder_watch
 from holdfast.server.holder_watch import HolderWatch, pause_after
 from holdfast.testing.free_ports import free_ports
+from holdfast.transport.certificates import make_node, open_authority
 
 
-def claimant(port: int, holder: str = "h") -> Claimant:
+def claimant(port: int, holder: str = "h", scheme: str = "") -> Claimant:
     """A holder whose admin port is this one."""
-    return Claimant(holder=holder, name="a", admin=f"127.0.0.1:{port}", stomp="")
+    return Claimant(holder=holder, name="a", admin=f"{scheme}127.0.0.1:{port}", stomp="")
 
 
 class Told:
@@ -23,6 +29,10 @@ class Told:
     def __init__(self) -> None:
         self.all: list[Any] = []
         self._came = asyncio.Event()
+
+    def told(self, holder: str, is_here: bool) -> None:
+        """Somebody is gone."""
+        self.take((holder, is_here))
 
     def take(self, it: Any) -> None:
         """One more has come."""
@@ -38,18 +48,27 @@ class Told:
 
 
 class Port:
-    """A port that takes connections and says nothing."""
+    """An admin port: it tells which process it is, and goes on with the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: str = "h", tls: ssl.SSLContext | None = None) -> None:
+        self.told: bytes = json.dumps({"process": mark_of(holder)}).encode()
+        self.tls = tls
+        self.answers = True
         [self.number] = free_ports(1)
         self.taken = Told()
         self.server: asyncio.Server | None = None
 
     async def listen(self) -> None:
         """Begin to take connections."""
-        self.server = await asyncio.start_server(self._connected, "127.0.0.1", self.number)
+        self.server = await asyncio.start_server(
+            self._connected, "127.0.0.1", self.number, ssl=self.tls
+        )
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if self.answers:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(self.told))
+            writer.write(self.told)
         self.taken.take(writer)
         await reader.read()  # Until the other side closes it.
         writer.close()
@@ -69,13 +88,13 @@ def test_a_process_that_ends_is_told_at_once() -> None:
     async def run() -> None:
         gone, port = Told(), Port()
         await port.listen()
-        watch = HolderWatch(gone.take)
+        watch = HolderWatch(gone.told)
         watch.follow(claimant(port.number))
         await port.taken.until(1)
         assert not gone.all
         await port.end()
         await gone.until(1)
-        assert {"h"} == set(gone.all)
+        assert {("h", True)} == set(gone.all)
         watch.end()
 
     asyncio.run(run())
@@ -87,7 +106,7 @@ def test_a_connection_that_ends_alone_tells_nothing() -> None:
     async def run() -> None:
         gone, port = Told(), Port()
         await port.listen()
-        watch = HolderWatch(gone.take)
+        watch = HolderWatch(gone.told)
         watch.follow(claimant(port.number))
         for count in (1, 2, 3):
             await port.taken.until(count)
@@ -106,7 +125,7 @@ def test_it_follows_whoever_holds_the_lease_now_and_nobody_twice() -> None:
     async def run() -> None:
         gone, port, other = Told(), Port(), Port()
         await port.listen()
-        watch = HolderWatch(gone.take)
+        watch = HolderWatch(gone.told)
         watch.follow(claimant(other.number, "before"))
         before = watch._task
         watch.follow(claimant(port.number))
@@ -132,12 +151,12 @@ def test_an_address_that_never_answered_tells_nothing() -> None:
     async def run() -> None:
         gone, port = Told(), Port()
         refused = Told()
-        watch = HolderWatch(gone.take)
+        watch = HolderWatch(gone.told)
         connect = asyncio.open_connection
 
-        async def told(*address: Any) -> Any:
+        async def told(*address: Any, **options: Any) -> Any:
             try:
-                return await connect(*address)
+                return await connect(*address, **options)
             except ConnectionRefusedError:
                 refused.take(address)
                 raise
@@ -145,11 +164,121 @@ def test_an_address_that_never_answered_tells_nothing() -> None:
         asyncio.open_connection = told  # type: ignore[assignment]
         try:
             watch.follow(claimant(port.number))
-            await refused.until(2)
+            await refused.until(1)
+            await asyncio.sleep(0.05)
         finally:
             asyncio.open_connection = connect
             watch.end()
         assert not gone.all
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        json.dumps({"process": mark_of("another")}).encode(),
+        b'{"alive": true, "name": "a of an earlier version"}',
+        b"<html>another program</html>",
+        b'{"process": ["h"]}',
+        b"[]",
+        b"{" * 20_000,
+        b"[" * 10_000,
+    ],
+    ids=range(7),
+)
+def test_somebody_else_at_its_address_tells_nothing_when_he_goes(told: bytes) -> None:
+    """A port of loopback is each machine's own; ActiveMQ's console has the same number."""
+
+    async def run() -> None:
+        gone, port = Told(), Port()
+        port.told = told
+        await port.listen()
+        watch = HolderWatch(gone.told)
+        watch.follow(claimant(port.number))
+        await port.taken.until(1)
+        await port.end()
+        await asyncio.sleep(0.3)
+        assert not gone.all
+        assert watch._task is not None
+        assert not watch._task.done(), "it goes on: the holder may come to be reached"
+        watch.end()
+
+    asyncio.run(run())
+
+
+def test_who_takes_the_place_of_the_holder_is_not_taken_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The holder was there; another one answers now, and that one goes."""
+    monkeypatch.setattr(holder_watch, "_STRANGE_SECONDS", 0.01)
+
+    async def run() -> None:
+        gone, port = Told(), Port()
+        await port.listen()
+        watch = HolderWatch(gone.told)
+        watch.follow(claimant(port.number))
+        await port.taken.until(1)
+        port.told = b"{}"
+        port.taken.all[-1].close()
+        await port.taken.until(2)
+        await port.end()
+        await asyncio.sleep(0.3)
+        assert not gone.all
+        watch.end()
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_does_not_come_is_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A holder that is busy for a moment is still the one that was there."""
+    monkeypatch.setattr(holder_watch, "_ANSWER_SECONDS", 0.05)
+
+    async def run() -> None:
+        gone, port = Told(), Port()
+        await port.listen()
+        watch = HolderWatch(gone.told)
+        watch.follow(claimant(port.number))
+        await port.taken.until(1)
+        port.answers = False
+        port.taken.all[-1].close()
+        await port.taken.until(3)
+        assert not gone.all
+        await port.end()
+        await gone.until(1)
+        watch.end()
+
+    asyncio.run(run())
+
+
+def test_a_holder_that_speaks_tls_is_watched_as_well(tmp_path: Path) -> None:
+    """Whatever its certificate: nothing is told it, and its mark is no secret."""
+    authority, _ = open_authority(tmp_path)
+    make_node(authority, tmp_path / "a.pem", "a", [], 1)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "a.pem")
+
+    async def run() -> None:
+        gone, port = Told(), Port(tls=context)
+        await port.listen()
+        watch = HolderWatch(gone.told)
+        watch.follow(claimant(port.number, scheme="https://"))
+        await port.taken.until(1)
+        await port.end()
+        await gone.until(1)
+        watch.end()
+
+    asyncio.run(run())
+
+
+def test_what_is_no_address_is_watched_by_nobody() -> None:
+    """It stands in a row that others write."""
+
+    async def run() -> None:
+        watch = HolderWatch(Told().told)
+        for text in ("nonsense", "ftp://a:1", "https://a", "a:99999999", "https://a:1/x"):
+            watch.follow(Claimant(holder=text, name="x", admin=text, stomp=""))
+            assert watch._task is None
 
     asyncio.run(run())
 

@@ -85,10 +85,12 @@ def test_a_holder_that_is_gone_is_told_to_the_group(monkeypatch: Any) -> None:
 
     async def run() -> None:
         attached = Attached()
-        gone: list[str] = []
-        monkeypatch.setattr(attached.desk.group, "holder_is_gone", gone.append)
-        attached.runner._is_gone("h")
-        assert ["h"] == gone
+        gone: list[tuple[str, bool]] = []
+        monkeypatch.setattr(
+            attached.desk.group, "holder_is_gone", lambda it, is_here: gone.append((it, is_here))
+        )
+        attached.runner._is_gone("h", False)
+        assert [("h", False)] == gone
         assert attached.turned.is_set()
         await attached.runner.close()
 
