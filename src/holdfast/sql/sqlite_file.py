@@ -6,7 +6,8 @@ database: FILE-wal and FILE-shm, found by its name. Two processes that reach one
 have two of each: neither sees the other write, both take the lease and both confirm, and what they
 moved into the file destroys it. One alone loses what is in FILE-wal where only the file, and not
 its folder, outlives a container. So a file that has a second name, or that is mounted by itself,
-is refused.
+is refused. The same is so of a file system that is not known to be one machine's own: it may be
+reached through two mounts, of two machines or of two containers, each with locks of its own.
 
 Source: sqlite.org, "How To Corrupt An SQLite Database File", 2.5; "Write-Ahead Logging", 3.
 """
@@ -17,21 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.environment.mounts import MOUNTINFO, mount_of
+from holdfast.environment.mounts import LOCAL, MOUNTINFO, mount_of
 from holdfast.errors import StoreError
 
 _OTHERS: Final = (
     "what was stored last and SQLite's locks are in files beside it, which others that reach it by"
     " another way never see, so two brokers would confirm and lose all of that"
 )
-NETWORKED: Final = frozenset(
-    {
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gfs2", "ocfs2"),
-        *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.s3fs"),
-    }
-)
-"""File systems that other machines reach as well: they do not share what is beside the file."""
-
 
 class FoundFile(NamedTuple):
     """Which file has a name."""
@@ -91,11 +84,12 @@ def require_one_way(path: str) -> None:
 def why_shared(path: str) -> str:
     """Say why the file system of this file may be other machines' as well, or nothing."""
     mount = mount_of(Path(path).resolve(), _mountinfo())
-    if mount is None or mount.kind not in NETWORKED:
+    if mount is None or mount.is_local:  # Where there is no table of mounts nothing is known.
         return ""
     return (
-        f"{path} is on {mount.kind}, which other machines reach, and SQLite's locks hold on one"
-        f" machine only: it must be on a local file system"
+        f"{path} is on {mount.kind}, which others may reach by a mount of their own, and SQLite's"
+        f" locks hold within one mount only: put it on a local file system"
+        f" ({', '.join(sorted(LOCAL))})"
     )
 
 

@@ -118,4 +118,25 @@ def test_a_file_system_of_several_machines_is_unsafe(tmp_path: Path, table: Path
         mount(table, tmp_path, "nfs4")
 
         (unsafe,) = session.unsafe_settings()
-        assert "is on nfs4, which other machines reach" in unsafe
+        assert "is on nfs4, which others may reach by a mount of their own" in unsafe
+
+
+@pytest.mark.parametrize(
+    "kind", ["fuse", "fuse.mergerfs", "virtiofs", "9p", "vboxsf", "gfs2", "beegfs", "not-yet-known"]
+)
+def test_what_is_not_known_to_be_one_machines_own_is_refused(
+    tmp_path: Path, table: Path, kind: str
+) -> None:
+    """One folder by two mounts of it: each has locks of its own, and both brokers confirm."""
+    mount(table, tmp_path, kind)
+    with closing(opened(tmp_path / "log.db")) as session:
+        (unsafe,) = session.unsafe_settings()
+    assert f"is on {kind}, which others may reach" in unsafe
+    assert "put it on a local file system (bcachefs, btrfs, ext2" in unsafe
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay"])
+def test_a_machines_own_file_system_is_used(tmp_path: Path, table: Path, kind: str) -> None:
+    """Whatever is in its options."""
+    mount(table, tmp_path, kind)
+    assert why_shared(str(tmp_path / "log.db")) == ""
