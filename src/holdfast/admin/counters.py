@@ -31,6 +31,8 @@ class MessageCounters:
 
     fired: int = 0
     """Times that a scheduled message was sent, while this node led."""
+    scheduled_refused: int = 0
+    """Those that their senders might not send any more as their time came, while this node led."""
     advisories_missed: int = 0
     """Said to nobody, as too many were on their way, while this node led."""
     evicted: int = 0

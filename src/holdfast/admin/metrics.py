@@ -46,6 +46,7 @@ _MESSAGE_COUNTERS = (
     ("dead_lettered", "Rejected messages stored on the dead-letter queue"),
     ("expired", "Messages whose time was over before anybody got them"),
     ("fired", "Times that a scheduled message was sent"),
+    ("scheduled_refused", "Scheduled messages that their senders may not send any more"),
     ("evicted", "Messages dropped as too many waited for a subscription of a topic"),
     ("advisories_missed", "Advisories that nobody was told, as too many were on their way"),
     ("dropped", "Messages taken off queues and durable subscriptions that were full"),

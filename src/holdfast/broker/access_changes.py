@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.broker.lasting.access import AccessKey, GrantKey, KeptRecord, UserKey, is_kept
@@ -34,12 +34,25 @@ VALUES_BYTES_MAX: Final = 64 * KiB
 class AccessChanges:
     """Changes of users and grants."""
 
-    __slots__ = ("_receipts", "_settings", "_state")
+    __slots__ = ("_receipts", "_schedules_next", "_settings", "_state")
 
-    def __init__(self, settings: BrokerSettings, state: BrokerState, receipts: Receipts) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        state: BrokerState,
+        receipts: Receipts,
+        schedules_next: Callable[[], tuple[int, int] | None] = lambda: None,
+    ) -> None:
+        """
+        Write changes into the gathering batch.
+
+        Args:
+            schedules_next: Gives the place of what is scheduled next; None: nothing ever was.
+        """
         self._settings = settings
         self._state = state
         self._receipts = receipts
+        self._schedules_next = schedules_next
 
     @property
     def may_be_made(self) -> bool:
@@ -76,7 +89,9 @@ class AccessChanges:
         revision = self._next_revision(name, audit)
         is_new = self._to_come(UserKey(name)) is None
         if is_new:
-            values = {**values, "life": revision}
+            # What was scheduled by who had the name before stands before this.
+            place = self._schedules_next()
+            values = {**values, "life": revision} | ({"schedule": [*place]} if place else {})
         text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         if len(text.encode()) > VALUES_BYTES_MAX:
             raise AccessError(

@@ -75,7 +75,9 @@ class Broker:
         self.access_book = AccessBook(self.state, settings.anonymous_role)
         self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, choose)
-        self.access_changes = AccessChanges(settings, self.state, self.receipts)
+        self.access_changes = AccessChanges(
+            settings, self.state, self.receipts, lambda: self.firing.next_place
+        )
         self.addressing = Addressing(self.destinations, self.policies, self.errands)
         self.durables = Durables(self.state, self.receipts, self.destinations, self.errands)
         self.parts = Parts(self.destinations, self.durables, lambda: self.sending.now_microseconds)

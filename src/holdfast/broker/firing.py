@@ -35,7 +35,10 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Publication
 from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.settling import Settling
+from holdfast.model.access_records import AuditRecord
 from holdfast.model.facts import Attributes, Cause, MessageFacts, Origin
+from holdfast.model.format_level import OWNERS_LEVEL
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     MOVE_COUNT_MAX,
@@ -93,6 +96,8 @@ class Firing:
         """Whether nothing new is stored, as a disk is almost full."""
         self.fired_total = 0
         """Times that a scheduled message was sent, of all leaderships of this process."""
+        self.refused_total = 0
+        """Scheduled messages that their senders might not send any more, likewise."""
 
     def lead(self) -> None:
         """Begin to look after what is scheduled."""
@@ -111,6 +116,12 @@ class Firing:
         return self._destinations.leadership.by_name.get(SCHEDULE_QUEUE)
 
     @property
+    def next_place(self) -> tuple[int, int] | None:
+        """Give number and sequence of what is scheduled next; None: nothing ever was."""
+        queue = self.queue
+        return None if queue is None else (queue.number, queue.assigned_sequence)
+
+    @property
     def has_any(self) -> bool:
         """Whether anything may be due at some time."""
         queue = self.queue
@@ -123,6 +134,27 @@ class Firing:
         if queue is None or queue.expiry is None:
             return 0
         return queue.expiry.soonest
+
+    def give_up(self, sequence: int, settling: Settling, audit: AuditRecord) -> None:
+        """
+        Let a message that is due be a dead letter, with who may not send it, in the same entry.
+
+        Before every member can read that it stays, and is looked at again.
+
+        Raises:
+            DestinationError: There are too many queues to declare that of the dead letters.
+        """
+        queue = self.queue
+        assert queue is not None, "it is on it"
+        if self._state.format_level < OWNERS_LEVEL:
+            self.later(sequence)
+            return
+        now_ms = self._returning.now_ms
+        places = self._policies.burial_places(queue)
+        settling.bury(queue, places, [sequence], Cause.FORBIDDEN, now_ms)
+        self._moving.keep_from_all(queue, [sequence])
+        self._receipts.add_records([audit])
+        self.refused_total += 1
 
     def take_back(self, sequences: Sequence[int]) -> int:
         """

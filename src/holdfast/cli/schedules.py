@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from holdfast.admin.remote import RemoteNode
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
     AdminOption,
@@ -35,6 +36,7 @@ from holdfast.cli.output import (
 from holdfast.cli.queue_messages import PATIENCE_SECONDS_DEFAULT, CountOption, PatienceOption, Work
 from holdfast.errors import ConfigError, DestinationError
 from holdfast.model.schedules import FOREVER, SCHEDULE_QUEUE
+from holdfast.protocols.stomp.mapping import USER
 
 _PER_STEP: Final = 200
 _BODY_BYTES_SHOWN: Final = 40
@@ -87,7 +89,7 @@ def list_scheduled(
             write_lines(json_line(each) for each in rows)
             continue
         if is_first and rows:
-            write_line(_line("JOB", "NEXT (UTC)", "AGAIN", "DESTINATION", "SCHEDULE"))
+            write_line(_line("JOB", "NEXT (UTC)", "AGAIN", "SENDER", "DESTINATION", "SCHEDULE"))
             is_first = False
         write_lines(_shown(each) for each in rows)
     if unreadable := work.counts["unreadable"]:
@@ -131,6 +133,7 @@ def _row(message: dict[str, Any]) -> dict[str, Any]:
     return {
         "job_id": message["message_id"],
         "destination": said.get(f"{_HEADER}DESTINATION", ""),
+        "sender": own.get(USER, ""),
         "due": _moment(message["due_ms"]),
         "due_ms": message["due_ms"],
         "repeats": None if repeats == FOREVER else repeats,
@@ -153,11 +156,27 @@ def _shown(row: dict[str, Any]) -> str:
     again = "for ever" if row["repeats"] is None else f"{row['repeats']:,}"
     said = " ".join(f"{name}={text}" for name, text in row["schedule"].items())
     due = row["due"].removesuffix("+00:00")
-    return _line(row["job_id"], due, again, printable(row["destination"]), printable(said))
+    sender, destination = printable(row["sender"]) or "-", printable(row["destination"])
+    return _line(row["job_id"], due, again, sender, destination, printable(said))
 
 
-def _line(job: str, due: str, again: str, destination: str, said: str) -> str:
-    return f"{job:<28} {due:<24} {again:>8}  {destination:<30} {said}".rstrip()
+def _line(job: str, due: str, again: str, *rest: str) -> str:
+    sender, destination, said = rest
+    return f"{job:<28} {due:<24} {again:>8}  {sender:<12} {destination:<30} {said}".rstrip()
+
+
+def count_of(node: RemoteNode, sender: str) -> int:
+    """
+    Give how many messages are scheduled that somebody has sent.
+
+    Raises:
+        HoldfastError: That cannot be asked now.
+    """
+    wanted: dict[str, Any] = {"action": "browse", "queue": SCHEDULE_QUEUE, "body_bytes_max": 0}
+    work = Work(node, wanted, patience_seconds=0)
+    work.per_step = _PER_STEP
+    found = (_row(each) for some in _steps(work) for each in some)
+    return sum(each["sender"] == sender for each in found)
 
 
 @schedule.command("remove")

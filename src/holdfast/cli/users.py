@@ -26,8 +26,9 @@ from holdfast.cli.admin_port import (
 from holdfast.cli.destinations import AdminAfterOption
 from holdfast.cli.login import new_password
 from holdfast.cli.output import confirm, write_error, write_json, write_line, write_table
+from holdfast.cli.schedules import count_of
 from holdfast.cli.users_import import import_users
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, HoldfastError
 from holdfast.security.roles import ADMIN
 
 _SECONDS: Final = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -218,7 +219,7 @@ def remove(
     Remove a user.
 
     His durable subscriptions stay, and keep what is sent to their topics; whoever is given his name
-    later does not get at them.
+    later does not get at them. What he has scheduled goes to the dead letters when it is due.
     """
     confirm(f"Remove user {name}?", is_stated=yes)
     node = to_change(admin or context.obj, secret_file)
@@ -228,6 +229,7 @@ def remove(
     also = f", with {ended:,} durable subscriptions" if ended else ""
     write_line(f"user {name} was removed{also}")
     _tell_left(answer, name)
+    _tell_scheduled(node, name)
 
 
 @users.command("recover")
@@ -263,6 +265,20 @@ def recover(
 
 
 users.command("import")(import_users)
+
+
+def _tell_scheduled(node: RemoteNode, name: str) -> None:
+    """Tell what a user who is gone has scheduled, if that can be asked."""
+    try:
+        count = count_of(node, name)
+    except HoldfastError as error:
+        write_error(f"note: what {name} has scheduled could not be asked: {error}")
+        return
+    if count:
+        write_error(
+            f"note: {count:,} scheduled messages of {name} are left; each goes to the dead letters"
+            f" when it is due: 'holdfast schedule list' shows them, '… remove' takes one back"
+        )
 
 
 def _tell_left(answer: dict[str, Any], name: str) -> None:

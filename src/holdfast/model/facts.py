@@ -118,9 +118,15 @@ class Cause(IntEnum):
     MAXLEN = 10
     """Its queue was full, and newer ones came."""
 
+    FORBIDDEN = 11
+    """It was scheduled, and as its time came its sender might not send it there any more."""
+
 
 DEAD_LETTER_CAUSES = frozenset(
-    {Cause.REJECTED, Cause.EXHAUSTED, Cause.LOST, Cause.EXPIRED, Cause.MAXLEN}
+    {
+        *(Cause.REJECTED, Cause.EXHAUSTED, Cause.LOST, Cause.EXPIRED, Cause.MAXLEN),
+        Cause.FORBIDDEN,
+    }
 )
 """Those that make a message a dead letter."""
 

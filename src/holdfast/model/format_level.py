@@ -12,7 +12,8 @@ are moved by one record, without their bytes. Level 6: messages are in groups. L
 messages expire. Level 8: messages are scheduled. Level 9: messages leave queues that are full.
 Level 10: messages have priorities, and a dispatch mark may leave out what stands before. Level 11:
 topics are stored, for durable subscriptions. Level 12: these may be of wildcards. Level 13: users
-and grants are in the log. Level 14: it says whose a durable subscription is.
+and grants are in the log. Level 14: it says whose a durable subscription is, and what was scheduled
+by who may not send it any more.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ ACCESS_LEVEL: Final = 13
 """From here on the log may say who there is, what roles were granted, and who changed that."""
 
 OWNERS_LEVEL: Final = 14
-"""From here on the log says whose a durable subscription is."""
+"""From here on the log says whose a durable subscription is, and messages may be moved because
+their sender may not send them any more."""
 
 NEWEST_LEVEL: Final = 14
 

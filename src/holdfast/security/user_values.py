@@ -3,8 +3,9 @@ What is so of a user, as a record of the log has it: roles, and what credentials
 
 An object in JSON: `roles`, a list of names; `password`, as `passwords` keeps it; `scram`, as
 `scram_keys` does; `tokens`, a list of objects with `name`, `sha256` and, of one that ends,
-`expires_ms`; `life`, the revision with which he was made: who has the name next is another. Other
-keys are for others.
+`expires_ms`; `life`, the revision with which he was made: who has the name next is another;
+`schedule`, number and sequence from which on what is scheduled in his name is his. Other keys are
+for others.
 
 Invariants:
     What cannot be read here is none: it lets nobody in, and gives nobody a role.
@@ -38,6 +39,8 @@ class UserValues(NamedTuple):
     """Which of those who had the name; 0: he was made before that was said."""
     scram: KeptKeys | None = None
     """Of that password; None: it cannot be shown by SCRAM."""
+    schedules_from: tuple[int, int] = (0, 0)
+    """Number of the queue of what is scheduled, and the sequence from which on that is his."""
 
     def __repr__(self) -> str:
         """Without what anything is compared with: this stands in logs and traces."""
@@ -62,7 +65,14 @@ def read_values(text: str) -> UserValues:
         _tokens(values.get("tokens")),
         life if type(life) is int and 0 < life < 1 << 64 else 0,
         read_kept(values),
+        _place(values.get("schedule")),
     )
+
+
+def _place(found: Any) -> tuple[int, int]:
+    if isinstance(found, list) and [type(it) for it in found] == [int, int]:
+        return found[0], found[1]
+    return 0, 0
 
 
 def _tokens(found: Any) -> tuple[Token, ...]:

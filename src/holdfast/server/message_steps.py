@@ -267,6 +267,8 @@ class _Look:
             return None
         if found[1].startswith(TOPIC_MARK):
             return None  # A subscription's: to the topic it would come for all the others, too.
+        if found[1] == SCHEDULE_QUEUE:
+            return None  # It has no time any more: move it to where it was to go.
         return found[1]
 
     def _came_from(self, sequence: int, message: MessageRecord | None) -> tuple[Cause, str] | None:

@@ -243,6 +243,7 @@ def _messages(node: Parts) -> MessageCounters:
         dead_lettered=node.broker.receipts.dead_lettered_total,
         expired=node.broker.expiring.expired_total,
         fired=node.broker.firing.fired_total,
+        scheduled_refused=node.broker.firing.refused_total,
         evicted=node.broker.publishing.backlogs.evicted_total,
         advisories_missed=node.broker.advising.missed_total,
         dropped=node.broker.limiting.dropped_total + node.broker.lapsing.dropped_total,

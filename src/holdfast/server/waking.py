@@ -23,8 +23,10 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.queue import Queue
 from holdfast.errors import CorruptEntryError, HoldfastError
+from holdfast.model.access_records import AuditRecord
 from holdfast.model.records import MessageRecord
 from holdfast.sessions.scheduled_messages import read_kept, targets_now
+from holdfast.sessions.scheduled_senders import NotAnyMore, refused_now
 from holdfast.sessions.selection import Selections
 from holdfast.store.contract import LogStore
 
@@ -137,6 +139,10 @@ class Waking:
         message = self._read(queue, sequence)
         assert message.headers is not None, "it was read with its content"
         kept = read_kept(message.headers)
+        refused = refused_now(self._broker, kept, message)
+        if refused is not None:
+            self._give_up(message, kept.written, refused)
+            return
         targets = targets_now(self._broker, kept, message, self._selections, left_off_count)
         if targets is None:
             self._broker.firing.later(sequence)  # There is no room in memory now.
@@ -156,6 +162,20 @@ class Waking:
         )
         for each, first in limited.items():
             limiting.sent(each, first, message.size)
+
+    def _give_up(self, message: MessageRecord, written: str, refused: NotAnyMore) -> None:
+        """Let it be a dead letter: its sender may not send it any more."""
+        broker, sequence = self._broker, message.sequence
+        job = f"ID:{broker.moving.cluster}-{message.queue_number}-{sequence}"
+        audit = AuditRecord(
+            broker.returning.now_ms,
+            refused.name,
+            "schedule",
+            "send what was scheduled",
+            f"{job} {written}",
+            f"refused: {refused.reason}",
+        )
+        broker.firing.give_up(sequence, broker.settling, audit)
 
     def _read(self, queue: Queue, sequence: int) -> MessageRecord:
         found = queue.cache.find(sequence)

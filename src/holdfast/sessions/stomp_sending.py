@@ -27,7 +27,7 @@ from holdfast.model.groups import group_hash
 from holdfast.model.schedules import Schedule
 from holdfast.protocols.stomp.codec import escape
 from holdfast.protocols.stomp.frames import SendFrame
-from holdfast.protocols.stomp.mapping import with_user
+from holdfast.protocols.stomp.mapping import with_authority, with_user
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.forwarding import SentContent
 from holdfast.sessions.permissions import require_granted, require_may_create
@@ -137,6 +137,8 @@ def _worked_out(
     priority = read_priority(headers, is_copy=is_copy)
     if schedule is not None:
         lines = _with_sender(session, _with_replies(session, block.headers, block.lines))
+        if session.principal is not None and session.principal.authority:
+            lines = with_authority(lines, session.principal.authority)
         said_of_it = {"group": own.group, "priority": priority}
         return scheduled(session, block.headers, lines, schedule, said=own.said, **said_of_it)
     # What goes on to others by policies makes no queue of the name that was written.

@@ -86,7 +86,13 @@ LEADER = NodeStatus(
     connections_max=100,
     connections_turned_away=3,
     messages=MessageCounters(
-        enqueued=1000, acknowledged=988, dead_lettered=4, duplicates=6, expired=8, fired=9
+        enqueued=1000,
+        acknowledged=988,
+        dead_lettered=4,
+        duplicates=6,
+        expired=8,
+        fired=9,
+        scheduled_refused=2,
     ),
     batches=BatchCounters(
         batches=20,

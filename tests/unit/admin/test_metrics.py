@@ -62,6 +62,7 @@ def samples(node, wanted: str = "*") -> dict[str, float]:
         ("holdfast_messages_duplicates_total", 6),
         ("holdfast_messages_expired_total", 8),
         ("holdfast_messages_fired_total", 9),
+        ("holdfast_messages_scheduled_refused_total", 2),
         ("holdfast_records_per_sync", 284),
         ("holdfast_sync_seconds_bucket[0.001]", 4),
         ("holdfast_sync_seconds_bucket[+Inf]", 10),

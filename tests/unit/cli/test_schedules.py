@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.admin.remote import Answer
+from holdfast.admin.endpoint import Endpoint
+from holdfast.admin.remote import Answer, RemoteNode
+from holdfast.cli.schedules import count_of
 from holdfast.model.schedules import FOREVER
 from tests.unit.cli.test_queue_messages import Steps, told
 
@@ -31,7 +33,9 @@ def job(sequence: int, repeats: int = 0, **headers: str) -> dict[str, Any]:
 
 JOBS = [
     job(1, AMQ_SCHEDULED_DELAY="5000"),
-    job(2, FOREVER, AMQ_SCHEDULED_CRON="0 * * * *", AMQ_SCHEDULED_TIME_ZONE="UTC"),
+    job(
+        2, FOREVER, AMQ_SCHEDULED_CRON="0 * * * *", AMQ_SCHEDULED_TIME_ZONE="UTC", JMSXUserID="ann"
+    ),
 ]
 
 
@@ -40,9 +44,10 @@ def test_a_table_has_a_line_for_each(cluster, run, monkeypatch) -> None:
     Steps(monkeypatch, cluster, told(2, 9, is_done=True, messages=JOBS))
     assert run("schedule", "list") == 0
     head, first, second = run.out.splitlines()
-    assert head.split() == ["JOB", "NEXT", "(UTC)", "AGAIN", "DESTINATION", "SCHEDULE"]
-    assert first.split() == ["ID:c-3-1", "2030-03-17T17:46:40.001", "0", "/queue/a", "delay=5000"]
-    assert "for ever" in second and "cron=0 * * * *" in second
+    assert head.split() == ["JOB", "NEXT", "(UTC)", "AGAIN", "SENDER", "DESTINATION", "SCHEDULE"]
+    due = "2030-03-17T17:46:40.001"
+    assert first.split() == ["ID:c-3-1", due, "0", "-", "/queue/a", "delay=5000"]
+    assert "for ever  ann " in second and "cron=0 * * * *" in second
 
 
 def test_programs_get_a_line_of_json_for_each(cluster, run, monkeypatch) -> None:
@@ -54,6 +59,7 @@ def test_programs_get_a_line_of_json_for_each(cluster, run, monkeypatch) -> None
     assert first == {
         "job_id": "ID:c-3-1",
         "destination": "/queue/a",
+        "sender": "",
         "due": "2030-03-17T17:46:40.001+00:00",
         "due_ms": 1_900_000_000_001,
         "repeats": 0,
@@ -63,6 +69,7 @@ def test_programs_get_a_line_of_json_for_each(cluster, run, monkeypatch) -> None
         "body": "bo",
     }
     assert (second["repeats"], second["schedule"]["time_zone"]) == (None, "UTC")
+    assert second["sender"] == "ann"
     ((_, wanted),) = steps.asked
     assert (wanted["due_from"], wanted["due_through"]) == (1_899_936_000_000, 1_900_022_400_000)
 
@@ -115,3 +122,13 @@ def test_what_cannot_be_meant_is_refused(cluster, run, monkeypatch, asked, why) 
     Steps(monkeypatch, cluster)
     assert run("schedule", "remove", *asked, "--yes") != 0
     assert why in run.err
+
+
+def test_what_one_has_scheduled_is_counted(cluster, run, monkeypatch) -> None:
+    """As he is removed; over all steps, without bodies, and of nobody else."""
+    more = [job(3, JMSXUserID="ben"), job(4, JMSXUserID="ann")]
+    steps = [told(2, 2, messages=JOBS), told(2, 9, is_done=True, messages=more)]
+    asked = Steps(monkeypatch, cluster, *steps)
+    cluster.say("/users/remove", {"removed": "ann"})
+    assert count_of(RemoteNode(Endpoint("127.0.0.1:8161")), "ann") == 2
+    assert [wanted["body_bytes_max"] for _, wanted in asked.asked] == [0, 0]

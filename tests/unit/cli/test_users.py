@@ -12,6 +12,8 @@ import pytest
 import typer
 
 from holdfast.cli import users
+from tests.unit.cli.test_queue_messages import told
+from tests.unit.cli.test_schedules import job
 
 PASSWORD = "correct horse"
 ANN = {
@@ -170,29 +172,51 @@ def test_roles_are_set_and_users_go(cluster, run) -> None:
     assert run("users", "roles", "ann") == 0
     assert "none" in run.out
     cluster.say("/users/remove", {"removed": "ann"})
+    nothing_scheduled(cluster)
     assert run("users", "remove", "ann", "--yes", "--last") == 0
-    assert [it[3] for it in cluster.changes] == [
+    assert [it[3] for it in cluster.changes if it[2] != "/messages"] == [
         {"name": "ann", "roles": ["b", "a"]},
         {"name": "ann", "roles": []},
         {"name": "ann", "last": True},
     ]
 
 
+def nothing_scheduled(cluster) -> None:
+    cluster.say("/messages", told(0, 0, is_done=True))
+
+
+def test_what_is_scheduled_by_a_user_is_said_as_he_goes(cluster, run) -> None:
+    """
+    Or that it could not be asked: he is removed all the same.
+    """
+    cluster.say("/users/remove", {"removed": "ann"})
+    mine = job(1, JMSXUserID="ann")
+    cluster.say("/messages", told(2, 9, is_done=True, messages=[mine, job(2)]))
+    assert run("users", "remove", "ann", "--yes") == 0
+    assert "1 scheduled messages of ann are left; each goes to the dead letters" in run.err
+    cluster.say("/messages", {"error": {"code": "x", "message": "no"}}, status=500)
+    assert run("users", "remove", "ann", "--yes") == 0
+    assert "what ann has scheduled could not be asked" in run.err
+    assert "user ann was removed" in run.out
+
+
 def test_what_is_left_of_a_user_is_said(cluster, run) -> None:
     """
     When he goes, and to who gives his name again; what ended with him is, too.
     """
-    told = {"removed": "ann", "subscriptions_ended": 0, "subscriptions_left": 2}
-    cluster.say("/users/remove", told)
+    nothing_scheduled(cluster)
+    gone = {"removed": "ann", "subscriptions_ended": 0, "subscriptions_left": 2}
+    cluster.say("/users/remove", gone)
     assert run("users", "remove", "ann", "--yes") == 0
     assert "note: 2 durable subscriptions of a removed user ann are left" in run.err
-    told = {"removed": "ann", "subscriptions_ended": 2, "subscriptions_left": 0}
-    cluster.say("/users/remove", told)
+    gone = {"removed": "ann", "subscriptions_ended": 2, "subscriptions_left": 0}
+    cluster.say("/users/remove", gone)
     assert run("users", "remove", "ann", "--yes", "--subscriptions") == 0
     assert "user ann was removed, with 2 durable subscriptions" in run.out
     assert run.err == ""
     asked = {"name": "ann", "last": False}
-    assert [it[3] for it in cluster.changes] == [asked, {**asked, "subscriptions": True}]
+    removals = [it[3] for it in cluster.changes if it[2] == "/users/remove"]
+    assert removals == [asked, {**asked, "subscriptions": True}]
     cluster.say("/users", {"added": "ann", "first": False, "subscriptions_left": 1})
     assert run("users", "add", "ann", "--no-password") == 0
     assert "1 durable subscriptions of a removed user ann" in run.err

@@ -41,4 +41,15 @@ def test_roles_password_and_tokens_are_read() -> None:
 )
 def test_what_cannot_be_read_gives_nobody_anything(text: str) -> None:
     """It is written by a later version, or by hand."""
-    assert read_values(text) == (frozenset(), "", (), 0, None)
+    assert read_values(text) == (frozenset(), "", (), 0, None, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [("[3,5]", (3, 5)), ("[3]", (0, 0)), ('["3",5]', (0, 0)), ("[true,5]", (0, 0)), ("3", (0, 0))],
+)
+def test_from_where_on_what_is_scheduled_is_his_is_two_numbers(said, place) -> None:
+    """
+    What makes no sense is none: all of his name is his then, as of a user of before.
+    """
+    assert read_values(f'{{"schedule":{said}}}').schedules_from == place

@@ -21,6 +21,7 @@ from holdfast.errors import (
     NotLeaderError,
     SelectorError,
 )
+from holdfast.model.facts import Cause
 from holdfast.model.format_level import MOVES_LEVEL, SCHEDULES_LEVEL
 from holdfast.model.schedules import FOREVER, SCHEDULE_QUEUE
 from holdfast.server import message_steps
@@ -573,6 +574,27 @@ def test_a_step_sends_back_to_so_many_queues(tmp_path: Path, monkeypatch) -> Non
         again = {"after": done.after, "through": done.through}
         done = await step(node, MessageAction.RETRY, "ActiveMQ.DLQ", **again)
         assert (done.count, depths(node)) == (1, {"a": 1, "b": 1, "c": 1})
+
+    run(tmp_path, work)
+
+
+def test_what_was_scheduled_and_refused_is_not_sent_back(tmp_path: Path) -> None:
+    """
+    On the queue of what is scheduled it would have no time, and wait for ever.
+    """
+
+    async def work(node: Node) -> None:
+        await at_level(node)
+        later = {"AMQ_SCHEDULED_DELAY": "900000"}
+        await clients(node, sends(1, "a", **later))
+        broker = node.parts.broker
+        queue = broker.destinations.existing(SCHEDULE_QUEUE)
+        broker.settling.bury(queue, ("ActiveMQ.DLQ",), [1], Cause.FORBIDDEN, 1)
+        node.parts.conductor.schedule()
+        while depths(node).get("ActiveMQ.DLQ") != 1:
+            await asyncio.sleep(0)
+        done = await step(node, MessageAction.RETRY, "ActiveMQ.DLQ")
+        assert (done.count, done.skipped, done.is_done) == (0, 1, True)
 
     run(tmp_path, work)
 

@@ -16,8 +16,9 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError
-from holdfast.model.facts import Attributes, MessageFacts
-from holdfast.model.format_level import NEWEST_LEVEL, SCHEDULES_LEVEL
+from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
+from holdfast.model.facts import Attributes, Cause, MessageFacts
+from holdfast.model.format_level import ACCESS_LEVEL, NEWEST_LEVEL, SCHEDULES_LEVEL
 from holdfast.model.records import (
     MOVE_COUNT_MAX,
     FiredRecord,
@@ -320,3 +321,88 @@ def test_what_repeats_does_not_fill_a_disk_that_is_almost_full(bench) -> None:
         bench.commit()
     assert bench.sent == 3
     assert [queue.index.expires_ms(it) - NOW for it in (2, 3)] == [6_010, 6_010]
+
+
+def guarded(bench: Bench) -> None:
+    """Let there be a user who may write to the queue."""
+    bench.broker.state.format_level = NEWEST_LEVEL
+    said = [UserRecord("ann", '{"roles":["r"]}', 1), GrantRecord("r", "queue://orders", 2)]
+    bench.broker.receipts.add_records(said)
+    bench.commit()
+    bench.lines = TO_ORDERS + b"JMSXUserID:ann\n"
+
+
+def test_what_its_sender_may_not_send_any_more_is_a_dead_letter(bench) -> None:
+    """
+    Of all that comes again and again as well: it ends. It is counted, and the same entry tells who
+    may not; what others have sent is sent.
+    """
+    guarded(bench)
+    bench.lines += b"AMQ_SCHEDULED_PERIOD:10\nAMQ_SCHEDULED_REPEAT:-1\n"
+    queue = bench.broker.queue(SCHEDULE_QUEUE)
+    facts = MessageFacts(attributes=Attributes(repeats=FOREVER), due_ms=NOW)
+    bench.broker.send(queue, bench.lines, b"x", bench, None, facts=facts)
+    bench.commit()
+    bench.waking.step(lambda: False)
+    bench.commit()
+    assert bench.sent == 1
+    bench.broker.receipts.record(GrantRecord("r", "queue://orders", 0))
+    bench.commit()
+    bench.lines = TO_ORDERS
+    bench.schedule(1)
+    bench.set_clock(10)
+    bench.waking.step(lambda: False)
+    written = bench.commit()
+    (audit,) = [it for it in written if isinstance(it, AuditRecord)]
+    assert (audit.who, audit.source) == ("ann", "schedule")
+    assert audit.object.endswith("-1 /queue/orders")
+    assert "refused: user 'ann' may not write /queue/orders" in audit.outcome
+    causes = [it.cause for it in written if isinstance(it, MoveRecord)]
+    assert sorted(causes) == [Cause.FIRED, Cause.FORBIDDEN]
+    assert bench.sent == 2
+    names = bench.broker.state.by_name
+    dead = names["ActiveMQ.DLQ"].index
+    assert (dead.live_count, names[SCHEDULE_QUEUE].index.live_count) == (1, 0)
+    assert dead.expires_ms(dead.first()) == 0
+    assert (bench.broker.firing.refused_total, bench.broker.firing.fired_total) == (1, 2)
+    bench.set_clock(1_000)
+    assert not bench.waking.step(lambda: False)
+    assert bench.commit() == []
+
+
+def test_before_all_can_read_it_what_is_refused_waits(bench) -> None:
+    """
+    It is neither sent nor moved: a node of before would not know why.
+    """
+    guarded(bench)
+    bench.schedule(1)
+    bench.broker.receipts.record(UserRecord("ben", "{}", 2))
+    bench.broker.receipts.record(UserRecord("ann", "", 3))
+    bench.commit()
+    bench.broker.state.format_level = ACCESS_LEVEL
+    bench.waking.step(lambda: False)
+    assert bench.commit() == [] and bench.sent == 0
+    bench.broker.state.format_level = NEWEST_LEVEL
+    bench.set_clock(2_000)
+    bench.waking.step(lambda: False)
+    assert Cause.FORBIDDEN in {it.cause for it in bench.commit() if isinstance(it, MoveRecord)}
+
+
+def test_a_user_who_is_made_anew_sends_nothing_of_before(bench) -> None:
+    """
+    From where on what is scheduled is his stands with him, what is on its way to the log counted.
+    """
+    guarded(bench)
+    bench.schedule(1)
+    bench.broker.receipts.record(UserRecord("ann", "", 2))
+    queue = bench.broker.queue(SCHEDULE_QUEUE)
+    facts = MessageFacts(due_ms=NOW)
+    bench.broker.send(queue, bench.lines, b"on its way", bench, None, facts=facts)
+    audit = AuditRecord(9, "root", "admin", "add user", "ann", "done")
+    bench.broker.access_changes.put_user("ann", {"roles": ["r"]}, audit, bench, b"")
+    bench.broker.send(queue, bench.lines, b"his own", bench, None, facts=facts)
+    bench.commit()
+    assert bench.broker.access_book.schedules_from("ann") == (queue.number, 3)
+    bench.waking.step(lambda: False)
+    bench.commit()
+    assert (bench.sent, bench.broker.firing.refused_total) == (1, 2)

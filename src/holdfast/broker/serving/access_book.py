@@ -76,6 +76,11 @@ class AccessBook:
         record = self._state.access.users.get(name)
         return None if record is None else Principal(name, read_values(record.values).roles)
 
+    def schedules_from(self, name: str) -> tuple[int, int]:
+        """Give from where on what is scheduled by a user of this name is his who has it now."""
+        record = self._state.access.users.get(name)
+        return (0, 0) if record is None else read_values(record.values).schedules_from
+
     def access(self, principal: Principal) -> Access:
         """Give what somebody may."""
         return self.grants.of(principal.roles)

@@ -24,11 +24,13 @@ _CAUSES: Final = {
     Cause.LOST: "the connections of its consumers were lost",
     Cause.EXPIRED: "Message Expired. Expiration:%s",
     Cause.MAXLEN: "maxlen",
+    Cause.FORBIDDEN: "its sender may not send it there any more",
 }
 _OURS = (
     *(b"original-destination:", b"original-message-id:", b"dlqDeliveryFailureCause:"),
     *(b"scheduledJobId:", b"AMQ_SCHEDULED_"),
 )
+_SCHEDULED_FOR = b"AMQ_SCHEDULED_DESTINATION:"
 _EXPIRES = b"expires:"
 _LIFETIMES = (_EXPIRES, b"expiration:")
 _ORIGINAL_EXPIRATION = b"originalExpiration:"
@@ -56,7 +58,9 @@ def with_origin(headers: bytes, facts: MessageFacts) -> bytes:
     kept, expiration = _with_its_expiry(kept, facts)
     if origin.cause is Cause.FIRED:
         return kept + f"scheduledJobId:{origin.message_id.translate(_ESCAPES)}\n".encode()
-    if origin.cause is not Cause.RETRIED:  # It is back where it was first.
+    if origin.cause is Cause.FORBIDDEN:  # It waited on no queue that its sender has named.
+        said = _scheduled_for(headers)
+    elif origin.cause is not Cause.RETRIED:  # It is back where it was first.
         said = f"original-destination:{_destination(origin.queue).translate(_ESCAPES)}\n"
     if origin.message_id:
         said += f"original-message-id:{origin.message_id.translate(_ESCAPES)}\n"
@@ -66,6 +70,12 @@ def with_origin(headers: bytes, facts: MessageFacts) -> bytes:
             cause = (cause % expiration).translate(_ESCAPES)
         said += f"dlqDeliveryFailureCause:{cause}\n"
     return kept + said.encode()
+
+
+def _scheduled_for(headers: bytes) -> str:
+    """Say of what was scheduled where it was to go, as its sender wrote it."""
+    found = (it for it in headers.splitlines(keepends=True) if it.startswith(_SCHEDULED_FOR))
+    return "".join(f"original-destination:{it[len(_SCHEDULED_FOR) :].decode()}" for it in found)
 
 
 def _destination(origin: str) -> str:

@@ -17,6 +17,9 @@ from holdfast.protocols.stomp.states import Version
 USER: Final = "JMSXUserID"
 """Who has sent a message, by his login."""
 
+VOUCHED_BY: Final = "holdfast-vouched-by"
+"""Of a scheduled message: which directory or issuer said who that is, if it was not the log."""
+
 HIDDEN_HEADERS = frozenset(
     {
         # The server writes these in every MESSAGE; a producer must not be able to forge them.
@@ -28,6 +31,7 @@ HIDDEN_HEADERS = frozenset(
         "JMSXDeliveryCount",
         "JMSXGroupFirstForConsumer",
         USER,
+        VOUCHED_BY,
         # These are between the producer and its server.
         "receipt",
         "transaction",
@@ -84,6 +88,11 @@ def with_user(lines: bytes, name: str) -> bytes:
     """Say in the lines of a message who has sent it; a producer's own word on it is not there."""
     added = lines + f"{USER}:{escape(name, '1.2')}\n".encode()
     return PlainLines(added) if type(lines) is PlainLines else added
+
+
+def with_authority(lines: bytes, authority: str) -> bytes:
+    """Say in the lines of a message who has said who its sender is."""
+    return lines + f"{VOUCHED_BY}:{escape(authority, '1.2')}\n".encode()
 
 
 def read_lines(lines: bytes) -> dict[str, str]:

@@ -69,3 +69,15 @@ def test_what_was_moved_or_came_back_says_when_it_expires_there() -> None:
     assert b"expires:5000\n" in with_origin(b"expires:5000\n", facts(moved, 5000))
     retried = with_origin(b"expires:5000\n", facts(Origin(Cause.RETRIED, "DLQ", "")))
     assert retried == b"expires:0\n"
+
+
+def test_what_its_sender_may_not_send_any_more_says_where_it_was_to_go() -> None:
+    """
+    And not the queue on which all that is scheduled waits, nor when it was to be sent.
+    """
+    facts = MessageFacts(origin=Origin(Cause.FORBIDDEN, "$schedule", "ID:c-3-1"))
+    lines = b"a:b\nAMQ_SCHEDULED_DELAY:5\nAMQ_SCHEDULED_DESTINATION:/queue/q\\cx\n"
+    assert with_origin(lines, facts) == (
+        b"a:b\noriginal-destination:/queue/q\\cx\noriginal-message-id:ID\\cc-3-1\n"
+        b"dlqDeliveryFailureCause:its sender may not send it there any more\n"
+    )
