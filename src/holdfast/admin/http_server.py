@@ -87,6 +87,10 @@ class AdminServer:
                 access_log=False,
                 lifespan="off",
                 ws="none",
+                # Who asks, and by what, is what the socket shows: headers say what the asker likes.
+                proxy_headers=False,
+                forwarded_allow_ips="",
+                workers=1,  # else the environment says how many
                 http=AdminConnection,
                 timeout_graceful_shutdown=STOP_SECONDS_MAX,
                 server_header=False,

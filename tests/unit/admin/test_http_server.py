@@ -292,6 +292,38 @@ def test_silent_connections_make_room_for_who_asks(node) -> None:
 
 
 @pytest.mark.slow
+def test_who_asks_is_what_the_socket_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    No header moves the address that is throttled and audited, or makes TLS of clear, whatever the
+    environment says of proxies; nor does it end the start.
+    """
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    monkeypatch.setenv("WEB_CONCURRENCY", "many")
+    seen: list[tuple[str, str]] = []
+
+    async def application(scope: Any, _receive: Any, send: Any) -> None:
+        seen.append((scope["client"][0], scope["scheme"]))
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def scenario() -> None:
+        server = AdminServer(application, host="127.0.0.1", port=0)
+        await server.start()
+        reader, writer = await dial(server)
+        for said in (
+            b"X-Forwarded-For: 10.0.0.9\r\nX-Forwarded-Proto: https\r\n",
+            b"Forwarded: for=10.0.0.9;proto=https\r\nX-Real-IP: 10.0.0.9\r\n",
+        ):
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n" + said + b"\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+        writer.close()
+        await server.stop()
+
+    asyncio.run(scenario())
+    assert seen == [("127.0.0.1", "http")] * 2
+
+
+@pytest.mark.slow
 def test_what_is_no_http_fills_no_log(node, caplog: pytest.LogCaptureFixture) -> None:
     """
     Rubbish at once, in the middle of a body, or behind an answer: closed, without a traceback.
