@@ -46,6 +46,7 @@ from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_links import PeerLinks
 from holdfast.replication.peer_tls import PeerTls
 from holdfast.server.access import NodeAccess
+from holdfast.server.address_key import AddressKey
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.leased_assembly import LogParts, leased, only_failures
@@ -124,6 +125,8 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     conductor = _make_conductor(config, shares, hearer, clock, broker, store, context)
     access = NodeAccess(conductor, pepper, SystemRandomness(), open_authorities(config.authorities))
     context.check = access.logins.check
+    addresses = AddressKey(config.secret, pepper, SystemRandomness())
+    context.address_key = addresses.key
     return Parts(
         config=config,
         clock=clock,
@@ -139,6 +142,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         store=store,
         broker=broker,
         context=context,
+        address_key=addresses,
         conductor=conductor,
         access=access,
         listener=_make_listener(config, shares, conductor, hearer, shown, access),

@@ -46,7 +46,6 @@ from holdfast.server.renewal import HangUps, Renewal
 from holdfast.server.restoring import place
 from holdfast.server.showing import Showing
 from holdfast.server.waiting import wait_until
-from holdfast.sessions.client_ids import address_key
 from holdfast.store.contract import WriteReport
 
 log = structlog.get_logger("holdfast.server")
@@ -255,7 +254,7 @@ class Node:
         """Let the client port follow."""
         cluster_id = self.driver.status().cluster_id
         self.parts.context.cluster = cluster_id[:8]
-        self.parts.context.address_key = address_key(self.config.secret, cluster_id)
+        self.parts.address_key.cluster_id = cluster_id
         self.parts.broker.moving.cluster = self.parts.context.cluster
         self.parts.listener.follow()
 

@@ -20,6 +20,7 @@ from holdfast.mirrors.caretaker import Caretaker
 from holdfast.replication.driver import Driver
 from holdfast.replication.peer_links import PeerLinks
 from holdfast.server.access import NodeAccess
+from holdfast.server.address_key import AddressKey
 from holdfast.server.descriptors import Shares
 from holdfast.server.lease_runner import LeaseRunner
 from holdfast.server.leased_group import LeasedGroup
@@ -53,6 +54,7 @@ class Parts:
     store: LogStore
     broker: Broker
     context: SessionContext
+    address_key: AddressKey
     conductor: Conductor
     access: NodeAccess
     """Who may come in."""

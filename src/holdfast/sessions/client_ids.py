@@ -125,13 +125,14 @@ def address_of(client_id: str, shown: str) -> str:
 
 def address_key(secret: bytes, cluster_id: str) -> bytes:
     """
-    Give what hides the temporary destinations of a log's clients; empty: it has no identity yet.
+    Give what hides the temporary destinations of a log's clients.
 
-    Where the nodes have no secret in common, its identity does: operators see it, clients do not.
+    Args:
+        secret: What only the nodes know. The identity alone would hide nothing: it is shown.
+        cluster_id: The identity of the log.
     """
-    return (
-        hmac.digest(secret, _ADDRESS_LABEL + cluster_id.encode(), "sha256") if cluster_id else b""
-    )
+    assert secret, "what everybody can work out hides nothing"
+    return hmac.digest(secret, _ADDRESS_LABEL + cluster_id.encode(), "sha256")
 
 
 def hidden_address(known_by: str, session_id: str, key: bytes) -> str:

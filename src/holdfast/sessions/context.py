@@ -57,9 +57,9 @@ class SessionContext:
         self.server = f"Holdfast/{version}"
         self.cluster = cluster
         """Short name of the cluster's identity: part of every message id."""
-        self.address_key = b""
-        """What addresses of temporary destinations are made with once there are users; the same
-        under every leader of this log, and told to no client."""
+        self.address_key: Callable[[], bytes] = bytes
+        """Gives what addresses of temporary destinations are made with once there are users; the
+        same under every leader that has the same secret, and told to nobody."""
         self.term = 0
         self.promotion = ""
         """By which promotion by force the cluster goes on: its generation and when it was begun."""

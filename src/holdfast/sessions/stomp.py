@@ -306,7 +306,7 @@ class StompSession(ClientSession):
             client_id=own_of(said.get("client-id", ""), answer, book),
             shown=said.get("holdfast-client", ""),
             steals=self._steals_links,
-            address_key=self.context.address_key if book.is_guarded else b"",
+            address_key=self.context.address_key() if book.is_guarded else b"",
         )
         self.given_client_id = said.get("client-id", "")
         if lost:
