@@ -26,6 +26,7 @@ _OTHERS: Final = (
     " another way never see, so two brokers would confirm and lose all of that"
 )
 
+
 class FoundFile(NamedTuple):
     """Which file has a name."""
 
