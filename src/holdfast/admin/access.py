@@ -241,9 +241,11 @@ class Gate:
     async def _log_in(self, request: _Request) -> tuple[Person, JSONResponse | None]:
         """Find out who sends a request that has no proof, if it is asked for here."""
         people = self._access.people
-        scram = people.scram if people.has_users and is_scram(request.authorization) else None
-        if scram is not None and scram.is_offered:
-            return await self._by_scram(request, scram)
+        scram = people.scram if people.has_users else None
+        if scram is not None:
+            await scram.look()  # Whoever is told that it is not offered sends his password.
+            if scram.is_offered and is_scram(request.authorization):
+                return await self._by_scram(request, scram)
         shown = self._shown(request) if people.has_users else None
         if shown is None:
             return NOBODY._replace(address=request.address), None

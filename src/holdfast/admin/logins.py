@@ -34,6 +34,10 @@ class Scram(Protocol):
         """Whether they may log in so."""
         ...
 
+    async def look(self) -> None:
+        """Find out whether they may."""
+        ...
+
     def name_of(self, sid: str) -> str:
         """Give whose exchange this is; empty: there is none."""
         ...

@@ -18,6 +18,7 @@ Pure: time is an argument, chance and the keys of passwords are handed in. Owned
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -29,10 +30,11 @@ from holdfast.security.checking import SHUT_OUT, WRONG, Refusal
 from holdfast.security.principal import Principal
 from holdfast.security.scram_keys import (
     ITERATIONS,
+    NOBODYS,
     KeptKeys,
     Keys,
     is_proof,
-    nobodys_keys,
+    nobodys_values,
     salt_for,
     server_signature,
     unmasked,
@@ -58,6 +60,7 @@ NETWORK_COUNT_MAX: Final = 100
 RIGHT_COUNT_MAX: Final = 10_000
 RIGHT_SECONDS: Final = 600.0
 
+_NOBODYS_VALUES: Final = json.dumps(nobodys_values())
 _SID_BYTES: Final = 16
 _NONCE_BYTES: Final = 18
 
@@ -148,11 +151,9 @@ class Exchanges:
             return Refusal(SHUT_OUT, now)
         keys = self._keys_of(record)
         pepper = next(iter(self._peppers()), self._spare)
-        salt, iterations = (
-            (salt_for(first.name, pepper), ITERATIONS)
-            if keys is None
-            else (keys.salt, keys.iterations)
-        )
+        salt, iterations = salt_for(first.name, pepper), ITERATIONS
+        if keys is not None:
+            salt, iterations = keys.salt, keys.iterations
         nonce = first.nonce + b64encode(self._chance(_NONCE_BYTES)).decode()
         answer = write_server_first(ServerFirst(nonce, salt, iterations))
         sid = self._chance(_SID_BYTES).hex()
@@ -212,21 +213,14 @@ class Exchanges:
     def _candidates(self, name: str, known: KeptKeys | None) -> Iterator[tuple[Keys, bool]]:
         """Give keys to compare with, and whether they are of the password of now."""
         for pepper in self._peppers() or (self._spare,):
-            nobodys = nobodys_keys(name, pepper)
-            for masked, is_current in (
-                (known.masked if known is not None else None, True),
-                (known.before if known is not None else None, False),
-            ):
-                yield (
-                    nobodys if masked is None else unmasked(masked, name, pepper),
-                    is_current,
-                )
+            current, before = (None, None) if known is None else (known.masked, known.before)
+            yield unmasked(current or NOBODYS, name, pepper), True
+            yield unmasked(before or NOBODYS, name, pepper), False
 
     def _keys_of(self, record: UserRecord | None) -> KeptKeys | None:
         """Give a user's keys; without a pepper nobody's are of use, and nobody has any."""
-        if record is None or not self._peppers():
-            return None
-        return read_values(record.values).scram
+        values = read_values(_NOBODYS_VALUES if record is None else record.values)
+        return values.scram if record is not None and self._peppers() else None
 
     def _is_shut_out(self, network: str, name: str, record: UserRecord | None, now: float) -> bool:
         if not self._throttle.is_shut_out(network, now):

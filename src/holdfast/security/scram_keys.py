@@ -49,7 +49,6 @@ _CLIENT_KEY: Final = b"Client Key"
 _SERVER_KEY: Final = b"Server Key"
 _SALT: Final = b"holdfast scram salt 1\0"
 _PAD: Final = b"holdfast scram pad 1\0"
-_NOBODYS: Final = b"holdfast scram nobody 1\0"
 
 
 class Keys(NamedTuple):
@@ -72,6 +71,10 @@ class Masked(NamedTuple):
     def __repr__(self) -> str:
         """Without what passwords could be tried on."""
         return "Masked()"
+
+
+NOBODYS: Final = Masked(bytes(NONCE_BYTES), bytes(2 * KEY_BYTES))
+"""What stands for the keys of who has none: under any pad they are of no password."""
 
 
 class KeptKeys(NamedTuple):
@@ -126,12 +129,6 @@ def salt_for(name: str, pepper: bytes) -> bytes:
     return hmac.digest(pepper, _SALT + name.encode(), "sha512")[:SALT_BYTES]
 
 
-def nobodys_keys(name: str, pepper: bytes) -> Keys:
-    """Give keys of no password, for who does not exist or has none."""
-    made = hmac.digest(pepper, _NOBODYS + name.encode(), "sha512")
-    return Keys(made[:KEY_BYTES], made[KEY_BYTES:])
-
-
 def keep_keys(
     name: str, password: str, kept: str, *, pepper: bytes, nonce: bytes
 ) -> dict[str, Any]:
@@ -160,13 +157,15 @@ def keep_keys(
             "the password has a character that SCRAM cannot show (a control character, or one that"
             " Unicode 3.2 has not, or of both directions of writing)"
         )
-    return {
-        "salt": _text(salt),
-        "iterations": ITERATIONS,
-        "nonce": _text(nonce),
-        "keys": _text(_padded(b"".join(keys_of(salted_password)), name, pepper, nonce)),
-        "of": _mark_of(kept),
-    }
+    both = b"".join(keys_of(salted_password))
+    return _made(salt, Masked(nonce, _padded(both, name, pepper, nonce)), kept)
+
+
+def nobodys_values() -> dict[str, Any]:
+    """Give what is read for who does not exist, as reading takes time as well."""
+    made = _made(bytes(SALT_BYTES), NOBODYS, "")
+    before = {key: made[key] for key in ("nonce", "keys")}
+    return {"roles": ["nobody"], "password": "", "scram": {**made, "before": before}}
 
 
 def require_kept(found: Mapping[str, Any], kept: str) -> dict[str, Any]:
@@ -223,6 +222,16 @@ def xor(one: bytes, other: bytes) -> bytes:
     """Give two byte strings of one length, joined bit by bit."""
     assert len(one) == len(other), "they have one length"
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
+
+
+def _made(salt: bytes, masked: Masked, kept: str) -> dict[str, Any]:
+    return {
+        "salt": _text(salt),
+        "iterations": ITERATIONS,
+        "nonce": _text(masked.nonce),
+        "keys": _text(masked.keys),
+        "of": _mark_of(kept),
+    }
 
 
 def _mark_of(kept: str) -> str:

@@ -37,6 +37,11 @@ class ScramLogins:
         """Whether clients may log in so."""
         return self._offer.is_made()
 
+    async def look(self) -> None:
+        """Find out whether it is offered, in as many turns of the loop as that takes."""
+        while not self._offer.look():  # noqa: ASYNC110 - nothing is waited for: it goes on
+            await asyncio.sleep(0)
+
     def name_of(self, sid: str) -> str:
         """Give whose exchange this is; empty: there is none."""
         return self._exchanges.name_of(sid)

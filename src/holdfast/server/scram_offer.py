@@ -56,12 +56,15 @@ class ScramOffer:
         """Whether keys for SCRAM are made of new passwords."""
         return self._is_wanted
 
+    def look(self) -> bool:
+        """Read some of what has changed; gives whether all is known by now."""
+        if self._is_wanted:
+            self._look(RECORDS_PER_LOOK)
+        return self._is_known or not self._is_wanted
+
     def is_made(self) -> bool:
         """Whether it is offered just now."""
-        if not self._is_wanted:
-            return False
-        self._look(RECORDS_PER_LOOK)
-        return self._is_known and bool(self._able) and not self._lacking
+        return self._is_wanted and self.look() and bool(self._able) and not self._lacking
 
     def _look(self, count_max: int) -> None:
         access = self._access()

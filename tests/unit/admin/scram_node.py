@@ -36,7 +36,8 @@ class ScramNode:
     def __init__(self, *, is_offered: bool = True, has_users: bool = True) -> None:
         values = {"roles": ["admin"], "password": KEPT, "scram": KEYS}
         record = UserRecord("ann", json.dumps(values), 1)
-        self.offer = SimpleNamespace(is_made=lambda: self.is_offered)
+        self.offer = SimpleNamespace(is_made=lambda: self.is_offered, look=self._look)
+        self.looks_left = 0
         self.is_offered = is_offered
         self.has_users = has_users
         self.throttle = Throttle()
@@ -47,6 +48,10 @@ class ScramNode:
         access = Access(people=self, tell=self._tell)
         self.gate = Gate(self._answer, access)
         self.client = "127.0.0.1"
+
+    def _look(self) -> bool:
+        self.looks_left = max(0, self.looks_left - 1)
+        return not self.looks_left
 
     def _tell(self, person: Any, _method: str, _path: str, reason: str) -> None:
         self.refused.append((person.who, reason))

@@ -48,6 +48,16 @@ def test_it_is_offered_first_and_only_where_it_may_be() -> None:
         assert (status, headers["WWW-Authenticate"]) == (401, CLEAR_WAYS)
 
 
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Basic YW5uOng="}])
+def test_whether_it_is_offered_is_known_before_anything_is_answered(header) -> None:
+    """After a start or an import many users are to be looked at: nobody is told a no meanwhile."""
+    node = ScramNode()
+    node.looks_left = 5
+    _, headers, _ = node.ask("GET", "/queues", None, header)
+    assert node.looks_left == 0
+    assert headers["WWW-Authenticate"].startswith("SCRAM-SHA-256 ")
+
+
 def test_an_exchange_goes_on_by_one_way_and_ends_with_the_nodes_own_proof() -> None:
     """Nothing is done before that; the exchange may be taken up by another path."""
     node = ScramNode()

@@ -73,6 +73,13 @@ def test_a_wrong_password_is_not_sent_either(node, name: str, password: str) -> 
     assert "Basic" not in everything(node)
 
 
+def test_a_name_that_is_refused_at_once_is_followed_by_no_password(node) -> None:
+    """The node offers SCRAM and begins nothing with such a name: that is the answer."""
+    with pytest.raises(AuthenticationError, match="SCRAM: the first message is none"):
+        asking(PASSWORD, "a\0b").get("/queues")
+    assert len(node.sent) == 1
+
+
 def test_where_it_is_not_offered_the_password_goes_as_before(node) -> None:
     """By a node of an earlier version, too, to which the first question says nothing."""
     node.is_offered = False

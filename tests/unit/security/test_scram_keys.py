@@ -10,11 +10,12 @@ import pytest
 from holdfast.errors import AccessError
 from holdfast.security.scram_keys import (
     ITERATIONS,
+    NOBODYS,
     client_proof,
     is_proof,
     keep_keys,
     keys_of,
-    nobodys_keys,
+    nobodys_values,
     read_kept,
     salt_for,
     salted,
@@ -50,7 +51,7 @@ def test_proof_and_signature_are_those_of_the_standard() -> None:
     assert b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
     assert is_proof(keys, RFC_AUTH, proof)
     assert not is_proof(keys, RFC_AUTH + b"x", proof)
-    assert not is_proof(nobodys_keys("user", PEPPER), RFC_AUTH, proof)
+    assert not is_proof(unmasked(NOBODYS, "user", PEPPER), RFC_AUTH, proof)
 
 
 def test_keys_are_found_again_with_the_pepper_and_by_the_name_only() -> None:
@@ -75,6 +76,17 @@ def test_keys_are_found_again_with_the_pepper_and_by_the_name_only() -> None:
         assert secret.hex() not in text
     shown = repr((found, keys))
     assert not any(it in shown for it in (repr(keys.stored), repr(found.masked.keys)))
+
+
+def test_what_is_read_for_who_does_not_exist_is_like_a_users() -> None:
+    """Else the time that reading takes would tell him apart; there is nothing in it to be right."""
+    found = read_kept(nobodys_values())
+    assert found is not None
+    assert found.masked == found.before == NOBODYS
+    users = kept(pepper=b"q" * 32)["scram"]
+    assert {key: len(str(it)) for key, it in users.items()} == {
+        key: len(str(it)) for key, it in nobodys_values()["scram"].items() if key != "before"
+    }
 
 
 def test_a_salt_is_a_names_for_ever_and_a_pad_is_used_once() -> None:

@@ -35,6 +35,24 @@ def test_what_is_found_is_told_at_once() -> None:
     assert [logins(None, is_offered=it).is_offered for it in (True, False)] == [True, False]
 
 
+def test_what_is_not_known_yet_is_found_out_before_anybody_is_told() -> None:
+    """Who was told that it is not offered would send his password; others have their turns."""
+    left = [False, False, True]
+    offer = SimpleNamespace(look=lambda: left.pop(0), is_made=lambda: not left)
+    finding = ScramLogins(offer, SimpleNamespace(), SystemClock())
+    turns: list[int] = []
+
+    async def work() -> None:
+        looking = asyncio.create_task(finding.look())
+        while not looking.done():
+            turns.append(len(left))
+            await asyncio.sleep(0)
+
+    asyncio.run(work())
+    assert finding.is_offered
+    assert turns == [3, 2, 1]
+
+
 def test_a_refusal_is_told_when_it_is_due() -> None:
     """Not before: who guesses waits, and nobody else."""
 

@@ -90,6 +90,8 @@ def test_a_question_reads_few_records_and_offers_nothing_before_it_has_read_all(
         assert offer.is_made() is expected
         assert len(read) <= RECORDS_PER_LOOK
     assert read == []
+    unread = log.offer(is_wanted=False)
+    assert unread.look(), "nothing is wanted of it"
     assert log.offer().is_made()
     log.access = LastingAccess()
     assert not offer.is_made(), "another state, as it is read anew"
