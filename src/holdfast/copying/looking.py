@@ -20,7 +20,7 @@ from holdfast.leases.contract import Holding, MediumFacts
 from holdfast.leases.copies import SourceLog
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import SharedLog
-from holdfast.sql.opening import make_sql_log, standing_password
+from holdfast.sql.opening import Purpose, make_sql_log, standing_password
 
 if TYPE_CHECKING:
     from holdfast.raidb.looking import LookedDatabase
@@ -99,7 +99,7 @@ def open_looked(addresses: Sequence[str], *, may_be_one_of_several: bool = False
             raise ConfigError(
                 [f"store: {shared[0]} is no database: only databases hold one log together"]
             )
-        return open_several(addresses)
+        return _several(addresses, Purpose.LOOK)
     (address,) = addresses
     if address.startswith(SHARED):
         root = Path(address.removeprefix(SHARED))
@@ -119,7 +119,11 @@ def open_several(addresses: Sequence[str]) -> SourceLog:
     Raises:
         ConfigError: An address cannot be used, or the packages of its kind are not installed.
     """
-    members = [_database(it) for it in addresses]
+    return _several(addresses, Purpose.VISIT)
+
+
+def _several(addresses: Sequence[str], purpose: Purpose) -> SourceLog:
+    members = [_database(it, purpose) for it in addresses]
     from holdfast.raidb.looking import LookedDatabases
 
     return LookedDatabases(members)
@@ -143,9 +147,15 @@ def member_at(address: str) -> str:
         database.close()
 
 
-def _database(address: str) -> LookedDatabase:
-    # What it would lose by its settings is for who writes it.
-    return make_sql_log(address, _database_type, allow_unsafe_database=True, own_directory=_OWN)
+def _database(address: str, purpose: Purpose = Purpose.LOOK) -> LookedDatabase:
+    return make_sql_log(
+        address,
+        _database_type,
+        # What it would lose by its settings is for who writes it.
+        allow_unsafe_database=True,
+        own_directory=_OWN,
+        purpose=purpose,
+    )
 
 
 def _database_type() -> type[LookedDatabase]:

@@ -21,7 +21,7 @@ from holdfast.leases.cache import is_cache
 from holdfast.leases.copies import CopiedLog
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import SharedLog
-from holdfast.sql.opening import open_sql_log
+from holdfast.sql.opening import Purpose, open_sql_log
 
 SHARED: Final = "shared:"
 MIRRORS: Final = "mirrors:"
@@ -123,5 +123,8 @@ def _shared(root: Path, allow_unsafe: bool) -> CopiedLog:
 
 def _database(text: str, allow_unsafe: bool) -> CopiedLog:
     return open_sql_log(
-        text, allow_unsafe_database=allow_unsafe, own_directory=Path.cwd() / "holdfast"
+        text,
+        allow_unsafe_database=allow_unsafe,
+        own_directory=Path.cwd() / "holdfast",
+        purpose=Purpose.VISIT,
     )

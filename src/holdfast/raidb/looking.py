@@ -9,7 +9,6 @@ counts is what the newest set says, and an entry is taken from one that has it w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from holdfast.environment.clock import boottime
@@ -23,6 +22,7 @@ from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.sql_member import SqlMember
 from holdfast.sql import layout
 from holdfast.sql.session import Session
+from holdfast.sql.sqlite_file import is_there
 
 LOOK_SECONDS: Final = 10.0
 """For a first look; one that does not answer is waited for no longer."""
@@ -64,7 +64,7 @@ class LookedDatabase(SqlMember):
 
     def read(self, seconds_max: float) -> Row:
         """Read the lease row as it is now; a file that is not there is not made."""
-        if not self._url.hosts and not Path(self._url.database).exists():
+        if not self._url.hosts and not is_there(self._url.database):
             raise no_log(self.place)
         return super().read(seconds_max)
 

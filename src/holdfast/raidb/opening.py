@@ -16,7 +16,7 @@ from holdfast.raidb.databases import Databases
 from holdfast.raidb.lanes import ThreadLanes
 from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.raidb.settings import RaidbSettings
-from holdfast.sql.opening import make_sql_log
+from holdfast.sql.opening import Purpose, make_sql_log
 
 if TYPE_CHECKING:
     from holdfast.raidb.sql_member import SqlMember
@@ -52,14 +52,18 @@ def open_databases(url_texts: Sequence[str], *, own_directory: Path) -> Database
     Raises:
         ConfigError: As above.
     """
-    members = _members(url_texts, own_directory, allow_unsafe_database=True)
+    members = _members(url_texts, own_directory, allow_unsafe_database=True, purpose=Purpose.VISIT)
     for member in members:
         member.may_lay_out = False
     return Databases(members, ThreadLanes())
 
 
 def _members(
-    url_texts: Sequence[str], own_directory: Path, *, allow_unsafe_database: bool
+    url_texts: Sequence[str],
+    own_directory: Path,
+    *,
+    allow_unsafe_database: bool,
+    purpose: Purpose = Purpose.SERVE,
 ) -> list[SqlMember]:
     return [
         make_sql_log(
@@ -67,6 +71,7 @@ def _members(
             _member_type,
             allow_unsafe_database=allow_unsafe_database,
             own_directory=own_directory,
+            purpose=purpose,
         )
         for it in url_texts
     ]

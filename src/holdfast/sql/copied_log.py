@@ -7,8 +7,6 @@ begins and becomes whole stands in `sql.copying`.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from holdfast.errors import StoreError
 from holdfast.leases.contract import Holding, Outcome
 from holdfast.leases.copies import CopyPlan, epochs_used_up, no_log
@@ -16,6 +14,7 @@ from holdfast.sql import copying, layout
 from holdfast.sql.lease_row import held_by, is_held_by
 from holdfast.sql.log import OPEN_SECONDS_MAX, SqlLog
 from holdfast.sql.session import Session, UncertainError
+from holdfast.sql.sqlite_file import is_there
 
 
 class CopiedSqlLog(SqlLog):
@@ -24,7 +23,7 @@ class CopiedSqlLog(SqlLog):
     def open_existing(self) -> Holding:
         """Open the log that is there; nothing is laid out."""
         place = str(self._url)
-        if not self._url.hosts and not Path(self._url.database).exists():
+        if not self._url.hosts and not is_there(self._url.database):
             raise no_log(place)  # SQLite would make an empty file of that name
 
         def look(session: Session) -> Holding:

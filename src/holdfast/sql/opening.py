@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,8 +26,25 @@ Log = TypeVar("Log", bound="SqlLog")
 MISSING = "store: {} is not installed, which a database needs: pip install 'holdfast[sql]'"
 
 
+class Purpose(Enum):
+    """What a log is opened for."""
+
+    SERVE = auto()
+    """A broker's: it waits for the lease, or holds it."""
+
+    VISIT = auto()
+    """A command's that writes: room that is set aside for brokers is none of its."""
+
+    LOOK = auto()
+    """To read only: nothing is changed, also nothing beside a file."""
+
+
 def open_sql_log(
-    url_text: str, *, allow_unsafe_database: bool = False, own_directory: Path
+    url_text: str,
+    *,
+    allow_unsafe_database: bool = False,
+    own_directory: Path,
+    purpose: Purpose = Purpose.SERVE,
 ) -> CopiedSqlLog:
     """
     Give the log at this URL; nothing is reached before its own `open`.
@@ -44,6 +62,7 @@ def open_sql_log(
         _log_type,
         allow_unsafe_database=allow_unsafe_database,
         own_directory=own_directory,
+        purpose=purpose,
     )
 
 
@@ -53,6 +72,7 @@ def make_sql_log(
     *,
     allow_unsafe_database: bool,
     own_directory: Path,
+    purpose: Purpose = Purpose.SERVE,
 ) -> Log:
     """
     The same, as a log of a type that is imported now.
@@ -64,7 +84,7 @@ def make_sql_log(
         from holdfast.sql.url import parse_store_url
 
         url = parse_store_url(url_text, own_directory=own_directory)
-        session_type = _session_type(url)
+        session_type = _session_type(url, purpose)
         return import_type()(
             url, session_type, session_type.connect, allow_unsafe_database=allow_unsafe_database
         )
@@ -100,7 +120,7 @@ def _log_type() -> type[CopiedSqlLog]:
     return CopiedSqlLog
 
 
-def _session_type(url: StoreUrl) -> type[Session]:
+def _session_type(url: StoreUrl, purpose: Purpose) -> type[Session]:
     """The dialect's, whose driver is imported now."""
     if url.kind == "postgresql":
         from holdfast.sql.postgresql import PostgresqlSession
@@ -110,6 +130,10 @@ def _session_type(url: StoreUrl) -> type[Session]:
         from holdfast.sql.mariadb import MariadbSession
 
         return MariadbSession
-    from holdfast.sql.sqlite import SqliteSession
+    if purpose is Purpose.LOOK:
+        from holdfast.sql.sqlite_looking import SqliteLook
 
-    return SqliteSession
+        return SqliteLook
+    from holdfast.sql.sqlite import SqliteSession, SqliteVisit
+
+    return SqliteSession if purpose is Purpose.SERVE else SqliteVisit

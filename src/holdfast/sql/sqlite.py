@@ -10,16 +10,18 @@ Source: sqlite.org, "Write-Ahead Logging", "Result and Error Codes".
 
 from __future__ import annotations
 
+import errno
 import logging
 import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sqlalchemy.dialects import sqlite
 
+from holdfast.environment.disk import is_no_room
 from holdfast.errors import StoreError
 from holdfast.model.limits import KiB
 from holdfast.sql import statements
@@ -63,7 +65,8 @@ _CODES: Final = {
     sqlite3.SQLITE_FULL: Fault.FULL,
     sqlite3.SQLITE_TOOBIG: Fault.FULL,
     sqlite3.SQLITE_NOMEM: Fault.LOST,
-    sqlite3.SQLITE_CANTOPEN: Fault.NO_DATABASE,
+    # Of any file that it needs, and whatever the reason: the file system is asked for that.
+    sqlite3.SQLITE_CANTOPEN: Fault.LOST,
     sqlite3.SQLITE_PERM: Fault.UNWRITABLE,
     sqlite3.SQLITE_READONLY: Fault.UNWRITABLE,
     # Of a sync that failed nobody knows what is on the disk, and the next one may say nothing.
@@ -88,6 +91,7 @@ _MAY_WANT_ROOM: Final = frozenset(
     }
 )
 """What SQLite calls an error of the disk may be that there was no room on it."""
+_FORBIDS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class SqliteSession(Session):
@@ -97,6 +101,9 @@ class SqliteSession(Session):
     errors = (sqlite3.Error,)
     view_creation = "CREATE VIEW IF NOT EXISTS"
     kind = f"SQLite {sqlite3.sqlite_version}"
+
+    may_use_reserve: ClassVar[bool] = True
+    """Whether it gives up the room that is set aside for brokers, where there is none."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         """Take a connection to the file that is at this path now."""
@@ -140,11 +147,8 @@ class SqliteSession(Session):
 
     @classmethod
     def _opened(cls, url: StoreUrl, seconds: float) -> SqliteSession:
-        # The driver's thread opens it, uses it and closes it; a test may do so from another one.
-        connection = sqlite3.connect(
-            url.database, timeout=seconds, isolation_level=None, check_same_thread=False
-        )
-        session = cls(connection, url.database)
+        session = cls(cls._connection_to(url, url.database, seconds), url.database)
+        connection = session._connection
         try:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             session._use_wal(seconds)
@@ -157,6 +161,20 @@ class SqliteSession(Session):
             session.close()
             raise
         return session
+
+    @classmethod
+    def _connection_to(
+        cls, url: StoreUrl, name: str, seconds: float, *, is_uri: bool = False
+    ) -> sqlite3.Connection:
+        """Have SQLite open what it knows by this name; an error tells why it could not."""
+        # The driver's thread opens it, uses it and closes it; a test may do so from another one.
+        try:
+            return sqlite3.connect(
+                name, timeout=seconds, isolation_level=None, check_same_thread=False, uri=is_uri
+            )
+        except sqlite3.Error as error:
+            cls._explain(error, SqliteRoom(Path(url.database)))
+            raise
 
     def _use_wal(self, seconds: float) -> None:
         """Two that do so at once may find the file locked without being made to wait."""
@@ -214,13 +232,34 @@ class SqliteSession(Session):
 
     def _note(self, error: BaseException) -> None:
         """Where there is no room say so, and let the next attempt have what was set aside."""
-        if not isinstance(error, sqlite3.Error):
-            return
+        if isinstance(error, sqlite3.Error):
+            self._explain(error, self._room, is_large=self._is_large)
+
+    @classmethod
+    def _explain(cls, error: sqlite3.Error, room: SqliteRoom, *, is_large: bool = False) -> None:
+        """As `_note`; SQLite calls by one name whatever keeps it from opening a file."""
         code = getattr(error, "sqlite_errorcode", None)
-        if code in _MAY_WANT_ROOM and self._room.is_out():
+        if code in _MAY_WANT_ROOM and room.is_out():
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
-        if self.fault(error) is Fault.FULL and not self._is_large:
-            self._room.give_up()
+        elif code is not None and code & 0xFF == sqlite3.SQLITE_CANTOPEN:
+            cls._explain_unopened(error, room)
+        if cls.fault(error) is not Fault.FULL or is_large:
+            return
+        if cls.may_use_reserve:
+            room.give_up()
+        elif room.is_set_aside:
+            error.args = (f"{error}; {room.reserve} is set aside for its broker",)
+
+    @classmethod
+    def _explain_unopened(cls, error: sqlite3.Error, room: SqliteRoom) -> None:
+        why = room.why_not_opened()
+        if why is None:
+            return
+        error.args = (f"{error} ({why.filename}: {why.strerror})",)
+        if is_no_room(why):
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        elif why.errno in _FORBIDS:
+            error.sqlite_errorcode = sqlite3.SQLITE_PERM
 
     def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
         try:
@@ -303,3 +342,9 @@ class SqliteSession(Session):
     def close(self) -> None:
         with suppress(sqlite3.Error):
             self._connection.close()
+
+
+class SqliteVisit(SqliteSession):
+    """A connection of an operator's command: room that is set aside for brokers is not its own."""
+
+    may_use_reserve = False

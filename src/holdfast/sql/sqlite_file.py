@@ -59,6 +59,17 @@ def why_refused_anew(path: str, name_count: int) -> str:
     )
 
 
+def is_there(path: str) -> bool:
+    """Whether there is such a file, or what only opening it tells more of."""
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def require_one_way(path: str) -> None:
     """
     See that nobody can reach the file at this path in another folder; fine where there is none yet.

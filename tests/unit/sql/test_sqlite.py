@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import sqlite3
@@ -16,9 +17,10 @@ import pytest
 from holdfast.errors import AppendRefusedError, StoreError
 from holdfast.leases.contract import Claimant, Outcome
 from holdfast.sql.faults import Fault
-from holdfast.sql.opening import open_sql_log
+from holdfast.sql.opening import Purpose, open_sql_log
 from holdfast.sql.session import Values
-from holdfast.sql.sqlite import PAGE_BYTES, WAL_PAGES_MAX, SqliteSession
+from holdfast.sql.sqlite import PAGE_BYTES, WAL_PAGES_MAX, SqliteSession, SqliteVisit
+from holdfast.sql.sqlite_room import SqliteRoom
 from holdfast.sql.url import SQLITE, StoreUrl
 from tests.stores.leased_log_suite import Writer
 
@@ -273,3 +275,87 @@ def test_a_large_entry_gets_nothing_of_what_is_set_aside(
         writer.send(writer.sealed(bytes(1000)))
     assert not reserve.exists()
     log.close()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "fault"),
+    [
+        (errno.ENOSPC, Fault.FULL),
+        (errno.EDQUOT, Fault.FULL),
+        (errno.EACCES, Fault.UNWRITABLE),
+        (errno.EROFS, Fault.UNWRITABLE),
+        (errno.EMFILE, Fault.LOST),
+        (None, Fault.LOST),
+    ],
+)
+def test_a_file_that_cannot_be_opened_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int | None, fault: Fault
+) -> None:
+    """
+    SQLite has one word for all of it: it never means that there is no database.
+
+    Where there is no room the next attempt has what was set aside: room, and two files.
+    """
+    path = tmp_path / "x.db"
+    with connected(path) as session:
+        assert session.low_room() == ""
+    reserves = [tmp_path / "x.db-reserve", tmp_path / "x.db-reserve2"]
+    assert all(it.exists() for it in reserves)
+    (tmp_path / "x.db-wal").mkdir()  # In the place of a file that it has to make.
+    if refusal is not None:
+        error = OSError(refusal, os.strerror(refusal), str(tmp_path))
+        monkeypatch.setattr(SqliteRoom, "_probe", lambda _: error)
+
+    with pytest.raises(sqlite3.OperationalError) as raised, connected(path):
+        pass
+
+    assert SqliteSession.fault(raised.value) is fault
+    assert (os.strerror(refusal) if refusal else "unable to open") in str(raised.value)
+    assert all(it.exists() != (fault is Fault.FULL) for it in reserves)
+
+
+def test_a_file_of_somebody_else_is_not_to_be_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder takes files, and it may not be opened: that passes once an operator mends it."""
+    path = tmp_path / "x.db"
+    path.touch()
+    monkeypatch.setattr(os, "access", lambda _, mode, **__: mode == os.F_OK)
+    error = sqlite3.OperationalError("unable to open database file")
+    error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    SqliteSession._explain(error, SqliteRoom(path))
+    assert SqliteSession.fault(error) is Fault.UNWRITABLE
+    assert str(error).endswith(f"({path}: Permission denied)")
+
+
+def test_a_command_gives_up_nothing_that_is_set_aside_for_brokers(tmp_path: Path) -> None:
+    """It says that there is such room; a broker gets it."""
+    path = tmp_path / "x.db"
+    with connected(path) as session:
+        session.write("CREATE TABLE x (y)")
+        session.low_room()
+    reserve = tmp_path / "x.db-reserve"
+    visit = SqliteVisit.connect(StoreUrl(SQLITE, (), str(path)), None, 1.0)
+    visit.write("PRAGMA max_page_count = 3")
+    with pytest.raises(sqlite3.OperationalError) as raised:
+        visit.write("INSERT INTO x VALUES (zeroblob(1000000))")
+    visit.close()
+    assert str(raised.value).endswith(f"full; {reserve} is set aside for its broker")
+    assert reserve.exists()
+
+
+@pytest.mark.parametrize(("purpose", "is_kept"), [(Purpose.SERVE, False), (Purpose.VISIT, True)])
+def test_who_opens_a_log_says_what_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, purpose: Purpose, is_kept: bool
+) -> None:
+    """Only a broker's has what is set aside."""
+    path = tmp_path / "x.db"
+    with connected(path) as session:
+        session.low_room()
+    (tmp_path / "x.db-wal").mkdir()
+    monkeypatch.setattr(SqliteRoom, "_probe", lambda _: OSError(errno.ENOSPC, "no room", "x"))
+    log = open_sql_log(f"sqlite:///{path}", own_directory=tmp_path, purpose=purpose)
+    with pytest.raises(AppendRefusedError, match="no room"):
+        log.open()
+    log.close()
+    assert (tmp_path / "x.db-reserve").exists() is is_kept
