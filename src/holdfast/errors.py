@@ -386,10 +386,10 @@ class MirrorsLostError(MirrorError):
     """So few mirrors are left that others might go on without them."""
 
     def __init__(self, lost: Iterable[str], left: Iterable[str]) -> None:
-        self.lost = frozenset(lost)
+        self.lost, self.left = frozenset(lost), frozenset(left)
         super().__init__(
-            f"mirrors {_listed(self.lost)} failed, and {_listed(left) or 'none'} alone may not go"
-            f" on: repair them and start again"
+            f"mirrors {_listed(self.lost)} failed, and {_listed(self.left) or 'none'} alone may not"
+            f" go on: repair them and start again"
         )
 
 

@@ -149,7 +149,10 @@ def accept(data: _Directories = None, store: _Stores = None, yes: YesOption = Fa
     try:
         copies = found.copies
         if not copies:
-            raise MirrorError(f"{data[0].absolute()} is no mirror of a set, so nothing is missing")
+            raise MirrorError(
+                f"{data[0].absolute()} is no mirror of a set, so nothing is missing: a node starts"
+                f" on it alone"
+            )
         try:
             Start(copies)
         except MirrorError as error:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import MirrorError, StoreError
 from holdfast.mirrors.filling import Filling, Rescued
-from holdfast.mirrors.mirror import MirrorView
+from holdfast.mirrors.mirror import ANOTHER, MirrorView
 from holdfast.mirrors.set_file import read_set
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Caretaker:
             elif error is not None:
                 raise error
             elif written is None or written.member != mirror.member:
-                lost[mirror] = "it is not the directory any more that it was"
+                lost[mirror] = ANOTHER
         if lost and len(lost) < len(active):
             self._keeper.fail(lost)
 
@@ -128,7 +128,10 @@ class Caretaker:
         """
         mirror = self._find(directory)
         if mirror.is_active and len(self._keeper.active) < 2:
-            raise StoreError(f"{directory} is the only mirror that has everything: it cannot go")
+            raise StoreError(
+                f"{directory} is the only mirror that has everything, and cannot go: enable another"
+                f" one ('holdfast mirror enable'), and disable this one once that is active"
+            )
         with self.disk.gate.alone():
             self._keeper.change({mirror.member: "disabled"})
 
@@ -157,7 +160,10 @@ class Caretaker:
         """
         mirror = self._find(directory)
         if mirror.state in ("active", "joining"):
-            raise StoreError(f"{directory} is in use: disable it before it is replaced")
+            raise StoreError(
+                f"{directory} is in use: disable it before it is replaced"
+                f" ('holdfast mirror disable {directory}')"
+            )
         self._require_quiet(mirror)
         self._join(by, {mirror.member: None})
         self._keeper.mirrors = [it for it in self._keeper.mirrors if it is not mirror]
@@ -188,7 +194,7 @@ class Caretaker:
         if mirror is not None:
             return mirror
         known = ", ".join(str(it.directory) for it in self._keeper.mirrors)
-        raise StoreError(f"{directory} is none of the mirrors, which are {known}")
+        raise StoreError(f"{directory} is none of the mirrors, which are {known}: name one of them")
 
     def _run(self) -> None:
         looked = time.monotonic()

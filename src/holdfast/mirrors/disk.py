@@ -31,6 +31,7 @@ from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError, read_part, write_part
 from holdfast.mirrors.gate import Gate
 from holdfast.mirrors.lanes import HangingError, Outcome, attempt
+from holdfast.mirrors.mirror import ANOTHER
 from holdfast.mirrors.set_file import FILE_NAME
 
 if TYPE_CHECKING:
@@ -62,7 +63,11 @@ def _first_failure(outcomes: Iterable[Outcome]) -> BaseException:
 
 
 def _nobody_left() -> OSError:
-    return OSError(errno.EIO, "no mirror is left")
+    return OSError(
+        errno.EIO,
+        "no mirror is left that has everything: the log tells how each failed; repair one, and"
+        " start again",
+    )
 
 
 def is_the_disks_fault(error: BaseException) -> bool:
@@ -197,9 +202,7 @@ class MirroredDisk:
         def make(mirror: Mirror) -> None:
             # Where a mirror's directory is gone, or its disk not mounted any more, nothing is made.
             if mirror.is_active and not mirror.disk.exists(mirror.directory / FILE_NAME):
-                raise FileNotFoundError(
-                    errno.ENOENT, "it is not the directory any more that it was"
-                )
+                raise FileNotFoundError(errno.ENOENT, ANOTHER)
             mirror.disk.make_directory(mirror.here(path))
 
         self._in_each(make)
@@ -442,7 +445,7 @@ class MirroredDisk:
         refused = [errors[it] for it in active if it in errors and it not in at_fault]
         if not is_done and not refused:
             # On all alike, or nobody is left: as on a single disk.
-            raise next((errors[it] for it in active), OSError(errno.EIO, "no mirror is left"))
+            raise next((errors[it] for it in active), _nobody_left())
         self.keeper.fail(at_fault)
         if refused:
             raise refused[0]

@@ -111,7 +111,7 @@ class FoundAll:
                 f" 'holdfast mirror accept {given}'{reasons}",
             )
         if isinstance(error, MirrorsLostError):
-            return MirrorsLostError(names(error.lost), [])
+            return MirrorsLostError(names(error.lost), names(error.left))
         if isinstance(error, ForeignMirrorError | MirrorHistoriesError):
             first, second = names((error.first, error.second))
             if isinstance(error, ForeignMirrorError):
@@ -131,10 +131,16 @@ def require_apart(directories: Sequence[Path]) -> None:
     for place, (first, here) in enumerate(real):
         for second, there in real[place + 1 :]:
             if here == there:
-                raise MirrorError(f"{first} and {second} are the same directory")
+                raise MirrorError(
+                    f"{first} and {second} are the same directory: give each mirror one of its own,"
+                    f" on a disk of its own"
+                )
             if here in there.parents or there in here.parents:
                 inner, outer = (second, first) if here in there.parents else (first, second)
-                raise MirrorError(f"{inner} is inside {outer}: mirrors must stand apart")
+                raise MirrorError(
+                    f"{inner} is inside {outer}: mirrors must stand apart; give directories of"
+                    f" which none holds another"
+                )
 
 
 def look(directories: Sequence[Path], disk_of: Callable[[Path], Disk]) -> FoundAll:
@@ -180,6 +186,13 @@ def peek(directories: Sequence[Path], disk: Disk) -> FoundAll:
     return found
 
 
+def _unusable(directory: Path, error: OSError) -> str:
+    return (
+        f"{directory} cannot be used: {error.strerror or error}; see that it is mounted, and that"
+        f" this user may write there"
+    )
+
+
 def _look_at(directory: Path, disk: Disk) -> Found:
     found = Found(directory, disk)
     try:
@@ -192,7 +205,7 @@ def _look_at(directory: Path, disk: Disk) -> Found:
             f"{directory} is in use by another process; stop it, or use another directory"
         ) from None
     except OSError as error:
-        found.problem = f"{directory} cannot be used: {error.strerror or error}"
+        found.problem = _unusable(directory, error)
     except MirrorError as error:
         found.problem = str(error)
     return found

@@ -246,10 +246,14 @@ class MirrorOpening:
                 raise MirrorError(it.problem)
             if not it.is_empty and it.written is None:
                 raise MirrorError(
-                    f"{directory} holds a log that is no mirror of this store: empty it first"
+                    f"{directory} holds a log that is no mirror of this store: give another"
+                    f" directory, or empty it if nothing of that log is wanted"
                 )
             if it.written is not None and it.written.known.set_id != self._set_id:
-                raise MirrorError(f"{directory} is a mirror of another store: empty it first")
+                raise MirrorError(
+                    f"{directory} is a mirror of another store: give another directory, or empty it"
+                    f" if nothing of that store is wanted"
+                )
         except MirrorError:
             it.release()
             raise

@@ -68,7 +68,9 @@ class SetKeeper:
                 mirror.state, mirror.reason = "failed", str(failed[mirror])
                 self.failed_total += was_active
                 logger.critical(
-                    "mirror %s failed and is not written any more: %s",
+                    "mirror %s failed and is not written any more: %s; repair it and enable it"
+                    " ('holdfast mirror enable'), or give another directory in its place ('holdfast"
+                    " mirror replace')",
                     mirror.directory,
                     mirror.reason,
                 )
@@ -88,8 +90,9 @@ class SetKeeper:
                 self._write_until_it_stands()
             except MirrorsLostError as error:
                 self.is_lost = True
-                self.on_lost(error)
-                raise OSError(errno.EIO, str(error)) from error
+                named = self._named(error)
+                self.on_lost(named)
+                raise OSError(errno.EIO, str(named)) from error
             self._take_targets()
             self.settle()
         self.on_change()
@@ -111,7 +114,7 @@ class SetKeeper:
             try:
                 self._write_until_it_stands()
             except MirrorsLostError as error:
-                raise OSError(errno.EIO, str(error)) from error
+                raise OSError(errno.EIO, str(self._named(error))) from error
             self._take_targets()
             self.settle()
 
@@ -158,4 +161,16 @@ class SetKeeper:
 
     def _require_enough(self) -> None:
         if self.is_lost:
-            raise OSError(errno.EIO, "too few mirrors are left to go on")
+            failed = ", ".join(f"{it.directory} ({it.reason})" for it in self.mirrors if it.reason)
+            raise OSError(
+                errno.EIO,
+                f"too few mirrors are left to go on, of which failed {failed or 'some'}: repair"
+                f" them, and start again",
+            )
+
+    def _named(self, error: MirrorsLostError) -> MirrorsLostError:
+        """The same error with directories in place of members."""
+        directories = {it.member: str(it.directory) for it in self.mirrors}
+        places = self.places | directories
+        lost, left = ([places.get(it, it) for it in ids] for ids in (error.lost, error.left))
+        return MirrorsLostError(lost, left)

@@ -74,7 +74,10 @@ def change_mirror(caretaker: Caretaker | None, action: str, directory: str, by: 
             f" among them"
         )
     if not Path(directory).is_absolute() or (action == "replace" and not Path(by).is_absolute()):
-        raise MirrorError("name directories by their whole path: the node stands elsewhere")
+        given = directory if action != "replace" else f"{directory} and {by}"
+        raise MirrorError(
+            f"name directories by their whole path, and not as {given}: the node stands elsewhere"
+        )
     try:
         if action == "disable":
             caretaker.disable(Path(directory))
@@ -83,7 +86,10 @@ def change_mirror(caretaker: Caretaker | None, action: str, directory: str, by: 
         else:
             caretaker.replace(Path(directory), Path(by))
     except OSError as error:
-        raise MirrorError(f"{directory}: {error.strerror or error}") from error
+        raise MirrorError(
+            f"{directory}: {error.strerror or error}; 'holdfast mirror status' tells how each"
+            f" mirror is now"
+        ) from error
 
 
 def _warn_of_one_disk(directories: Sequence[Path]) -> None:

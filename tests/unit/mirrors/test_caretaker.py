@@ -59,7 +59,7 @@ def test_last_one_cannot_be_disabled(machine: Machine) -> None:
 
 def test_unknown_directory_is_told_with_those_there_are(machine: Machine) -> None:
     """A typing error, and what it might have been."""
-    with pytest.raises(StoreError, match="/x is none of the mirrors, which are /a, /b"):
+    with pytest.raises(StoreError, match="/x is none of the mirrors, which are /a, /b: name"):
         machine.caretaker.disable(Path("/x"))
 
 

@@ -74,7 +74,7 @@ def test_mirrors_stand_apart(tmp_path: Path) -> None:
     for second, sentence in (
         (tmp_path / "a" / "b" / "c", "is inside .*a: mirrors must stand apart"),
         (tmp_path / "link" / "b", "is inside .*a: mirrors must stand apart"),
-        (tmp_path / "link", "are the same directory"),
+        (tmp_path / "link", "are the same directory: give each mirror one of its own"),
     ):
         for order in ([tmp_path / "a", second], [second, tmp_path / "a"]):
             with pytest.raises(MirrorError, match=sentence):
