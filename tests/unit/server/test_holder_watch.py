@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -145,30 +147,34 @@ def test_it_follows_whoever_holds_the_lease_now_and_nobody_twice() -> None:
     asyncio.run(run())
 
 
-def test_an_address_that_never_answered_tells_nothing() -> None:
+@contextmanager
+def refusals(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    """Connections that were refused; what comes of one is seen once there is another one."""
+    refused, connect = Told(), asyncio.open_connection
+
+    async def told(*address: Any, **options: Any) -> Any:
+        try:
+            return await connect(*address, **options)
+        except ConnectionRefusedError:
+            refused.take(address)
+            raise
+
+    with monkeypatch.context() as patched:
+        patched.setattr(holder_watch, "_STRANGE_SECONDS", 0.01)
+        patched.setattr(asyncio, "open_connection", told)
+        yield refused
+
+
+def test_an_address_that_never_answered_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be one that only its own machine reaches, and another's port here refuses."""
 
     async def run() -> None:
         gone, port = Told(), Port()
-        refused = Told()
         watch = HolderWatch(gone.told)
-        connect = asyncio.open_connection
-
-        async def told(*address: Any, **options: Any) -> Any:
-            try:
-                return await connect(*address, **options)
-            except ConnectionRefusedError:
-                refused.take(address)
-                raise
-
-        asyncio.open_connection = told  # type: ignore[assignment]
-        try:
+        with refusals(monkeypatch) as refused:
             watch.follow(claimant(port.number))
-            await refused.until(1)
-            await asyncio.sleep(0.05)
-        finally:
-            asyncio.open_connection = connect
-            watch.end()
+            await refused.until(2)
+        watch.end()
         assert not gone.all
 
     asyncio.run(run())
@@ -187,7 +193,9 @@ def test_an_address_that_never_answered_tells_nothing() -> None:
     ],
     ids=range(7),
 )
-def test_somebody_else_at_its_address_tells_nothing_when_he_goes(told: bytes) -> None:
+def test_somebody_else_at_its_address_tells_nothing_when_he_goes(
+    monkeypatch: pytest.MonkeyPatch, told: bytes
+) -> None:
     """A port of loopback is each machine's own; ActiveMQ's console has the same number."""
 
     async def run() -> None:
@@ -195,10 +203,11 @@ def test_somebody_else_at_its_address_tells_nothing_when_he_goes(told: bytes) ->
         port.told = told
         await port.listen()
         watch = HolderWatch(gone.told)
-        watch.follow(claimant(port.number))
-        await port.taken.until(1)
-        await port.end()
-        await asyncio.sleep(0.3)
+        with refusals(monkeypatch) as refused:
+            watch.follow(claimant(port.number))
+            await port.taken.until(1)
+            await port.end()
+            await refused.until(2)
         assert not gone.all
         assert watch._task is not None
         assert not watch._task.done(), "it goes on: the holder may come to be reached"
@@ -211,19 +220,19 @@ def test_who_takes_the_place_of_the_holder_is_not_taken_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The holder was there; another one answers now, and that one goes."""
-    monkeypatch.setattr(holder_watch, "_STRANGE_SECONDS", 0.01)
 
     async def run() -> None:
         gone, port = Told(), Port()
         await port.listen()
         watch = HolderWatch(gone.told)
-        watch.follow(claimant(port.number))
-        await port.taken.until(1)
-        port.told = b"{}"
-        port.taken.all[-1].close()
-        await port.taken.until(2)
-        await port.end()
-        await asyncio.sleep(0.3)
+        with refusals(monkeypatch) as refused:
+            watch.follow(claimant(port.number))
+            await port.taken.until(1)
+            port.told = b"{}"
+            port.taken.all[-1].close()
+            await port.taken.until(2)
+            await port.end()
+            await refused.until(2)
         assert not gone.all
         watch.end()
 
