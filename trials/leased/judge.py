@@ -17,6 +17,7 @@ Invariants (each violation is raised with its name):
     T12: what is confirmed there is in more than half of those that count, at that very moment.
     T13: where names are judged a broker ends for one that has its name, and lived just now; in the
         end one of each name goes on.
+    T14: what an address leads to that is no database of this log is not written.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
@@ -19,11 +20,11 @@ from holdfast.errors import (
     StoreError,
     UnreachableError,
 )
-from holdfast.journal.entry import Entry, bytes_of
+from holdfast.journal.entry import KIND_RECORDS, Entry, bytes_of, seal_entry
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes, MessageKey
-from holdfast.mirrors.mirror_set import MirrorSet, newest_of
-from holdfast.raidb.member import KnownSet, Row, Token
+from holdfast.mirrors.mirror_set import MirrorSet, found_set, newest_of
+from holdfast.raidb.member import AstrayError, KnownSet, Row, Token
 from trials.leased.model_medium import ModelMedium
 from trials.leased.passage import LOST, Fate, Passage, Sent, ask
 
@@ -121,6 +122,50 @@ def is_whole(database: ModelDatabase, index: int) -> bool:
         return bool(database.entries(index - 1, index, 1))
     except CorruptEntryError:
         return False
+
+
+def copied(database: ModelDatabase, count: int, epochs: int = 1) -> ModelDatabase:
+    """
+    Give a copy of a database with all its ids that others went on with.
+
+    Args:
+        count: So many entries they stored.
+        epochs: How many times they took it; negative: as if it was copied so long ago.
+    """
+    made = ModelDatabase("z")
+    made.restore(database.backup())
+    made.takes, made.is_away, made.is_full = [], False, False
+    made.bytes_per_second = made.room_bytes = 0
+    made.epoch = max(made.epoch + epochs, 1)
+    made.claimant = Claimant(holder="e" * 32, name="staging", admin="", stomp="")
+    go_on(made, count)
+    return made
+
+
+def another_log(count: int) -> ModelDatabase:
+    """Give a database of a log of others, with so many entries."""
+    made = ModelDatabase("z")
+    made.epoch = 1
+    made.claimant = Claimant(holder="e" * 32, name="staging", admin="", stomp="")
+    made.written = KnownSet(found_set(made.identity, [made.member]))
+    go_on(made, count)
+    return made
+
+
+def go_on(database: ModelDatabase, count: int) -> None:
+    """Let others store so many entries in it."""
+    for number in range(count):
+        entry = seal_entry(
+            index=database.end.index + 1,
+            term=database.epoch,
+            kind=KIND_RECORDS,
+            timestamp=database.end.index + 1,
+            first_record=database.end.index + 1,
+            record_count=1,
+            parts=[b"of others %d" % number],
+            previous_chain=database.end.chain,
+        )
+        database.keep([entry])
 
 
 class ModelSet:
@@ -224,10 +269,19 @@ class ModelMember:
     low_room = ""
 
     def __init__(self, database: ModelDatabase, way: Passage) -> None:
-        self.database = database
+        self.home = database
+        self.leads_to: ModelDatabase | None = None
+        """Where connections lead that are made from now on, if not to its own database."""
         self._way = way
         self.place_name = database.member
         self.may_lay_out = True
+        self._meant = ""
+        self._held_under: Token | None = None
+
+    @property
+    def database(self) -> ModelDatabase:
+        """Where it leads to now."""
+        return self.home if self.leads_to is None else self.leads_to
 
     @property
     def place(self) -> str:
@@ -238,21 +292,48 @@ class ModelMember:
         """What it is."""
         return MediumFacts(kind="model", place=self.place)
 
-    def _ask(self, kind: str, seconds: float, statement: Callable[[], Any], count: int = 0) -> Any:
-        return ask(self._way, kind, seconds, statement, self.database.seconds_for(count))
+    @contextmanager
+    def reaching(self, member: str, token: Token | None = None) -> Iterator[None]:
+        """Mean this one."""
+        self._meant, self._held_under = member, token
+        try:
+            yield
+        finally:
+            self._meant, self._held_under = "", None
+
+    def _ask(
+        self,
+        kind: str,
+        seconds: float,
+        statement: Callable[[ModelDatabase], Any],
+        count: int = 0,
+    ) -> Any:
+        database, meant, token = self.database, self._meant, self._held_under
+
+        def on_one_connection() -> Any:
+            """It leads to one database for as long as it lasts: what is seen there stays so."""
+            if meant and database.member != meant:
+                raise AstrayError(f"{self.place} leads to another database")
+            claimant = database.claimant
+            holder = "" if claimant is None else claimant.holder
+            if token is not None and (database.epoch, holder) != (token.epoch, token.holder):
+                raise AstrayError(f"{self.place} leads to a copy")
+            return statement(database)
+
+        return ask(self._way, kind, seconds, on_one_connection, database.seconds_for(count))
 
     def read(self, seconds: float) -> Row:
         """Read the row."""
-        row: Row = self._ask("observe", seconds, self.database.row)
+        row: Row = self._ask("observe", seconds, ModelDatabase.row)
         return row
 
     def found(self, row: Row, written: KnownSet, seconds: float) -> None:
         """Write the first set."""
-        self._ask("write", seconds, lambda: self.database.found(row, written))
+        self._ask("write", seconds, lambda it: it.found(row, written))
 
     def seize(self, row: Row, token: Token, claimant: Claimant, seconds: float) -> bool:
         """Take it."""
-        done: bool = self._ask("take", seconds, lambda: self.database.seize(row, token, claimant))
+        done: bool = self._ask("take", seconds, lambda it: it.seize(row, token, claimant))
         return done
 
     def write_set(self, token: Token, written: KnownSet, seconds: float) -> Outcome:
@@ -260,7 +341,7 @@ class ModelMember:
         row = self.read(seconds / 3)
         if not self._is_ours(row, token):
             return Outcome.DEPOSED
-        self._ask("write", seconds / 3, lambda: self.database.write_set(row, token, written))
+        self._ask("write", seconds / 3, lambda it: it.write_set(row, token, written))
         if self.read(seconds / 3).written == written:
             return Outcome.STORED
         raise UnreachableError("written by somebody else meanwhile")
@@ -273,15 +354,15 @@ class ModelMember:
     def beat(self, token: Token, seconds: float) -> Outcome:
         """Give a sign of life."""
         outcome: Outcome = self._ask(
-            "renew", seconds, lambda: self.database.renew(token.epoch, token.holder)
+            "renew", seconds, lambda it: it.renew(token.epoch, token.holder)
         )
         return outcome
 
     def give_back(self, token: Token, seconds: float) -> None:
         """Give it back."""
-        self._ask("release", seconds, lambda: self.database.release(token.epoch, token.holder))
+        self._ask("release", seconds, lambda it: it.release(token.epoch, token.holder))
 
-    def store(self, token: Token, entries: list[Entry], seconds: float) -> Outcome:
+    def store(self, token: Token, entries: list[Entry], before: Place, seconds: float) -> Outcome:
         """Store entries."""
         given = list(entries)
         if 0 < self.database.room_bytes < bytes_of(given):
@@ -289,14 +370,14 @@ class ModelMember:
         outcome: Outcome = self._ask(
             "append",
             seconds,
-            lambda: self.database.append(token.epoch, token.holder, given),
+            lambda it: it.append(token.epoch, token.holder, given, before),
             bytes_of(given),
         )
         return outcome
 
     def mend(self, token: Token, entry: Entry, seconds: float) -> Outcome:
         """Write an entry anew."""
-        outcome: Outcome = self._ask("write", seconds, lambda: self.database.mend(token, entry))
+        outcome: Outcome = self._ask("write", seconds, lambda it: it.mend(token, entry))
         return outcome
 
     def cut(self, token: Token, end: Place, seconds: float) -> Outcome:
@@ -312,7 +393,7 @@ class ModelMember:
     def _end_at(self, row: Row, token: Token, end: Place, first: int, seconds: float) -> Outcome:
         if not self._is_ours(row, token):
             return Outcome.DEPOSED
-        self._ask("write", seconds, lambda: self.database.end_at(row, token, end, first))
+        self._ask("write", seconds, lambda it: it.end_at(row, token, end, first))
         if self.read(seconds).lease.end != end:
             raise UnreachableError("written by somebody else meanwhile")
         return Outcome.STORED
@@ -322,7 +403,7 @@ class ModelMember:
         found: list[Entry] = self._ask(
             "entries",
             seconds,
-            lambda: self.database.entries(after, through, bytes_max),
+            lambda it: it.entries(after, through, bytes_max),
             len(self.database.rows.get(after + 1, b"")),
         )
         return found
@@ -334,14 +415,12 @@ class ModelMember:
 
     def show(self, token: Token, last_index: int, changes: Changes, seconds: float) -> str:
         """Show it."""
-        why: str = self._ask(
-            "project", seconds, lambda: self.database.show(token, last_index, changes)
-        )
+        why: str = self._ask("project", seconds, lambda it: it.show(token, last_index, changes))
         return why
 
     def shown_keys(self, after: MessageKey, seconds: float) -> list[MessageKey]:
         """Read what is shown."""
-        keys: list[MessageKey] = self._ask("keys", seconds, lambda: self.database.shown_keys(after))
+        keys: list[MessageKey] = self._ask("keys", seconds, lambda it: it.shown_keys(after))
         return keys
 
     def drop(self, token: Token, index: int, seconds: float) -> bool:
@@ -349,30 +428,29 @@ class ModelMember:
         is_more: bool = self._ask(
             "drop",
             seconds,
-            lambda: self.database.drop_before(token.epoch, token.holder, index),
+            lambda it: it.drop_before(token.epoch, token.holder, index),
         )
         return is_more
 
     def tell(self, waiter: Waiter, seconds: float) -> None:
         """Write this broker's line."""
-        lines = self.database.waiters
-        self._ask("tell", seconds, lambda: lines.__setitem__(waiter.claimant.name, waiter))
+        name = waiter.claimant.name
+        self._ask("tell", seconds, lambda it: it.waiters.__setitem__(name, waiter))
 
     def waiters(self, seconds: float) -> list[Waiter]:
         """Read all lines."""
-        lines = self.database.waiters
         found: list[Waiter] = self._ask(
-            "waiters", seconds, lambda: [it for _, it in sorted(lines.items())]
+            "waiters", seconds, lambda it: [each for _, each in sorted(it.waiters.items())]
         )
         return found
 
     def forget(self, name: str, seconds: float) -> None:
         """Drop a line."""
-        self._ask("forget", seconds, lambda: self.database.waiters.pop(name, None))
+        self._ask("forget", seconds, lambda it: it.waiters.pop(name, None))
 
     def forget_all(self, seconds: float) -> None:
         """Drop all lines."""
-        self._ask("forget", seconds, self.database.waiters.clear)
+        self._ask("forget", seconds, lambda it: it.waiters.clear())
 
     def close(self) -> None:
         """Let go."""

@@ -119,7 +119,9 @@ class ModelMedium:
 
     # The entries ----------------------------------------------------------------------------------
 
-    def append(self, epoch: int, holder: str, entries: list[Entry]) -> Outcome:
+    def append(
+        self, epoch: int, holder: str, entries: list[Entry], before: Place | None = None
+    ) -> Outcome:
         """Store entries behind the last one, if the lease and the end are as they were."""
         if not self.is_held_by(epoch, holder):
             return Outcome.DEPOSED
@@ -128,6 +130,8 @@ class ModelMedium:
             if (last.index, last.chain) == (self.end.index, self.end.chain):
                 return Outcome.STORED  # The reply had been lost.
             raise StoreError(f"the log ends with {self.end.index}, not before {first.index}")
+        if before is not None and before != self.end:
+            raise StoreError(f"the log ends with another entry {self.end.index} than it is to")
         self.keep(entries)
         return Outcome.STORED
 

@@ -60,9 +60,17 @@ DATABASE_SLOW = "the way to one database slow"
 DATABASES_LOW = "all databases but one without room for what is large"
 LARGE_LEFT = "a large entry under way when its holder ended"
 LARGE_LEFT_ONE_AWAY = "the same while another database was away"
+DATABASE_ASTRAY = "an address leads to a database of another log"
+DATABASE_COPIED = "new connections lead to a copy of a database, which others went on with"
 DATABASE_ROT = "a row of one database rots"
 """Not drawn: where the others are away as well nobody has that row, and brokers may end."""
-OF_SEVERAL = (DATABASE_AWAY, DATABASE_CUT, DATABASE_FULL, DATABASE_DISABLED)
+OF_SEVERAL = (
+    DATABASE_AWAY,
+    DATABASE_CUT,
+    DATABASE_FULL,
+    DATABASE_DISABLED,
+)
+OF_ADDRESSES = (DATABASE_ASTRAY, DATABASE_COPIED)
 OF_LARGE = (DATABASE_SLOW, DATABASES_LOW)
 """What happens beside these where some entries are large."""
 """What happens only where a log is kept in several databases."""
@@ -222,6 +230,9 @@ def plan_of_several(seed: int) -> Plan:
     chance = random.Random(f"large {seed}")  # noqa: S311 - to be repeated
     if chance.random() < 0.3:
         with_large(made)
+    chance = random.Random(f"addresses {seed}")  # noqa: S311 - to be repeated
+    if chance.random() < 0.3:
+        made.kinds |= {kind: chance.randint(1, 4) for kind in OF_ADDRESSES}
     return made
 
 

@@ -102,6 +102,9 @@ class SimulatedBroker:
         self.current: Strand
         """Which of all runs now."""
         self.ways: list[MemberWay] = []
+        self.members: list[ModelMember] = []
+        self.twins: list[ModelMember] = []
+        """By which is read beside what is stored."""
         self.raidb: RaidbLog | None = None
         self.journal: Journal
         self.writer: JournalWriter
@@ -241,10 +244,10 @@ class SimulatedBroker:
 
     def _build(self) -> None:
         self.strand = self.current = Strand()
+        self.seen = SeenFile(DIRECTORY, self.disk)
         log = self._make_log()
         if isinstance(log, ModelDirectoryLog):
             log.stale_seconds = self._stale_seconds
-        self.seen = SeenFile(DIRECTORY, self.disk)
         self.holder = self.chance.randbytes(16).hex()
         namesakes = self._namesakes() if self.world.plan.are_names_judged else None
         self.worker = LogWorker(
@@ -283,9 +286,9 @@ class SimulatedBroker:
         self.care = Strand()
         self.threads = StrandThreads(self)
         self.ways = [MemberWay(self, it) for it in self.world.medium.databases]
-        members, twins = self._members(), self._members()
+        self.members, self.twins = self._members(), self._members()
         self.raidb = RaidbLog(
-            members,
+            self.members,
             RaidbSettings(
                 confirm="majority" if plan.is_by_majority else "all",
                 behind_bytes_max=20_000,
@@ -295,7 +298,9 @@ class SimulatedBroker:
             lanes=ThreadLanes(self.threads),
             clock=self.lease_clock,
         )
-        self.raidb.databases.add_twins(twins)
+        self.raidb.databases.add_twins(self.twins)
+        if self.seen.last is not None:
+            self.raidb.databases.set_id = self.seen.last.identity
         self.raidb.open_seconds = plan.lease_seconds
         self.post(self.chance.random(), self._care)
         return self.raidb

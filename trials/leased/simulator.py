@@ -18,10 +18,17 @@ from typing import Any
 
 from holdfast.errors import CorruptEntryError, NotLeaderError, StoreError
 from holdfast.journal.settings import JournalSettings, KiB
+from holdfast.leases.contract import Place
 from holdfast.leases.settings import LeaseSettings
 from trials.leased import plan as plans
 from trials.leased.judge import BrokenError, Judge
-from trials.leased.model_databases import ModelDatabase, ModelSet, is_whole
+from trials.leased.model_databases import (
+    ModelDatabase,
+    ModelSet,
+    another_log,
+    copied,
+    is_whole,
+)
 from trials.leased.model_directory import ModelDirectory
 from trials.leased.model_elector import ModelElector
 from trials.leased.model_medium import ModelMedium
@@ -80,6 +87,8 @@ class LeasedWorld:
                 random.Random(f"elector's {seed}"),  # noqa: S311 - to be repeated
             )
         self.is_elector_away = False
+        self._others: list[tuple[ModelDatabase, dict[int, bytes], Place]] = []
+        """Databases of others, and what was in them."""
         self.judge = Judge(self)
         self.is_publishing = True
         self.is_away = self.is_full = False
@@ -252,11 +261,36 @@ class LeasedWorld:
                 for low in self._all_but_one():
                     low.room_bytes = _ROOM_BYTES
                     after(2 * length, setattr, low, "room_bytes", 0)
+            case plans.DATABASE_ASTRAY | plans.DATABASE_COPIED:
+                self._lead_astray(kind, length)
             case plans.DATABASE_ROT:
                 return self._rot_a_row()
             case plans.DATABASE_DISABLED:
                 return victim.want_disabled(chance.choice(self.medium.databases).member, length)
         return True
+
+    def _lead_astray(self, kind: str, length: float) -> None:
+        """
+        Let one of the addresses lead elsewhere, for connections that brokers make from now on.
+
+        Those by which is read beside what is stored are made anew at any time. The others stay
+        mostly, and where they are broken as well they lead to no copy that others went on with.
+        """
+        chance = self.chance
+        place = chance.randrange(self.plan.databases)
+        database: ModelDatabase = self.medium.databases[place]
+        count = chance.choice((0, 3, 30))
+        is_copy = kind == plans.DATABASE_COPIED
+        other = another_log(database.end.index + count)
+        if is_copy:
+            other = copied(database, count, chance.choice((-1, 0, 1)))
+        self._others.append((other, dict(other.rows), other.end))
+        running = [it for it in self.brokers if it.is_alive]
+        ways = [it.twins[place] for it in running]
+        ways += [it.members[place] for it in running if not is_copy and chance.random() < 0.5]
+        for way in ways:
+            way.leads_to = other
+            self.timeline.after(length, setattr, way, "leads_to", None)
 
     def _all_but_one(self) -> list[ModelDatabase]:
         databases: list[ModelDatabase] = self.medium.databases
@@ -362,6 +396,8 @@ class LeasedWorld:
             broker.is_cut_off = broker.is_cut_off_from_elector = False
             for way in broker.ways:
                 way.is_cut = False
+            for member in (*broker.members, *broker.twins):
+                member.leads_to = None
             broker.resume()
         names = {it.name for it in self.brokers if it.is_alive}
         for broker in self.brokers:
@@ -401,6 +437,9 @@ class LeasedWorld:
         judge.at_the_end()
         if made.are_names_judged:
             judge.see_names()
+        for other, rows, end in self._others:
+            is_as_it_was = (other.rows, other.end) == (rows, end)
+            judge.require(is_as_it_was, "T14", "a database of others was written")
 
     def _leave_a_large_one(self) -> None:
         """

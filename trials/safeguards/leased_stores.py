@@ -62,7 +62,14 @@ def judge_by_a_read() -> list[Patch]:
 
 
 def _append_behind_whatever_is_there() -> list[Patch]:
-    def append(self: ModelMedium, epoch: int, holder: str, entries: list[Entry]) -> Outcome:
+    def append(
+        self: ModelMedium,
+        epoch: int,
+        holder: str,
+        entries: list[Entry],
+        before: Place | None = None,
+    ) -> Outcome:
+        del before
         if not self.is_held_by(epoch, holder):
             return Outcome.DEPOSED
         for entry in entries:

@@ -10,6 +10,7 @@ own; here is what the databases' log makes of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from holdfast.errors import StoreError, UnreachableError
@@ -28,7 +29,7 @@ from holdfast.raidb.sight import Sight
 from holdfast.raidb.taking import Taking
 from holdfast.raidb.tenure import Tenure
 from trials.leased import plan as plans
-from trials.leased.model_databases import ModelDatabase
+from trials.leased.model_databases import ModelDatabase, ModelMember
 from trials.leased.plan import Plan
 from trials.leased.simulator import simulate
 from trials.mirrors.ablations import _half_to_start
@@ -230,6 +231,16 @@ def _wait_for_who_refuses() -> list[Patch]:
     return [(Holding, "may_go_on_without", may_go_on_without)]
 
 
+def _ask_whoever_is_there() -> list[Patch]:
+    def reaching(
+        self: ModelMember, member: str, token: Token | None = None
+    ) -> AbstractContextManager[None]:
+        del self, member, token
+        return nullcontext()
+
+    return [(ModelMember, "reaching", reaching)]
+
+
 def _several(made: Plan) -> None:
     made.databases = max(made.databases, 3)
     made.lost_request = made.lost_reply = made.late = 0.03
@@ -256,6 +267,13 @@ def _rotting(made: Plan) -> None:
     _several(made)
     made.lost_request = made.lost_reply = made.late = made.slow_reply = made.clean = 0.0
     made.kinds = {plans.DATABASE_ROT: 6, plans.KILL: 2, plans.CLEAN_STOP: 1}
+
+
+def _astray(made: Plan) -> None:
+    _rotting(made)
+    made.kinds = {plans.DATABASE_ASTRAY: 6, plans.DATABASE_ROT: 4}
+    made.pause_seconds, made.lengths, made.chaos_seconds = (0.2, 1.0), (1.0,), 20.0
+    made.propose_seconds = 0.4  # All that is kept is read over before the end.
 
 
 def _majority(made: Plan) -> None:
@@ -305,6 +323,7 @@ def _ablation(
 
 
 ABLATIONS = [
+    _ablation("what is asked of a database is asked of its id", _ask_whoever_is_there, _astray),
     _ablation("what is stored is in all databases that count", _first_confirms),
     _ablation(
         "who is left out is written before anything is stored", _leave_out_without_a_word, _short

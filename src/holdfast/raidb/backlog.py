@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 
 from holdfast.journal.entry import Entry, bytes_of
+from holdfast.leases.contract import Place
 from holdfast.raidb.databases import BoundAct
 
 BATCH_BYTES_MAX = 1 << 20
@@ -27,6 +28,7 @@ class Backlog:
         "_offered_through",
         "_pending",
         "act",
+        "before",
         "bytes",
         "call",
         "far_since",
@@ -35,8 +37,10 @@ class Backlog:
         "sent_at",
     )
 
-    def __init__(self) -> None:
-        """It lacks nothing yet."""
+    def __init__(self, end: Place) -> None:
+        """It lacks nothing yet, and ends there."""
+        self.before = end
+        """Where it ends, without what it lacks."""
         self.bytes = 0
         """How many bytes it lacks."""
         self.sent: list[Entry] = []
@@ -94,6 +98,8 @@ class Backlog:
 
     def stored(self) -> None:
         """What was sent is stored."""
+        if self.sent:
+            self.before = Place(self.sent[-1].index, self.sent[-1].chain)
         self.bytes -= bytes_of(self.sent)
         self.sent = []
 

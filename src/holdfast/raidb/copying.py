@@ -7,12 +7,41 @@ an index, they are the same up to there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from holdfast.errors import CorruptEntryError, MissingEntriesError, UnreachableError
-from holdfast.journal.entry import Entry, bytes_of
+from holdfast.journal.entry import Entry, bytes_of, verify_chain
 from holdfast.leases.contract import Outcome, Place
 from holdfast.raidb.databases import ActOf, Databases
 from holdfast.raidb.member import NOTHING, Member, Row, Token
 from holdfast.raidb.rates import Rates
+
+
+def require_unbroken(entries: list[Entry], before: Place, name: str) -> None:
+    """
+    See that each of these follows on the one before it, and the first one on this end of a log.
+
+    A log that was emptied for one whose beginning is gone does not say what its first follows on.
+
+    Raises:
+        CorruptEntryError: One does not.
+    """
+    index, chain = before.index, before.chain
+    is_known = index == 0 or chain != NOTHING.chain
+    for entry in entries:
+        index += 1
+        if entry.index != index or (is_known and not verify_chain(entry, chain)):
+            raise does_not_follow(index, name)
+        is_known, chain = True, entry.chain
+
+
+def does_not_follow(index: int, name: str) -> CorruptEntryError:
+    """Give the error of an entry that is whole, and of another history."""
+    return CorruptEntryError(
+        "the entry does not follow on the one before it, or not the next one on it",
+        segment=f"of {name}",
+        index=index,
+    )
 
 
 class Copier:
@@ -24,16 +53,17 @@ class Copier:
         seconds_max: float,
         rates: Rates | None = None,
         *,
-        beside: bool = False,
+        beside: Mapping[str, Token] | None = None,
     ) -> None:
         """
         Each call takes so long at most; what is large is measured, if that is of use.
 
         Args:
-            beside: What is read holds up nothing else in the same member.
+            beside: What is read of these holds up nothing else in the same member; under what each
+                is held.
         """
         self._databases = databases
-        self._beside = beside
+        self._beside = {} if beside is None else beside
         self._rates = rates
         self.seconds = seconds_max
 
@@ -60,7 +90,7 @@ class Copier:
             MissingEntriesError: It has them not.
         """
         return self._databases.entries(
-            member, after, through, bytes_max, self.seconds, beside=self._beside
+            member, after, through, bytes_max, self.seconds, beside=self._beside.get(member)
         )
 
     def common_end(self, row: Row, source: Row) -> Place | None:
@@ -88,11 +118,17 @@ class Copier:
         there = self.chain_at(source, index)
         return None if chain is None or chain != there else Place(index, chain)
 
-    def append(self, target: str, token: Token, entries: list[Entry]) -> Outcome:
-        """Store entries, of whichever epoch, in one member."""
+    def append(self, target: str, token: Token, entries: list[Entry], end: Place) -> Outcome:
+        """
+        Store entries, of whichever epoch, in one member that ends there.
+
+        Raises:
+            CorruptEntryError: They do not follow on that end.
+        """
+        require_unbroken(entries, end, self._databases.name(target))
 
         def store(it: Member, seconds: float) -> Outcome:
-            return it.store(token, entries, seconds)
+            return it.store(token, entries, end, seconds)
 
         act: ActOf = store
         if self._rates is not None:

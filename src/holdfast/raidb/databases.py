@@ -6,6 +6,9 @@ a database of another set, or to one that another address leads to as well, is a
 does not answer: what is stored twice there is stored once. Before anything stands in them that is
 refused, since nobody can know then what was meant.
 
+So what is asked of a member is asked of its id, by whichever way, at each connection anew. A copy
+of a database has its id as well: a second way must find the lease there as this broker took it.
+
 Invariants:
     Each row is of another member, and all those of a set are of one, once it is known.
     What was read of a database of another set is kept nowhere.
@@ -26,7 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.journal.entry import Entry
 from holdfast.raidb.lanes import Act, IsEnough, Lanes
-from holdfast.raidb.member import Member, Row
+from holdfast.raidb.member import AstrayError, Member, Row, Token
 
 logger = logging.getLogger("holdfast.raidb")
 
@@ -48,9 +51,14 @@ class Databases:
         self.troubles: dict[str, StoreError] = {}
         """Why a place could not be read, the last time."""
         self.set_id = ""
-        """Whose databases these are; empty until it is known."""
+        """
+        Whose databases these are, as far as this broker knows; empty: those that most addresses
+        lead to.
+        """
         self._misled: dict[Member, str] = {}
         """Members whose address leads to a wrong database, and what was logged of each."""
+        self._astray: dict[Member, str] = {}
+        """Ways that led elsewhere when something was asked by them last, and what was logged."""
         self._twins: dict[Member, Member] = {}
         """Of each member a second way to the same database, for what may take long."""
         self.places: dict[str, str] = {}
@@ -80,6 +88,13 @@ class Databases:
         """Why nothing more is to be published there, or nothing; waits for nothing."""
         found = self._by_id.get(member)
         return "" if found is None else found.low_room
+
+    def astray(self, member: str) -> str:
+        """Why what is asked of it does not come to it just now, or nothing; waits for nothing."""
+        found = self._by_id.get(member)
+        if found is None:
+            return ""
+        return self._astray.get(found, "") or self._astray.get(self._twins.get(found, found), "")
 
     def named(self, members: Iterable[str]) -> str:
         """The same of several."""
@@ -127,9 +142,15 @@ class Databases:
         by_habit = sorted(answers, key=lambda it: self._by_id.get(answers[it].member) is not it)
         for member in by_habit:
             row = answers[member]
-            of = "" if row.written is None else row.written.known.set_id
-            if ours and of and of != ours:
-                misled[member] = StoreError(
+            of = _set_of(row)
+            if of and not ours and self._may_be_of_others(of, answers):
+                misled[member] = UnreachableError(
+                    f"{member.place} has a log ({of}) of fewer databases than are named here, and"
+                    f" the others do not answer: it is not known whether it is that of these"
+                    f" brokers"
+                )
+            elif ours and of and of != ours:
+                misled[member] = UnreachableError(
                     f"{member.place} has another log now ({of}) than the one of these brokers"
                     f" ({ours}): see where this address leads to"
                 )
@@ -143,6 +164,25 @@ class Databases:
             else:
                 first[row.member] = member
         return misled
+
+    def _may_be_of_others(self, set_id: str, answers: Mapping[Member, Row]) -> bool:
+        """
+        Whether more addresses lead elsewhere or do not answer than this set has more databases.
+
+        As long as nothing is known of the log that this broker is to serve, another one must not be
+        taken for it because an address leads to that.
+        """
+        if len(answers) == len(self.members):
+            return False  # All is known: what is of two logs is refused.
+        found = {it.member: it for it in answers.values() if _set_of(it) == set_id}
+        new_count = sum(it.written is None for it in answers.values())
+        missing = {
+            name
+            for it in found.values()
+            if it.written is not None
+            for name, _ in it.written.known.states
+        } - found.keys()
+        return len(self.members) - len(found) - new_count > len(missing)
 
     def _tell_misled(
         self, misled: Mapping[Member, StoreError], answers: Mapping[Member, Row]
@@ -176,9 +216,11 @@ class Databases:
             {it: self.bind(it, act) for it, act in acts.items()}, seconds_max, patience
         )
 
-    def bind(self, member: str, act: ActOf, *, beside: bool = False) -> BoundAct:
+    def bind(self, member: str, act: ActOf, *, beside: Token | None = None) -> BoundAct:
         """
         Make an act of one member something that may be asked for again while it is under way.
+
+        It comes to this member by its id, or to none: then it raises AstrayError.
 
         Args:
             beside: Hold up nothing else there; see `ask_beside`.
@@ -186,10 +228,26 @@ class Databases:
         found = self._by_id.get(member)
         if found is None:
             return None
-        twin = self._twins.get(found) if beside else None
+        twin = None if beside is None else self._twins.get(found)
         if twin is not None:
-            return f"{self._key(found)}-beside", _bound(act, twin)
-        return self._key(found), _bound(act, found)
+            return f"{self._key(found)}-beside", self._bound(act, twin, member, beside)
+        return self._key(found), self._bound(act, found, member, beside)
+
+    def _bound(self, act: ActOf, way: Member, member: str, token: Token | None) -> Act:
+        def reach(seconds: float) -> Any:
+            try:
+                with way.reaching(member, token):
+                    outcome = act(way, seconds)
+            except AstrayError as error:
+                if self._astray.get(way) != str(error):
+                    self._astray[way] = str(error)
+                    logger.error("%s; nothing is asked of it there", error)  # noqa: TRY400 - the sentence says it all
+                raise
+            if self._astray.pop(way, None) is not None:
+                logger.info("%s leads to its own database again", way.place)
+            return outcome
+
+        return reach
 
     def run_bound(
         self,
@@ -244,14 +302,19 @@ class Databases:
             raise outcome
         return outcome
 
-    def ask_beside(self, member: str, act: ActOf, seconds_max: float) -> Any:
+    def ask_beside(self, member: str, act: ActOf, token: Token, seconds_max: float) -> Any:
         """
         Do something in one member that holds up nothing else there, as far as it can be.
 
+        Args:
+            token: Under what it is held: that way leads to it if it finds the same there.
+
         Raises:
+            AstrayError: It does not.
             StoreError: What it raised.
         """
-        outcome = self.run_bound({member: self.bind(member, act, beside=True)}, seconds_max)[member]
+        bound = self.bind(member, act, beside=token)
+        outcome = self.run_bound({member: bound}, seconds_max)[member]
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
@@ -264,28 +327,38 @@ class Databases:
         bytes_max: int,
         seconds_max: float,
         *,
-        beside: bool = False,
+        beside: Token | None = None,
     ) -> list[Entry]:
         """
         Read entries of one member, at least one: those before the first that it has not whole.
 
         Args:
-            beside: Hold up nothing else there; see `ask_beside`.
+            beside: Hold up nothing else there; the token of `ask_beside`.
 
         Raises:
             MissingEntriesError: It has not the first one.
             CorruptEntryError: That one is damaged there.
         """
-        ask = self.ask_beside if beside else self.ask
-        found: list[Entry] = ask(
-            member, self.reading(member, after, through, bytes_max), seconds_max
+        act = self.reading(member, after, through, bytes_max)
+        found: list[Entry] = (
+            self.ask(member, act, seconds_max)
+            if beside is None
+            else self.ask_beside(member, act, beside, seconds_max)
         )
         return found
 
-    def reading(self, member: str, after: int, through: int, bytes_max: int) -> ActOf:
-        """Give what reads entries of one member, as `entries` has it."""
+    def reading(
+        self, member: str, after: int, through: int, bytes_max: int, token: Token | None = None
+    ) -> ActOf:
+        """Give what reads entries of one member, held under this, as `entries` has it."""
 
         def read(it: Member, seconds: float) -> list[Entry]:
+            if token is not None:
+                with it.reaching(member, token):
+                    return read_any(it, seconds)
+            return read_any(it, seconds)
+
+        def read_any(it: Member, seconds: float) -> list[Entry]:
             try:
                 found = it.entries(after, through, bytes_max, seconds)
             except CorruptEntryError as error:
@@ -310,6 +383,11 @@ class Databases:
         return f"{self.members.index(member)}"
 
 
+def _set_of(row: Row) -> str:
+    """Of which set it is; empty where it is of none yet."""
+    return "" if row.written is None else row.written.known.set_id
+
+
 def _set_of_most(rows: Iterable[Row], address_count: int) -> str:
     """The set that more than half of all addresses lead to; nothing if there is none."""
     sets = {it.member: it.written.known.set_id for it in rows if it.written is not None}
@@ -323,7 +401,3 @@ def named_each(errors: Mapping[str, StoreError]) -> str:
     return "; ".join(
         each if name in each else f"{name}: {each}" for name, each in sorted(told.items())
     )
-
-
-def _bound(act: ActOf, member: Member) -> Callable[[float], Any]:
-    return lambda seconds: act(member, seconds)

@@ -12,6 +12,7 @@ Invariants:
     knows to be final: a database that was put back to an older state takes nothing with it.
     Before anything is cut off all are taken anew: nothing late is stored after it.
     A member that another broker has taken ends it.
+    What is copied follows by chain on what is there, and ends with the end of the longest log.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Claimant, Outcome, Place
 from holdfast.mirrors.mirror_set import MirrorSet
 from holdfast.model.limits import KiB, MiB
+from holdfast.raidb.copying import require_unbroken
 from holdfast.raidb.databases import ActOf, BoundAct, Databases
-from holdfast.raidb.member import NOTHING, Member, Row, Token
+from holdfast.raidb.member import NOTHING, AstrayError, Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.tenure import Tenure, renew_act
 
@@ -235,6 +237,8 @@ class Levelling:
                 yield from self._look_again(member)
             if self._ends[member] != came_to:
                 came_to, patience = self._ends[member], self._call_seconds
+        if self._ends[member] != self._tenure.end:
+            raise UnreachableError("it ends with another entry than the others: it is read anew")
 
     def _next_piece(self, member: str, seconds: float) -> Steps:
         """Read what is to be stored next."""
@@ -244,6 +248,11 @@ class Levelling:
             through = self._tenure.end.index
             piece = self._piece = yield from self._read(after, through, size, seconds)
         rest = piece[after + 1 - piece[0].index :]
+        try:
+            require_unbroken(rest[:1], self._ends[member], self._databases.name(self._sources[0]))
+        except CorruptEntryError:
+            self._piece = []
+            raise
         count, taken = bytes_of(rest[:1]), 1
         while taken < len(rest) and count + bytes_of(rest[taken : taken + 1]) <= size:
             count += bytes_of(rest[taken : taken + 1])
@@ -252,7 +261,8 @@ class Levelling:
 
     def _store(self, member: str, entries: list[Entry], seconds: float) -> Steps:
         began, count = self._clock(), bytes_of(entries)
-        act = self._rates.measured(member, _store(self._tenure.tokens[member], entries), count)
+        act = _store(self._tenure.tokens[member], entries, self._ends[member])
+        act = self._rates.measured(member, act, count)
         outcome = yield from self._ask(member, act, seconds)
         if outcome is not Outcome.STORED:
             if self._is_lost(member):
@@ -267,11 +277,22 @@ class Levelling:
 
     def _read(self, after: int, through: int, bytes_max: int, seconds: float) -> Steps:
         """Read entries of the longest log, of whichever member has them whole."""
+        is_beside = True
         while True:
             source = self._sources[0]
-            act = self._databases.reading(source, after, through, bytes_max)
+            if source in self._sent:
+                yield from self._look_again(source)
+            token = self._tenure.tokens[source]
+            act = self._databases.reading(source, after, through, bytes_max, token)
             try:
-                found = yield from self._ask(source, act, seconds, beside=True)
+                found = yield from self._ask(
+                    source, act, seconds, beside=token if is_beside else None
+                )
+                require_unbroken(found[1:], Place(after + 1, found[0].chain), source)
+            except AstrayError:
+                if not is_beside:
+                    raise
+                is_beside = False  # The way by which it was taken leads to it still.
             except CorruptEntryError:
                 if len(self._sources) == 1:
                     raise
@@ -407,7 +428,9 @@ class Levelling:
     def _left(self) -> float:
         return max(self.deadline - self._clock(), _LEAST_SECONDS)
 
-    def _ask(self, member: str, act: ActOf, seconds: float, *, beside: bool = False) -> Steps:
+    def _ask(
+        self, member: str, act: ActOf, seconds: float, *, beside: Token | None = None
+    ) -> Steps:
         """Do something in one member, and give signs of life in all the others meanwhile."""
         bound = self._databases.bind(member, act, beside=beside)
         until = self._clock() + seconds
@@ -456,8 +479,8 @@ def _beat(token: Token) -> ActOf:
     return lambda member, seconds: act(member, min(seconds, _BEAT_SECONDS_MAX))
 
 
-def _store(token: Token, entries: list[Entry]) -> ActOf:
-    return lambda member, seconds: member.store(token, entries, seconds)
+def _store(token: Token, entries: list[Entry], before: Place) -> ActOf:
+    return lambda member, seconds: member.store(token, entries, before, seconds)
 
 
 def _seize(row: Row, token: Token, claimant: Claimant) -> ActOf:

@@ -70,7 +70,7 @@ class MajorityTenure(Tenure):
         """What each active member is yet to store; who becomes one has everything."""
         known, active = self._known, self.active
         if known.keys() != set(active):
-            self._known = {it: known.get(it) or Backlog() for it in active}
+            self._known = {it: known.get(it) or Backlog(self.end) for it in active}
         return self._known
 
     @property
@@ -218,7 +218,8 @@ class MajorityTenure(Tenure):
                 batch = [] if it in call.refused else backlog.batch()
                 if not batch and it in call.answered:
                     continue
-                act = self.append_act(it, batch) if batch else renew_act(self.tokens[it])
+                before = backlog.before
+                act = self.append_act(it, batch, before) if batch else renew_act(self.tokens[it])
                 backlog.begin(self._databases.bind(it, act), call.number, self._clock())
                 backlog.is_storing = bool(batch)
             acts[it] = backlog.act

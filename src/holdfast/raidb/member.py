@@ -12,15 +12,21 @@ Blocking: every call may wait for the database, at most about `seconds_max`; on 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from holdfast.errors import UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes, MessageKey
 from holdfast.mirrors.mirror_set import MirrorSet
 
 NOTHING = Place(0, bytes(16))
+
+
+class AstrayError(UnreachableError):
+    """An address leads to another database than the one that is meant, or to a copy of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,19 @@ class Member(Protocol):
         """Tell what this is; waits for nothing."""
         ...
 
+    def reaching(self, member: str, token: Token | None = None) -> AbstractContextManager[None]:
+        """
+        Let what is asked inside be asked of this member only, by its id.
+
+        Args:
+            token: It must be held under this as well: a copy of a database has its id, and was
+                not taken.
+
+        What is asked inside raises:
+            AstrayError: The address leads to another one now; nothing was done there.
+        """
+        ...
+
     def read(self, seconds_max: float) -> Row:
         """
         Read the lease row as it is now; reach and lay out the database first, if need be.
@@ -139,8 +158,15 @@ class Member(Protocol):
         """Give it back, if the token still counts."""
         ...
 
-    def store(self, token: Token, entries: list[Entry], seconds_max: float) -> Outcome:
-        """Store entries of any epoch behind the last one; as `LeasedLog.append` otherwise."""
+    def store(
+        self, token: Token, entries: list[Entry], before: Place, seconds_max: float
+    ) -> Outcome:
+        """
+        Store entries of any epoch behind this end; as `LeasedLog.append` otherwise.
+
+        Raises:
+            StoreError: It ends elsewhere, or there with another history.
+        """
         ...
 
     def mend(self, token: Token, entry: Entry, seconds_max: float) -> Outcome:

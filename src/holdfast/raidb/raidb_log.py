@@ -13,7 +13,7 @@ RAIDb-1; decision record 0050.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -176,7 +176,9 @@ class RaidbLog:
         lacking = 0 if self._tenure is None else self._tenure.lacking_bytes(member)
         if state == "active" and lacking:
             return f"{state}: {lacking:,} bytes behind the others"
-        low = self.databases.low_room(member) if state == "active" else ""
+        low = ""
+        if state == "active":
+            low = self.databases.astray(member) or self.databases.low_room(member)
         return self.caretaker.state(member) or (f"{state}: {low}" if low else state)
 
     def observe(self, seconds_max: float) -> Holding:
@@ -211,8 +213,7 @@ class RaidbLog:
         except MirrorsMissingError as error:
             raise self._missing(error) from None
         except ForeignMirrorError as error:
-            name = self.databases.name
-            raise ForeignMirrorError(name(error.first), name(error.second)) from None
+            raise self._foreign(error, rows) from None
         self._identity = self.databases.set_id = sight.start.newest.set_id
         self.lease_seconds = max(it.lease_seconds for it in self.databases.members)
         self._sight = sight
@@ -220,6 +221,18 @@ class RaidbLog:
         if self._tenure is not None and self._tenure.epoch < self._epoch:
             self._let_go()
         return rows, sight
+
+    def _foreign(self, error: ForeignMirrorError, rows: Mapping[str, Row]) -> StoreError:
+        """What is to be told of two sets, where it is not known which one is meant."""
+        sets = {it: row.written.known.set_id for it, row in rows.items() if row.written is not None}
+        first, second = (
+            f"{self.databases.name(it)} ({sets[it]})" for it in (error.first, error.second)
+        )
+        told = ForeignMirrorError(first, second)
+        if len(rows) == len(self.databases.members):
+            return told
+        # With those that are away it may be known which of them an address only leads to.
+        return UnreachableError(f"{told} ({named_each(self.databases.troubles)})")
 
     def _judge(self, rows: dict[str, Row], known: dict[str, Row]) -> Sight:
         """Without what lately could not be taken, as if it were not there, if enough is left."""

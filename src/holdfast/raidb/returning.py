@@ -119,12 +119,13 @@ class Returning:
             return self._take(row, seconds_max)
         source = self._row_beside(self._source, seconds_max)
         if not self._is_compared:
-            copier = Copier(self._databases, seconds_max, beside=True)
+            copier = Copier(self._databases, seconds_max, beside=self._beside(source.member))
             copier.require(self._compare(copier, row, source))
             return Step.MORE
         self._copying_since = self.tenure.now()
         patience = max(seconds_max, self._patience)
-        copier = Copier(self._databases, patience, self.tenure.rates, beside=True)
+        beside = self._beside(source.member)
+        copier = Copier(self._databases, patience, self.tenure.rates, beside=beside)
         return self._copy(copier, row, source)
 
     def _row(self, member: str, seconds_max: float) -> Row:
@@ -133,8 +134,15 @@ class Returning:
 
     def _row_beside(self, member: str, seconds_max: float) -> Row:
         """The same of a member that others use."""
-        row: Row = self._databases.ask_beside(member, lambda it, left: it.read(left), seconds_max)
+        row: Row = self._databases.ask_beside(
+            member, lambda it, left: it.read(left), self.tenure.token(member), seconds_max
+        )
         return _of(member, row)
+
+    def _beside(self, source: str) -> dict[str, Token]:
+        """Under what both are held."""
+        assert self.token is not None, "it was taken"
+        return {source: self.tenure.token(source), self.member: self.token}
 
     def _take(self, row: Row, seconds_max: float) -> Step:
         self._refuse_others(row)
@@ -224,7 +232,7 @@ class Returning:
             self._is_compared = False  # Cleaned away meanwhile.
             return Step.MORE
         assert self.token is not None, "it was taken"
-        copier.require(copier.append(self.member, self.token, entries))
+        copier.require(copier.append(self.member, self.token, entries, row.lease.end))
         self._patience = 0.0
         self.copied += len(entries)
         self.to_copy = max(self.to_copy, self.copied + through - entries[-1].index)
@@ -247,7 +255,7 @@ class Returning:
             entries = copier.read(
                 self._source, row.lease.end.index, end.index, self._settings.copy_bytes
             )
-            copier.require(copier.append(self.member, self.token, entries))
+            copier.require(copier.append(self.member, self.token, entries, row.lease.end))
             last = Place(entries[-1].index, entries[-1].chain)
         else:
             last = row.lease.end

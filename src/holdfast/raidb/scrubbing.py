@@ -7,8 +7,12 @@ Where an entry is damaged or gone, another active member is asked for it, and it
 there anew, under the fence that an append has. One that a read has met is looked at first.
 A large entry that cannot be read in the time of a piece is read by itself, in ever more time.
 
+An entry that is whole and does not follow on the one before it is another history's, and is damage
+as well: what is written in its place is what its neighbours there name by their chain values.
+
 Invariants:
-    Only bytes whose checksums are right are written, and only where none such were found.
+    Only bytes whose checksums are right are written, where they follow on what is before them and
+    what is behind them follows on them, as far as that can be read; one of both must.
     What was dropped meanwhile is not written again.
     Nothing is done for a tenure that is over.
 """
@@ -21,11 +25,12 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.errors import CorruptEntryError, StoreError, UnreachableError
-from holdfast.journal.entry import Entry, bytes_of
-from holdfast.leases.contract import Outcome
+from holdfast.journal.entry import Entry, bytes_of, verify_chain
+from holdfast.leases.contract import Outcome, Place
 from holdfast.leases.throughput import LARGE_BYTES
+from holdfast.raidb.copying import does_not_follow, require_unbroken
 from holdfast.raidb.databases import Databases
-from holdfast.raidb.member import Member, Row
+from holdfast.raidb.member import NOTHING, AstrayError, Member, Row
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure
 
@@ -59,6 +64,8 @@ class Scrubber:
         self._left: deque[str] = deque()
         """Members that are still to be read in this round."""
         self._after = 0
+        self._before: Place | None = None
+        """The entry that was read last of this member, if it was whole."""
         self._met: deque[tuple[str, int]] = deque(maxlen=_MET_COUNT_MAX)
         self._patience = 0.0
         """How long each read of one large entry may take; 0: it is not known to be large."""
@@ -118,39 +125,68 @@ class Scrubber:
             self._next()
         if not self._left:
             self._left.extend(active)
-            self._after = 0
+            self._begin_member()
         member = self._left[0]
-        row = self._row(member, seconds_max)
+        try:
+            row = self._row(member, seconds_max)
+        except AstrayError:
+            self._next()  # The others are read over as ever.
+            return 1 if self._left else 0
         self._after = max(self._after, row.lease.first_index - 1)
         if self._after >= row.lease.end.index:
             self._next()
             return 1 if self._left else 0
         try:
             found = self._read(member, self._after, row.lease.end.index, seconds_max)
+            self._require_unbroken(member, found)
         except CorruptEntryError as error:
             index = max(error.index, self._after + 1)
+            mended_count = self.mended_count
             is_whole = self._mend(member, index, seconds_max)
+            is_as_others = is_whole and self.mended_count == mended_count
+            if is_as_others and index - 1 == row.lease.first_index:
+                # The first one follows on nothing that is kept: only the next one tells.
+                self._mend(member, index - 1, seconds_max)
             self._after = index - 1 if is_whole else index
+            self._before = None
             return self._settings.copy_bytes
-        self._after = found[-1].index
+        self._after, self._before = found[-1].index, Place(found[-1].index, found[-1].chain)
         return bytes_of(found)
+
+    def _require_unbroken(self, member: str, found: list[Entry]) -> None:
+        """See that these follow on what was read before them, where that is known."""
+        before = self._before
+        if before is None or before.index != self._after:
+            before, found = Place(found[0].index, found[0].chain), found[1:]
+        require_unbroken(found, before, self._databases.name(member))
+
+    def _begin_member(self) -> None:
+        self._after, self._before = 0, None
 
     def _next(self) -> None:
         self._left.popleft()
-        self._after = 0
+        self._begin_member()
         if not self._left:
             self.rounds += 1
             self.lost, self.late = {}, {}
 
     def _row(self, member: str, seconds_max: float) -> Row:
-        row: Row = self._databases.ask_beside(member, lambda it, left: it.read(left), seconds_max)
+        token = self.tenure.token(member)
+        row: Row = self._databases.ask_beside(
+            member, lambda it, left: it.read(left), token, seconds_max
+        )
         return row
 
     def _read(self, member: str, after: int, through: int, seconds_max: float) -> list[Entry]:
         bytes_max = 1 if self._patience else self._settings.copy_bytes
         try:
             return self._databases.entries(
-                member, after, through, bytes_max, seconds_max, beside=True
+                member,
+                after,
+                through,
+                bytes_max,
+                seconds_max,
+                beside=self.tenure.token(member),
             )
         except UnreachableError:
             self._is_slow = True
@@ -165,17 +201,22 @@ class Scrubber:
         row = self._row(member, seconds_max)
         if not row.lease.first_index <= index <= row.lease.end.index:
             return True
+        own: Entry | None = None
+        trouble = does_not_follow(index, name(member))
         try:
-            self._read(member, index - 1, index, seconds_max)
+            own = self._read(member, index - 1, index, seconds_max)[0]
         except CorruptEntryError as error:
             trouble = error
         else:
-            return True
-        source, entry = self._whole(member, index, seconds_max)
+            if self._fits(row, own, seconds_max) is not False:
+                return True
+        source, entry = self._whole(row, index, own, seconds_max)
         if entry is None:
             if self.lost.setdefault(member, index) == index:
                 logger.error("%s: %s: no other database has it whole", name(member), trouble)
             return False
+        if entry == own:
+            return True  # What is beside it is another history's.
 
         def mend(it: Member, left: float) -> Outcome:
             return it.mend(token, entry, left)
@@ -195,11 +236,52 @@ class Scrubber:
             logger.warning("%s: %s: written anew from %s", name(member), trouble, source)
         return is_done
 
-    def _whole(self, member: str, index: int, seconds_max: float) -> tuple[str, Entry | None]:
-        """Which other active member has an entry whole; one that is away is asked again later."""
+    def _fits(self, row: Row, entry: Entry, seconds_max: float) -> bool | None:
+        """
+        Whether an entry goes between those beside it in a member; None: they do not tell.
+
+        Raises:
+            StoreError: Neither could be read now.
+        """
+        index, end = entry.index, row.lease.end
+        told: list[bool] = []
+        late: StoreError | None = None
+        try:
+            if index == end.index:
+                told.append(entry.chain == end.chain)
+            elif behind := self._beside(row, index + 1, seconds_max):
+                told.append(verify_chain(behind, entry.chain))
+        except UnreachableError as error:
+            late = error
+        try:
+            if index == 1:
+                told.append(verify_chain(entry, NOTHING.chain))
+            elif before := self._beside(row, index - 1, seconds_max):
+                told.append(verify_chain(entry, before.chain))
+        except UnreachableError as error:
+            late = error
+        if not told and late is not None:
+            raise late
+        return all(told) if told else None
+
+    def _beside(self, row: Row, index: int, seconds_max: float) -> Entry | None:
+        """One that is whole in the same member; None if it is damaged, or dropped."""
+        try:
+            return self._read(row.member, index - 1, index, seconds_max)[0]
+        except CorruptEntryError:
+            return None
+
+    def _whole(
+        self, row: Row, index: int, own: Entry | None, seconds_max: float
+    ) -> tuple[str, Entry | None]:
+        """
+        Which other active member has an entry that is to be there; one that is away is asked later.
+
+        What is the member's own is what is to be there, whatever is beside it.
+        """
         away: StoreError | None = None
         for other in self.tenure.active:
-            if other == member:
+            if other == row.member:
                 continue
             try:
                 entry = self._read(other, index - 1, index, seconds_max)[0]
@@ -207,7 +289,8 @@ class Scrubber:
                 continue
             except StoreError as error:
                 away = error
-            else:
+                continue
+            if entry == own or self._fits(row, entry, seconds_max):
                 return self._databases.name(other), entry
         if away is not None:
             raise away

@@ -122,7 +122,9 @@ class Showing:
         made = self._done({it: bind(it, self._make_act(it, changes)) for it in unmade}, seconds_max)
         self._made |= {(it, kind) for it in made}
         ready = [it for it in members if (it, kind) in self._made]
-        self._done({it: bind(it, self._act(it, changes), beside=True) for it in ready}, seconds_max)
+        tokens = {it: self._tenure.tokens[it] for it in ready}
+        acts = {it: bind(it, self._act(it, changes), beside=tokens[it]) for it in ready}
+        self._done(acts, seconds_max)
         self._require_any()
 
     def _done(self, acts: Mapping[str, BoundAct], seconds_max: float) -> list[str]:
@@ -143,7 +145,8 @@ class Showing:
     def _keys(self, after: MessageKey, seconds_max: float) -> dict[str, list[MessageKey]]:
         """Of each that answers, its rows."""
         act = _keys_after(after)
-        acts = {it: self._databases.bind(it, act, beside=True) for it in self._targets()}
+        tokens = {it: self._tenure.token(it) for it in self._targets()}
+        acts = {it: self._databases.bind(it, act, beside=token) for it, token in tokens.items()}
         found = self._databases.run_bound(acts, seconds_max)
         for it, why in found.items():
             if isinstance(why, StoreError):

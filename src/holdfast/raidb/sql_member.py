@@ -11,6 +11,8 @@ Source: "Stores and fenced leases", section 6.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from holdfast.errors import StoreError, UnreachableError
@@ -18,7 +20,7 @@ from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Outcome, Place
 from holdfast.leases.projection import Changes
 from holdfast.raidb import set_text
-from holdfast.raidb.member import NOTHING, KnownSet, Row, Token
+from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Row, Token
 from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.lease_row import Held, fence_of, held_by, holding_of
 from holdfast.sql.log import SqlLog
@@ -35,6 +37,7 @@ SEIZE: Final = statements.TAKE.replace("epoch = epoch + 1", "epoch = :next")
 WRITE_SET: Final = (
     f"UPDATE holdfast_lease SET members = :members, event = :event, beat = beat + 1 WHERE {_HELD}"
 )
+READ_HOLDER: Final = "SELECT epoch, holder FROM holdfast_lease WHERE id = 1"
 ADOPT: Final = "UPDATE holdfast_meta SET store_id = :store_id WHERE id = 1"
 CUT: Final = (
     "UPDATE holdfast_lease SET last_index = :last, last_chain = :chain, first_index = :first,"
@@ -68,6 +71,12 @@ class SqlMember(SqlLog):
     _leads_to = ""
     """Which member the connection leads to, as far as it says."""
 
+    _meant = ""
+    """Which one is meant by what is asked; empty: whichever is there."""
+
+    _held_under: Token | None = None
+    """Under what it must be held."""
+
     @property
     def place(self) -> str:
         """Its address, without a password."""
@@ -83,15 +92,39 @@ class SqlMember(SqlLog):
         self._is_laid_out = False
         self._leads_to = layout.read_member(session)
 
-    def _require(self, token: Token) -> None:
+    @contextmanager
+    def reaching(self, member: str, token: Token | None = None) -> Iterator[None]:
+        """Let what is asked inside be asked of this member only, held under this token."""
+        self._meant, self._held_under = member, token
+        try:
+            yield
+        finally:
+            self._meant, self._held_under = "", None
+
+    def _admit(self, session: Session) -> None:
+        """See that a connection leads to the member that is meant."""
+        token = self._held_under
+        self._require(self._meant)
+        if token is None:
+            return
+        if session.rows(READ_HOLDER) != [(token.epoch, token.holder)]:
+            raise AstrayError(
+                f"by a new connection to {self.place} it is not held by this broker: another one"
+                f" has taken it, or this address leads to a copy of it or to an older state now"
+            )
+
+    def _require(self, member: str) -> None:
         """
-        See that the connection leads to the member that the token is for.
+        See that the connection leads to this member, if one is named.
 
         Raises:
-            UnreachableError: Its address leads to another database now.
+            AstrayError: Its address leads to another database now.
         """
-        if token.member and self._leads_to != token.member:
-            raise UnreachableError(f"{self.place} leads to another database now than it did")
+        if member and self._leads_to != member:
+            raise AstrayError(
+                f"{self.place} leads to another database now than it did: see where this address"
+                f" leads to"
+            )
 
     def _row(self, session: Session) -> Row:
         if not self._is_laid_out:
@@ -150,7 +183,7 @@ class SqlMember(SqlLog):
         }
 
         def seize(session: Session) -> bool:
-            self._require(token)
+            self._require(token.member)
             if session.write(SEIZE, values) != 1:
                 return False
             self._is_taken = self._row(session).is_held_by(token)
@@ -168,7 +201,7 @@ class SqlMember(SqlLog):
         """Make the tables, and the view on the lease; or tell why not."""
 
         def make(session: Session) -> str:
-            self._require(token)
+            self._require(token.member)
             # All is looked for anew: somebody may have dropped it, as the caller has seen.
             self._view, self._messages = None, projection.MessageTables()
             self._make_shown(session)
@@ -181,7 +214,7 @@ class SqlMember(SqlLog):
         fence = {"at": self._at(), "last": last_index, **held_by(token)}
 
         def show(session: Session) -> str:
-            self._require(token)
+            self._require(token.member)
             is_written, refusal = projection.write_unless_refused(session, fence, changes, SHOW)
             return refusal if refusal or is_written else "another broker has taken it"
 
@@ -192,7 +225,7 @@ class SqlMember(SqlLog):
         wanted = _set_values(written)
 
         def write(session: Session) -> Outcome:
-            self._require(token)
+            self._require(token.member)
             row = self._row(session)
             if not self._is_ours(row, token):
                 return Outcome.DEPOSED
@@ -210,7 +243,7 @@ class SqlMember(SqlLog):
         """Give a sign of life."""
 
         def beat(session: Session) -> Outcome:
-            self._require(token)
+            self._require(token.member)
             values = {"at": self._at(), **held_by(token)}
             if session.write(statements.RENEW, values) == 1:
                 self._wrote(session, token, values["at"])
@@ -229,15 +262,17 @@ class SqlMember(SqlLog):
         self._is_taken = False
         self._link.run(seconds_max, lambda it: it.write(statements.RELEASE, held_by(token)))
 
-    def store(self, token: Token, entries: list[Entry], seconds_max: float) -> Outcome:
-        """Store entries of any epoch behind the last one."""
+    def store(
+        self, token: Token, entries: list[Entry], before: Place, seconds_max: float
+    ) -> Outcome:
+        """Store entries of any epoch behind this end."""
         first, last = entries[0], entries[-1]
         at = self._at()
         rows = parts.split(entries, at)
-        fence = fence_of(entries, token, at)
+        fence = fence_of(entries, before, token, at)
 
         def store(session: Session) -> Outcome:
-            self._require(token)
+            self._require(token.member)
             self._safety.require(session)
             if session.append(fence, rows):
                 self._wrote(session, token, at)
@@ -250,9 +285,12 @@ class SqlMember(SqlLog):
                 values = {"at": at, **held_by(token)}
                 is_held = session.write(statements.RENEW, values) == 1
                 return Outcome.STORED if is_held else Outcome.DEPOSED
+            found = f"entry {row.lease.end.index:,}"
+            if row.lease.end.index == before.index:
+                found = f"another entry {before.index:,} than the others"
             raise StoreError(
-                f"{self.place} ends with entry {row.lease.end.index:,}, and not before entry"
-                f" {first.index:,}: it was changed by somebody else; empty it, and it is filled"
+                f"{self.place} ends with {found}, and not before entry {first.index:,}: it was"
+                f" changed by somebody else; empty it, and it is filled"
             )
 
         return self._link.run(seconds_max, store)
@@ -264,7 +302,7 @@ class SqlMember(SqlLog):
         values = {"at": at, "index": entry.index, **held_by(token)}
 
         def mend(session: Session) -> Outcome:
-            self._require(token)
+            self._require(token.member)
             self._safety.require(session)
             with session.transaction():
                 if session.write(MEND, values) == 1:
@@ -280,7 +318,7 @@ class SqlMember(SqlLog):
         """Drop what comes behind this entry."""
 
         def cut(session: Session) -> Outcome:
-            self._require(token)
+            self._require(token.member)
             row = self._row(session)
             if not self._is_ours(row, token):
                 return Outcome.DEPOSED
@@ -293,7 +331,7 @@ class SqlMember(SqlLog):
         """Empty it, some entries at a time; the row says so once all are gone."""
 
         def clear(session: Session) -> Outcome:
-            self._require(token)
+            self._require(token.member)
             while True:
                 row = self._row(session)
                 if not self._is_ours(row, token):

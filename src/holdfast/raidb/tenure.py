@@ -87,6 +87,18 @@ class Tenure:
         """The members that have everything."""
         return sorted(self.holding.current.active)
 
+    def token(self, member: str) -> Token:
+        """
+        Give under what a member is held; may be asked by any thread.
+
+        Raises:
+            UnreachableError: It is not held any more.
+        """
+        token = self.tokens.get(member)
+        if token is None:
+            raise UnreachableError(f"{self._databases.name(member)} is not held any more")
+        return token
+
     @property
     def whole(self) -> list[str]:
         """The active members that are known to have everything."""
@@ -117,7 +129,7 @@ class Tenure:
         """
         self.is_in_flight = True
         outcome = self._everywhere(
-            {it: self.append_act(it, entries) for it in self.active},
+            {it: self.append_act(it, entries, self.end) for it in self.active},
             seconds_max,
             count=bytes_of(entries),
         )
@@ -126,12 +138,15 @@ class Tenure:
             self.end = Place(entries[-1].index, entries[-1].chain)
         return outcome
 
-    def append_act(self, member: str, entries: list[Entry]) -> ActOf:
-        """Give what stores these in one member, and measures how long it takes if they are many."""
+    def append_act(self, member: str, entries: list[Entry], before: Place) -> ActOf:
+        """
+        Give what stores these in one member, which ends there, and measures how long it takes if
+        they are many.
+        """
         token = self.tokens[member]
 
         def append(it: Member, seconds: float) -> Outcome:
-            return it.store(token, entries, seconds)
+            return it.store(token, entries, before, seconds)
 
         return self.rates.measured(member, append, bytes_of(entries))
 

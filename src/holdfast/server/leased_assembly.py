@@ -21,6 +21,7 @@ from holdfast.leases.elector_thread import ElectorAsking
 from holdfast.leases.namesakes import Namesakes
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
+from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.replication.format_levels import KNOWN
 from holdfast.server.lease_runner import LeaseRunner
 from holdfast.server.leased_group import LeasedGroup
@@ -79,6 +80,8 @@ def leased(
         tell_seconds=config.sections.lease.tell_seconds,
     )
     seen = SeenFile(config.data, RealDisk())
+    if isinstance(medium, RaidbLog) and seen.last is not None:
+        medium.databases.set_id = seen.last.identity
     worker = LogWorker(medium, seen, boottime, name=config.name, namesakes=namesakes)
     elector, asking = make_elector(config), None
     if elector is not None:

@@ -38,11 +38,11 @@ def held_by(tenure: Held) -> dict[str, Any]:
     return {"epoch": tenure.epoch, "holder": tenure.holder}
 
 
-def fence_of(entries: list[Entry], tenure: Held, at: int) -> dict[str, Any]:
-    """What the fence of an append says: behind which entry it stores these, and under what."""
+def fence_of(entries: list[Entry], before: Place, tenure: Held, at: int) -> dict[str, Any]:
+    """What the fence of an append says: behind which end it stores these, and under what."""
     first, last = entries[0], entries[-1]
-    before = {"before": first.index - 1, "at": at}
-    return {"last": last.index, "chain": last.chain.hex(), **before, **held_by(tenure)}
+    behind = {"before": first.index - 1, "behind": before.chain.hex(), "at": at}
+    return {"last": last.index, "chain": last.chain.hex(), **behind, **held_by(tenure)}
 
 
 def is_held_by(holding: Holding, tenure: Tenure) -> bool:

@@ -46,6 +46,7 @@ class Link:
         connect: Connect,
         *,
         greet: Callable[[Session], None],
+        admit: Callable[[Session], None] = lambda _: None,
         clock: Callable[[], float],
     ) -> None:
         """
@@ -53,6 +54,7 @@ class Link:
 
         Args:
             greet: Judges each new connection before it is used; what it raises ends it.
+            admit: The same each time before something is done by it.
         """
         self.url = url
         self._type = session_type
@@ -63,6 +65,7 @@ class Link:
         )
         self._connect = connect
         self._greet = greet
+        self._admit = admit
         self._clock = clock
         self._session: Session | None = None
         self.is_trusted = False
@@ -89,6 +92,7 @@ class Link:
                 session = self._connect_any(deadline)
                 self._session = session
             session.bound(self._left(deadline))
+            self._admit(session)
             result = action(session)
             session.require_there()
             return result

@@ -82,7 +82,12 @@ class SqlLog:
         self._randomness = SystemRandomness() if randomness is None else randomness
         self._clock = SystemClock() if clock is None else clock
         self._link = Link(
-            url, session_type, connect, greet=self._greet, clock=self._clock.monotonic
+            url,
+            session_type,
+            connect,
+            greet=self._greet,
+            admit=self._admit,
+            clock=self._clock.monotonic,
         )
         self._safety = Safety(
             self._link, is_overruled=allow_unsafe_database, clock=self._clock.monotonic
@@ -97,7 +102,7 @@ class SqlLog:
         self._messages = projection.MessageTables()
         self._tenure: Tenure | None = None
         self._is_given_back = False
-        self._last_index = 0
+        self._end = Place(0, bytes(16))
         """Where the log ends, as far as the holder knows."""
         self._last_at = 0
         self._plan: CopyPlan | None = None  # Of the copy that is to be finished yet.
@@ -148,7 +153,7 @@ class SqlLog:
         holding = self._link.run(seconds_max, take)
         if holding is not None:
             self._tenure = Tenure(holding.epoch, claimant.holder)
-            self._last_index = holding.end.index
+            self._end = holding.end
             self._is_given_back = False
         return holding
 
@@ -190,7 +195,7 @@ class SqlLog:
         )
         at, end = self._at(), Place(last.index, last.chain)
         rows = parts.split(entries, at)
-        fence = fence_of(entries, tenure, at)
+        fence = fence_of(entries, self._end, tenure, at)
 
         def append(session: Session) -> Outcome:
             self._safety.require(session)
@@ -208,7 +213,7 @@ class SqlLog:
             outcome = self._link.run(seconds_max, lambda it: self._refuse(it, tenure, end, reason))
         self._answered = 0
         if outcome is Outcome.STORED:
-            self._last_index = end.index
+            self._end = end
         return outcome
 
     def _is_answered_again(self, error: UnreachableError, index: int) -> bool:
@@ -337,7 +342,7 @@ class SqlLog:
         if tenure is None:
             return Outcome.DEPOSED
         at = self._at()
-        fence = {"at": at, "last": self._last_index, **held_by(tenure)}
+        fence = {"at": at, "last": self._end.index, **held_by(tenure)}
 
         def project(session: Session) -> Outcome | str:
             self._make_shown(session)
@@ -396,6 +401,9 @@ class SqlLog:
                 f"{self._url} has another log now ({found}) than the one that was opened"
                 f" ({self._identity}): all hosts of one URL must lead to the same database"
             )
+
+    def _admit(self, session: Session) -> None:
+        """See that a connection leads where it is to lead, before anything is done by it."""
 
     def _open(self, session: Session, *, may_lay_out: bool) -> Holding:
         session.check()

@@ -65,9 +65,12 @@ RENEW: Final = f"UPDATE holdfast_lease SET beat = beat + 1, {_LATER} WHERE {HELD
 RELEASE: Final = f"UPDATE holdfast_lease SET beat = beat + 1, released = 1 WHERE {HELD}"
 ADVANCE: Final = (
     "UPDATE holdfast_lease SET last_index = :last, last_chain = :chain, beat = beat + 1,"
-    f" {_LATER} WHERE {HELD} AND last_index = :before"
+    f" {_LATER} WHERE {HELD} AND last_index = :before AND last_chain = :behind"
 )
-"""The fence of an append."""
+"""
+The fence of an append. The chain stands for all that came before: what follows on another history,
+as in a copy of the database that others went on with, is stored behind none.
+"""
 
 BEGIN_BEHIND: Final = (
     "UPDATE holdfast_lease SET epoch = :epoch, last_index = :last, last_chain = :chain,"

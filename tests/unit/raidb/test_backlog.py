@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.leases.contract import Place
 from holdfast.raidb.backlog import BATCH_BYTES_MAX, Backlog
+from holdfast.raidb.member import NOTHING
 from tests.stores.leased_log_suite import Writer
 from tests.unit.raidb.several import Several
 
@@ -14,7 +16,7 @@ def writer() -> Writer:
 def test_what_was_sent_is_the_same_until_it_is_stored() -> None:
     """What is offered meanwhile is the next batch, together."""
     sealed = writer().sealed(b"one", b"two", b"three")
-    backlog = Backlog()
+    backlog = Backlog(NOTHING)
     assert backlog.is_empty
     assert backlog.batch() == []
 
@@ -28,6 +30,7 @@ def test_what_was_sent_is_the_same_until_it_is_stored() -> None:
     backlog.stored()
 
     assert backlog.first_index == 2
+    assert backlog.before == Place(1, sealed[0].chain)
     assert backlog.batch() == sealed[1:]
     assert not backlog.is_behind
     assert not backlog.is_empty
@@ -39,7 +42,7 @@ def test_what_was_sent_is_the_same_until_it_is_stored() -> None:
 def test_the_very_same_may_be_offered_again() -> None:
     """As its owner does who does not know what came of it."""
     sealed = writer().sealed(b"one")
-    backlog = Backlog()
+    backlog = Backlog(NOTHING)
     backlog.offer(sealed)
     backlog.offer(sealed)
 
@@ -53,7 +56,7 @@ def test_the_very_same_may_be_offered_again() -> None:
 def test_a_batch_is_of_bounded_size() -> None:
     """Of what is long one alone."""
     sealed = writer().sealed(bytes(BATCH_BYTES_MAX), b"two", bytes(BATCH_BYTES_MAX // 2), b"four")
-    backlog = Backlog()
+    backlog = Backlog(NOTHING)
     for entry in sealed:
         backlog.offer([entry])
 
@@ -67,7 +70,7 @@ def test_a_batch_is_of_bounded_size() -> None:
 def test_what_nobody_stored_may_be_taken_back() -> None:
     """Then it lacks nothing, and may be offered the same once more."""
     sealed = writer().sealed(b"one")
-    backlog = Backlog()
+    backlog = Backlog(NOTHING)
     backlog.offer(sealed)
     backlog.batch()
 

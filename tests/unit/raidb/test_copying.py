@@ -77,11 +77,12 @@ def test_entries_are_copied_under_a_token(several: Several) -> None:
     holder = several.databases[1].claimant
     assert holder is not None
     shorten(several, 4)
+    end = several.databases[1].end
     entries = copier(several).read("a-member", 4, 8, 1000)
-    wrong = copier(several).append("b-member", Token(9, holder.holder), entries)
+    wrong = copier(several).append("b-member", Token(9, holder.holder), entries, end)
     assert wrong is Outcome.DEPOSED
 
-    done = copier(several).append("b-member", Token(1, holder.holder), entries)
+    done = copier(several).append("b-member", Token(1, holder.holder), entries, end)
     assert done is Outcome.STORED
     assert several.databases[1].end == Place(8, several.databases[0].history[8])
 

@@ -10,8 +10,12 @@ import pytest
 from holdfast.errors import ForeignMirrorError, StoreError, UnreachableError
 from holdfast.raidb.databases import Databases
 from holdfast.raidb.lanes import ThreadLanes
+from holdfast.raidb.member import Token
 from tests.unit.raidb.several import Several
 from trials.leased.model_databases import ModelMember
+
+HELD = Token(0, "")
+"""Under what nobody has taken a database yet."""
 
 
 def begun(count: int = 3) -> Several:
@@ -66,7 +70,7 @@ def test_an_address_that_is_turned_to_another_of_them_counts_once(
     found = several.reached()
     turned = found.members[0]
     assert isinstance(turned, ModelMember)
-    turned.database = several.databases[2]
+    turned.leads_to = several.databases[2]
     for _ in range(3):
         assert sorted(found.read(3.0)) == ["b-member", "c-member"]
 
@@ -77,7 +81,7 @@ def test_an_address_that_is_turned_to_another_of_them_counts_once(
         found.ask("a-member", lambda member, seconds: member.read(seconds), 1.0)
     assert [it.levelname for it in caplog.records] == ["ERROR"]
 
-    turned.database = several.databases[0]
+    turned.leads_to = several.databases[0]
     assert sorted(found.read(3.0)) == ["a-member", "b-member", "c-member"]
     assert not found.troubles
 
@@ -158,7 +162,7 @@ def test_what_is_read_beside_holds_up_nothing_else() -> None:
         return "read"
 
     def read() -> None:
-        told.append(found.ask_beside("a-member", read_long, 9.0))
+        told.append(found.ask_beside("a-member", read_long, HELD, 9.0))
 
     thread = threading.Thread(target=read)
     thread.start()
@@ -176,11 +180,11 @@ def test_without_a_second_way_what_is_read_beside_goes_by_the_first() -> None:
     several = Several(2)
     found = several.reached()
     read = lambda member, seconds: member.read(seconds)  # noqa: E731
-    assert found.ask_beside("a-member", read, 1.0).member == "a-member"
+    assert found.ask_beside("a-member", read, HELD, 1.0).member == "a-member"
     found.add_twins(members(several))
-    assert found.ask_beside("b-member", read, 1.0).member == "b-member"
+    assert found.ask_beside("b-member", read, HELD, 1.0).member == "b-member"
     several.databases[1].is_away = True
     with pytest.raises(UnreachableError):
-        found.ask_beside("b-member", read, 1.0)
+        found.ask_beside("b-member", read, HELD, 1.0)
     with pytest.raises(UnreachableError, match="nobody is none of the databases"):
-        found.ask_beside("nobody", read, 1.0)
+        found.ask_beside("nobody", read, HELD, 1.0)

@@ -16,7 +16,7 @@ from holdfast.errors import (
     UnreachableError,
 )
 from holdfast.journal.entry import Entry
-from holdfast.leases.contract import Outcome, Waiter
+from holdfast.leases.contract import Outcome, Place, Waiter
 from holdfast.model.limits import MiB
 from holdfast.raidb.member import Token
 from holdfast.raidb.raidb_log import RaidbLog
@@ -372,7 +372,7 @@ def test_an_address_that_leads_to_a_wrong_database_is_as_one_that_is_away(
     other.databases[0].identity, other.databases[0].member = "9" * 32, "other"
     other.log()
     wrong = other.databases[0] if is_foreign else several.databases[1]
-    waiter.log.databases.members[2].database = wrong
+    waiter.log.databases.members[2].leads_to = wrong
     before = waiter.log.observe(SECONDS)
     other.databases[0].beat += 1
     assert waiter.log.observe(SECONDS).beat == before.beat
@@ -383,7 +383,7 @@ def test_an_address_that_leads_to_a_wrong_database_is_as_one_that_is_away(
     assert several.states() == "active active failed"
 
     again = Writer(several.log(is_open=False), "c")
-    again.log.databases.members[2].database = wrong
+    again.log.databases.members[2].leads_to = wrong
     again.log.open()
     again.take()
     assert len(again.log.entries(0, 2, PLENTY, SECONDS)) == 2
@@ -528,7 +528,7 @@ def test_a_new_database_at_an_old_address_takes_the_place_of_the_old_one(
     place = log.databases.name("c-member")
     member = log.databases.members[2]
     assert isinstance(member, ModelMember)
-    several.medium.databases[2] = member.database = emptied
+    several.medium.databases[2] = member.home = emptied
     member.place_name = place
     member._way.database = emptied  # type: ignore[attr-defined]
 
@@ -589,12 +589,12 @@ def test_a_message_that_one_database_is_too_slow_for_is_known_once_it_was_filled
     assert isinstance(far, ModelMember)
     store = far.store
 
-    def slowly(token: Token, entries: list[Entry], seconds: float) -> Outcome:
+    def slowly(token: Token, entries: list[Entry], before: Place, seconds: float) -> Outcome:
         wanted = sum(len(it.raw) for it in entries) / (8 * MiB)
         several.now += min(wanted, seconds)
         if wanted > seconds:
             raise UnreachableError("the way there is slow")
-        return store(token, entries, seconds)
+        return store(token, entries, before, seconds)
 
     far.store = slowly  # type: ignore[method-assign]
     entries = writer.sealed(bytes(24 * MiB))

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.journal.entry import Entry
-from holdfast.leases.contract import Outcome
+from holdfast.leases.contract import Outcome, Place
 from holdfast.mirrors.mirror_set import Acceptance, Number
 from holdfast.raidb.member import NOTHING, KnownSet, Token
 from holdfast.raidb.raidb_log import RaidbLog
@@ -192,13 +192,15 @@ def test_a_piece_that_takes_long_is_given_twice_the_time(
     bounds: list[float] = []
     store = ModelMember.store
 
-    def slow(self: ModelMember, token: Token, entries: list[Entry], seconds: float) -> Outcome:
+    def slow(
+        self: ModelMember, token: Token, entries: list[Entry], before: Place, seconds: float
+    ) -> Outcome:
         if self.place == "c-member" and token.member == "c-member":
             bounds.append(seconds)
             if seconds < 4 * SECONDS:
                 several.pass_time(seconds)
                 raise UnreachableError("timed out")
-        return store(self, token, entries, seconds)
+        return store(self, token, entries, before, seconds)
 
     monkeypatch.setattr(ModelMember, "store", slow)
     for _ in range(40):
@@ -220,12 +222,14 @@ def test_a_piece_that_fails_at_once_is_given_no_more_time(
     bounds: list[float] = []
     store = ModelMember.store
 
-    def fail(self: ModelMember, token: Token, entries: list[Entry], seconds: float) -> Outcome:
+    def fail(
+        self: ModelMember, token: Token, entries: list[Entry], before: Place, seconds: float
+    ) -> Outcome:
         if self.place == "c-member" and token.member == "c-member":
             bounds.append(seconds)
             if len(bounds) < 6:
                 raise error
-        return store(self, token, entries, seconds)
+        return store(self, token, entries, before, seconds)
 
     monkeypatch.setattr(ModelMember, "store", fail)
     for _ in range(40):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from threading import Event, Timer
 from types import SimpleNamespace
 from typing import Any
@@ -215,6 +216,9 @@ class _Slow:
 
     def make_shown(self, *_: object) -> str:
         return ""
+
+    def reaching(self, *_: object) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def show(self, *_: object) -> str:
         assert self.may_go_on.wait(10)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import StoreError, UnreachableError
-from holdfast.leases.contract import Outcome, Place
+from holdfast.leases.contract import Outcome, Place, Waiter
+from holdfast.leases.projection import MessageKey
 from holdfast.mirrors.mirror_set import found_set
-from holdfast.raidb.member import NOTHING, KnownSet, Token
+from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Token
 from holdfast.raidb.sql_member import SqlMember
 from holdfast.sql.opening import make_sql_log, open_sql_log
 from tests.stores.leased_log_suite import Writer, claimant
@@ -64,7 +66,7 @@ def filled(member: SqlMember, token: Token, count: int) -> Writer:
     writer = Writer(member)  # type: ignore[arg-type] # it only seals
     writer.epoch = token.epoch
     entries = writer.sealed(*(b"%d" % number for number in range(count)))
-    assert member.store(token, entries, SECONDS) is Outcome.STORED
+    assert member.store(token, entries, NOTHING, SECONDS) is Outcome.STORED
     writer.stored = entries
     return writer
 
@@ -127,7 +129,7 @@ def test_what_is_given_back_counts_no_more(file: File) -> None:
     assert member.beat(token, SECONDS) is Outcome.DEPOSED
     writer = Writer(member)  # type: ignore[arg-type] # it only seals
     writer.epoch = 1
-    assert member.store(token, writer.sealed(b"late"), SECONDS) is Outcome.DEPOSED
+    assert member.store(token, writer.sealed(b"late"), NOTHING, SECONDS) is Outcome.DEPOSED
 
 
 def test_entries_are_stored_once_and_in_order(file: File) -> None:
@@ -137,13 +139,13 @@ def test_entries_are_stored_once_and_in_order(file: File) -> None:
     writer = Writer(member)  # type: ignore[arg-type] # it only seals
     writer.epoch = 3
     entries = writer.sealed(b"one", b"two")
-    assert member.store(token, entries, SECONDS) is Outcome.STORED
-    assert member.store(token, entries, SECONDS) is Outcome.STORED
+    assert member.store(token, entries, NOTHING, SECONDS) is Outcome.STORED
+    assert member.store(token, entries, NOTHING, SECONDS) is Outcome.STORED
 
     assert member.entries(0, 2, 1 << 20, SECONDS) == entries
     writer.end = Place(4, entries[1].chain)
     with pytest.raises(StoreError, match=r"ends with entry 2, and not before entry 5"):
-        member.store(token, writer.sealed(b"five"), SECONDS)
+        member.store(token, writer.sealed(b"five"), writer.end, SECONDS)
     assert member.drop(token, 2, SECONDS) is False
     assert member.read(SECONDS).lease.first_index == 2
 
@@ -158,7 +160,7 @@ def test_what_comes_behind_an_entry_is_cut(file: File) -> None:
     assert member.cut(token, end, SECONDS) is Outcome.STORED
     assert member.read(SECONDS).lease.end == end
     assert file.execute("SELECT COUNT(*), MAX(idx) FROM holdfast_entries") == [(3, 3)]
-    assert member.store(token, writer.stored[3:], SECONDS) is Outcome.STORED
+    assert member.store(token, writer.stored[3:], end, SECONDS) is Outcome.STORED
     assert member.cut(Token(1, "f" * 32), end, SECONDS) is Outcome.DEPOSED
     assert member.read(SECONDS).lease.end.index == 5
 
@@ -174,7 +176,7 @@ def test_it_is_emptied_for_a_log_that_begins_later(file: File) -> None:
     lease = member.read(SECONDS).lease
     assert (lease.end.index, lease.first_index) == (149, 150)
     assert file.execute("SELECT COUNT(*) FROM holdfast_entries") == [(0,)]
-    assert member.store(token, writer.stored[149:], SECONDS) is Outcome.STORED
+    assert member.store(token, writer.stored[149:], lease.end, SECONDS) is Outcome.STORED
     assert member.entries(149, 200, 1 << 20, SECONDS) == writer.stored[149:]
 
 
@@ -244,7 +246,7 @@ def test_another_database_at_its_address_is_not_written(file: File, tmp_path: Pa
     entries = Writer(member).sealed(b"x")  # type: ignore[arg-type] # it only seals
     for write in (
         lambda: member.beat(token, SECONDS),
-        lambda: member.store(token, entries, SECONDS),
+        lambda: member.store(token, entries, NOTHING, SECONDS),
         lambda: member.write_set(token, SET, SECONDS),
         lambda: member.cut(token, Place(0, NOTHING.chain), SECONDS),
         lambda: member.clear(token, 1, SECONDS),
@@ -280,3 +282,68 @@ def test_where_an_address_has_several_hosts_an_older_one_is_known(
     ((at,),) = file.execute("SELECT renewed_at FROM holdfast_lease")
     known = (member._safety._newest != (0, 0), member._safety._written)
     assert known == ((True, (1, at)) if is_reached_by_several else (False, (0, 0)))
+
+
+def test_whatever_is_asked_is_asked_of_the_database_that_is_meant(
+    file: File, tmp_path: Path
+) -> None:
+    """Another one has its name by now: nothing is read there, told, shown or dropped."""
+    member = file.member()
+    meant = member.read(SECONDS).member
+    filled(member, taken(member), 3)
+    member.close()
+    other = File(tmp_path / "other.db").member()
+    filled(other, taken(other), 3)
+    other.close()
+    (tmp_path / "other.db").rename(file.path)
+    teller = Waiter(claimant=claimant("a"), known_level=1, beat=1, applied_index=0)
+    calls: list[Callable[[], object]] = [
+        lambda: member.entries(0, 3, 1 << 20, SECONDS),
+        lambda: member.read(SECONDS),
+        lambda: member.waiters(SECONDS),
+        lambda: member.tell(teller, SECONDS),
+        lambda: member.forget("a", SECONDS),
+        lambda: member.forget_all(SECONDS),
+        lambda: member.shown_keys(MessageKey(0, 0), SECONDS),
+    ]
+    for call in calls:
+        with (
+            pytest.raises(AstrayError, match="leads to another database now"),
+            member.reaching(meant),
+        ):
+            call()
+    assert len(member.entries(0, 3, 1 << 20, SECONDS)) == 3, "no member is meant"
+
+
+def test_a_copy_of_a_database_is_known_by_its_lease(file: File, tmp_path: Path) -> None:
+    """It has the same ids: others took it since, or it is of a time before this broker did."""
+    member = file.member()
+    who = claimant("a")
+    token = Token(2, who.holder, member.read(SECONDS).member)
+    member.close()
+    shutil.copy(file.path, tmp_path / "copy.db")
+    assert member.seize(member.read(SECONDS), token, who, SECONDS)
+    filled(member, token, 3)
+    with member.reaching(token.member, token):
+        assert len(member.entries(0, 3, 1 << 20, SECONDS)) == 3
+
+    copy = File(tmp_path / "copy.db").member()
+    for epoch in (0, 2, 3):
+        if epoch:
+            taken(copy, epoch)
+        with pytest.raises(AstrayError, match="a copy of it"), copy.reaching(token.member, token):
+            copy.entries(0, 3, 1 << 20, SECONDS)
+
+
+def test_nothing_is_stored_behind_another_history(file: File) -> None:
+    """The same index in another log: its chain tells."""
+    member = file.member()
+    token = taken(member)
+    writer = filled(member, token, 3)
+    writer.end = Place(3, writer.stored[2].chain)
+    entries = writer.sealed(b"four")
+    with pytest.raises(StoreError, match=r"ends with another entry 3 than the others"):
+        member.store(token, entries, Place(3, b"\7" * 16), SECONDS)
+    assert file.execute("SELECT COUNT(*) FROM holdfast_entries") == [(3,)]
+
+    assert member.store(token, entries, writer.end, SECONDS) is Outcome.STORED

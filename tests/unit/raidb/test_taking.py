@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import MirrorHistoriesError, UnreachableError
 from holdfast.journal.entry import Entry
-from holdfast.leases.contract import Holding, Outcome, TakeGoesOnError
+from holdfast.leases.contract import Holding, Outcome, Place, TakeGoesOnError
 from holdfast.model.limits import MiB
 from holdfast.raidb.member import Token
 from holdfast.raidb.raidb_log import RaidbLog
@@ -119,9 +119,9 @@ def slow(several: Several, writer: Writer, member: int) -> None:
     assert isinstance(made, ModelMember)
     store = made.store
 
-    def slowly(token: Token, entries: list[Entry], seconds: float) -> Outcome:
+    def slowly(token: Token, entries: list[Entry], before: Place, seconds: float) -> Outcome:
         several.now += SECONDS / 3
-        return store(token, entries, seconds)
+        return store(token, entries, before, seconds)
 
     made.store = slowly  # type: ignore[method-assign]
 

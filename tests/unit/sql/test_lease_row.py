@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.errors import StoreError
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, seal_entry
+from holdfast.leases.contract import Place
 from holdfast.sql.layout import NOBODY
 from holdfast.sql.lease_row import (
     Tenure,
@@ -50,7 +51,7 @@ def test_a_row_that_makes_no_sense_is_named(place: int, value: object) -> None:
 
 
 def test_a_fence_says_behind_what_and_under_what() -> None:
-    """The entry before the first, the last one and its chain, epoch and holder."""
+    """The entry before the first with its chain, the last one with its own, epoch and holder."""
     entry = seal_entry(
         index=8,
         term=3,
@@ -63,5 +64,6 @@ def test_a_fence_says_behind_what_and_under_what() -> None:
     )
     tenure = Tenure(3, HOLDER)
     assert held_by(tenure) == {"epoch": 3, "holder": HOLDER}
-    wanted = {"before": 7, "last": 8, "chain": entry.chain.hex(), "at": 5, **held_by(tenure)}
-    assert fence_of([entry], tenure, 5) == wanted
+    behind = {"before": 7, "behind": "07" * 16}
+    wanted = {**behind, "last": 8, "chain": entry.chain.hex(), "at": 5, **held_by(tenure)}
+    assert fence_of([entry], Place(7, b"\7" * 16), tenure, 5) == wanted

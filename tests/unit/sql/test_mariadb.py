@@ -19,7 +19,7 @@ from holdfast.sql.parts import Part
 from holdfast.sql.session import UncertainError, Values
 from holdfast.sql.url import MARIADB, StoreUrl
 
-FENCE = {"last": 3, "chain": "c", "before": 1, "at": 7, "epoch": 2, "holder": "h"}
+FENCE = {"last": 3, "chain": "c", "before": 1, "behind": "b", "at": 7, "epoch": 2, "holder": "h"}
 
 
 class Counted(MariadbSession):

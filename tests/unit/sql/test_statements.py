@@ -20,8 +20,8 @@ def test_whatever_is_written_under_the_lease_asks_whose_it_is(name: str) -> None
 
 
 def test_an_append_asks_for_the_end_as_well() -> None:
-    """So the same append is stored once, and a hole is not stored at all."""
-    assert statements.ADVANCE.endswith("AND last_index = :before")
+    """So the same is stored once, and neither a hole nor what follows on another history at all."""
+    assert statements.ADVANCE.endswith("AND last_index = :before AND last_chain = :behind")
 
 
 def test_a_take_asks_for_epoch_and_beat() -> None:
