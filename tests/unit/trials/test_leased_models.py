@@ -216,7 +216,7 @@ def test_the_judge_sees_what_is_broken(name: str, act: Callable[..., Any]) -> No
     world: Any = SimpleNamespace(
         brokers=both,
         medium=ModelMedium(),
-        plan=SimpleNamespace(is_fence=True, elector="", databases=0),
+        plan=SimpleNamespace(is_fence=True, elector="", databases=0, are_names_judged=False),
     )
     with pytest.raises(BrokenError, match=f"{name}: "):
         act(Judge(world), *both)
