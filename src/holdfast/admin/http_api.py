@@ -37,7 +37,14 @@ from starlette.routing import Route
 from holdfast.admin.access import PROVEN, Access, Gate
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.forwarding import BODY_BYTES_MAX, FORWARDED_HEADER
-from holdfast.admin.leader_questions import Addressee, Ask, LeaderQuestions, written
+from holdfast.admin.leader_questions import (
+    Addressee,
+    Ask,
+    LeaderQuestions,
+    LeaderSays,
+    NotAsked,
+    written,
+)
 from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.message_api import MessageInterface
 from holdfast.admin.metrics_selection import CONTENT_TYPE, Selection, read_selection
@@ -205,17 +212,17 @@ class _Interface:
         """The leader's view, as it alone knows consumers; this node's own if it cannot be had."""
         status = self._operations.status()
         count, after = read_page(request.query_params)
-        is_local = status.role == "leader" or "local" in request.query_params
-        if not is_local and (answer := await self.leaders_answer(request)) is not None:
+        answer = await self.leaders_answer(request)
+        if isinstance(answer, list):
             return _in_pieces(answer)
-        head = {"node": status.name, "role": status.role}
+        head = {"node": status.name, "role": status.role, **answer.head}
 
         async def make(slices: Slices) -> list[bytes]:
             found = await page(self._operations.queue_names(), after, count, slices)
             queues = self._operations.queues(found.names)
             return await listed({**head, "next": found.next}, "queues", queues, slices)
 
-        return _in_pieces(await self._desk.answer(("queues", after, count), make))
+        return _in_pieces(await self._desk.answer(("queues", after, count, answer), make))
 
     async def connections(self, request: Request) -> Response:
         async def make(slices: Slices) -> list[bytes]:
@@ -340,11 +347,14 @@ class _Interface:
         pieces = await written(answer.body)
         return Response(b"".join(pieces), status_code=answer.status, media_type="application/json")
 
-    async def leaders_answer(self, request: Request) -> list[bytes] | None:
-        """What the leader says to the same question, in pieces; None if it cannot be asked."""
+    async def leaders_answer(self, request: Request) -> LeaderSays:
+        """What the leader says to the same question, if it is not for this node to say."""
+        is_local = "local" in request.query_params or FORWARDED_HEADER in request.headers
+        if is_local or self._operations.status().role == "leader":
+            return NotAsked("")
         leader = self._operations.leader_admin()
-        if leader is None or FORWARDED_HEADER in request.headers:
-            return None
+        if leader is None:
+            return NotAsked("no leader is known here, or none whose admin port is")
         query = f"?{request.url.query}" if request.url.query else ""
         return await self._leader.find(leader, _target(request) + query)
 

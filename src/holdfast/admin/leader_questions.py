@@ -34,6 +34,21 @@ class Addressee(NamedTuple):
     """Which process is meant, see `forwarding`; empty: it is of a version that tells none."""
 
 
+class NotAsked(NamedTuple):
+    """The leader did not answer: what is told instead is what this node knows by itself."""
+
+    why: str
+    """A sentence; empty: it is not for this node to ask."""
+
+    @property
+    def head(self) -> dict[str, str]:
+        """What the answer says of that: who asked wanted to know what the leader knows."""
+        return {"own_view": self.why} if self.why else {}
+
+
+LeaderSays = list[bytes] | NotAsked
+"""The pieces of its answer, as JSON; or why there is none."""
+
 Ask = Callable[[Addressee, str, str, dict[str, Any] | None], Awaitable[Answer]]
 """Ask another node: which one, method, path with query, body."""
 
@@ -53,17 +68,17 @@ class LeaderQuestions:
         self._ask = ask
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._change_turns = asyncio.Semaphore(AT_ONCE_MAX)
-        self._under_way: dict[tuple[Addressee, str], asyncio.Task[list[bytes] | None]] = {}
+        self._under_way: dict[tuple[Addressee, str], asyncio.Task[LeaderSays]] = {}
 
-    async def find(self, leader: Addressee, path: str) -> list[bytes] | None:
-        """Give what the leader answers, as JSON in pieces; None if it cannot be had now."""
+    async def find(self, leader: Addressee, path: str) -> LeaderSays:
+        """Give what the leader answers, or why that cannot be had now."""
         question = leader, path
         task = self._under_way.get(question)
         if task is None:
             task = asyncio.create_task(self._asked(*question))
             self._under_way[question] = task
 
-            def forget(_: asyncio.Task[list[bytes] | None]) -> None:
+            def forget(_: asyncio.Task[LeaderSays]) -> None:
                 del self._under_way[question]
 
             task.add_done_callback(forget)
@@ -92,19 +107,21 @@ class LeaderQuestions:
         finally:
             self._change_turns.release()
 
-    async def _asked(self, leader: Addressee, path: str) -> list[bytes] | None:
+    async def _asked(self, leader: Addressee, path: str) -> LeaderSays:
         try:
             async with asyncio.timeout(TURN_SECONDS_MAX):
                 await self._turns.acquire()
         except TimeoutError:
-            return None
+            return NotAsked(f"the leader is asked {AT_ONCE_MAX} other questions, and answers none")
         try:
             answer = await self._ask(leader, "GET", path, None)
-        except LinkLostError:
-            return None
+        except LinkLostError as error:
+            return NotAsked(f"the leader cannot be asked: {error}")
         finally:
             self._turns.release()
-        return await written(answer.body) if answer.status == HTTPStatus.OK else None
+        if answer.status != HTTPStatus.OK:
+            return NotAsked(f"the leader refused to answer: {answer.error()}")
+        return await written(answer.body)
 
 
 async def written(body: dict[str, Any]) -> list[bytes]:

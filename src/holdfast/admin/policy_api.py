@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from holdfast.admin.leader_questions import LeaderSays
 from holdfast.admin.operations import Operations
 from holdfast.admin.slices import Desk, Slices, listed
 from holdfast.errors import PolicyError
@@ -32,8 +33,8 @@ from holdfast.model.wildcards import Pattern, parse_pattern
 if TYPE_CHECKING:
     from holdfast.admin.bodies import ChangePolicy
 
-LeadersAnswer = Callable[[Request], Awaitable[list[bytes] | None]]
-"""Ask the leader the same; gives the pieces of its answer, None: it cannot be asked."""
+LeadersAnswer = Callable[[Request], Awaitable[LeaderSays]]
+"""Ask the leader the same."""
 
 _FAULTS_MAX = 20
 """So many are told at once."""
@@ -50,10 +51,10 @@ class PolicyInterface:
     async def policies(self, request: Request) -> Response:
         """What is said of all destinations, or what that means for one."""
         status = self._operations.status()
-        is_local = status.role == "leader" or "local" in request.query_params
-        if not is_local and (answer := await self._leaders_answer(request)) is not None:
-            return Response(b"".join(answer), media_type="application/json")
-        head: dict[str, Any] = {"node": status.name, "role": status.role}
+        found_out = await self._leaders_answer(request)
+        if isinstance(found_out, list):
+            return Response(b"".join(found_out), media_type="application/json")
+        head: dict[str, Any] = {"node": status.name, "role": status.role, **found_out.head}
         named = request.query_params.get("destination")
         if named is None:
             found = self._operations.policies()

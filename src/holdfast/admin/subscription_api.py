@@ -29,17 +29,17 @@ class SubscriptionInterface:
     async def subscriptions(self, request: Request, count: int, after: str) -> Response:
         """Tell of a page of them."""
         status = self._operations.status()
-        is_local = status.role == "leader" or "local" in request.query_params
-        if not is_local and (answer := await self._leaders_answer(request)) is not None:
+        answer = await self._leaders_answer(request)
+        if isinstance(answer, list):
             return Response(b"".join(answer), media_type="application/json")
-        head = {"node": status.name, "role": status.role}
+        head = {"node": status.name, "role": status.role, **answer.head}
 
         async def make(slices: Slices) -> list[bytes]:
             found = await page(self._operations.subscription_keys(), after, count, slices)
             told = self._operations.subscriptions(found.names)
             return await listed({**head, "next": found.next}, "subscriptions", told, slices)
 
-        pieces = await self._desk.answer(("subscriptions", after, count), make)
+        pieces = await self._desk.answer(("subscriptions", after, count, answer), make)
         return Response(b"".join(pieces), media_type="application/json")
 
     async def end(self, _request: Request, body: bytes) -> Response:

@@ -70,8 +70,9 @@ class UserInterface:
 
     async def access(self, request: Request) -> Response:
         """Tell what one user may do with one destination, or with all that a wildcard means."""
-        if (answer := await self._leaders(request)) is not None:
-            return answer
+        answer = await self._leaders_answer(request)
+        if isinstance(answer, list):
+            return Response(b"".join(answer), media_type="application/json")
         query = request.query_params
         name, written = query.get("user", ""), query.get("destination", "")
         if not name or not 0 < len(written) <= QUEUE_NAME_BYTES_MAX:
@@ -80,7 +81,7 @@ class UserInterface:
             )
         destination = _destination(written)
         decisions = self._operations.users.decisions(name, destination)
-        head = {"user": name, "destination": str(destination)}
+        head = {"user": name, "destination": str(destination), **answer.head}
         return JSONResponse({**head, "rights": [asdict(it) for it in decisions]})
 
     async def with_hash(self, body: bytes) -> bytes:
@@ -199,24 +200,16 @@ class UserInterface:
         find: Callable[[], Iterable[Any]],
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> Response:
-        if (answer := await self._leaders(request)) is not None:
-            return answer
+        answer = await self._leaders_answer(request)
+        if isinstance(answer, list):
+            return Response(b"".join(answer), media_type="application/json")
         status = self._operations.status()
-        head = {"node": status.name, "role": status.role, **more}
+        head = {"node": status.name, "role": status.role, **more, **answer.head}
 
         async def write(slices: Slices) -> list[bytes]:
             return await listed(head, what, find(), slices, _ROWS)
 
         pieces = await self._desk.answer(object(), write)
-        return Response(b"".join(pieces), media_type="application/json")
-
-    async def _leaders(self, request: Request) -> Response | None:
-        is_local = "local" in request.query_params
-        if is_local or self._operations.status().role == "leader":
-            return None
-        pieces = await self._leaders_answer(request)
-        if pieces is None:
-            return None
         return Response(b"".join(pieces), media_type="application/json")
 
 

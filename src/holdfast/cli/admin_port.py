@@ -18,6 +18,7 @@ from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
 from holdfast.cli.login import login, read_secret, secret
+from holdfast.cli.output import tell_own_view
 from holdfast.config.plain_values import UnreadError, plain_value
 from holdfast.errors import AuthenticationError, LinkLostError
 
@@ -101,6 +102,7 @@ def read_queue_pages(node: RemoteNode) -> dict[str, Any]:
         LinkLostError: The node cannot be reached.
     """
     answer = node.get("/queues")
+    tell_own_view(answer)
     after = answer.pop("next", None)
     while after is not None:
         more = node.get(f"/queues?after={quote(after, safe='')}")

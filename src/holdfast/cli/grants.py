@@ -18,7 +18,7 @@ from holdfast.cli.admin_port import (
     SecretOption,
     to_change,
 )
-from holdfast.cli.output import write_json, write_line, write_table
+from holdfast.cli.output import tell_own_view, write_json, write_line, write_table
 from holdfast.errors import ConfigError
 
 _Role = Annotated[str, typer.Argument(metavar="ROLE")]
@@ -82,6 +82,7 @@ def access(
         raise ConfigError([f"access: which destination is {user} asked for? 'access NAME QUEUE'"])
     question = urlencode({"user": user, "destination": destination})
     answer = node.get(f"/access?{question}")
+    tell_own_view(answer)
     if json:
         write_json(answer)
         return
@@ -97,6 +98,7 @@ def access(
 
 
 def _list(found: dict[str, Any], *, as_json: bool) -> None:
+    tell_own_view(found)
     if as_json:
         write_json(found)
         return

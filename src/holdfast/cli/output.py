@@ -16,8 +16,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -102,6 +102,15 @@ def write_line(text: str) -> None:
 def write_error(text: str) -> None:
     """One line that is not the result."""
     _echo(text, err=True)
+
+
+def tell_own_view(answer: Mapping[str, Any]) -> None:
+    """Tell that a node answered what its leader should have, by what it knows itself, and why."""
+    if why := answer.get("own_view"):
+        write_error(
+            f"note: this is what {answer.get('node', 'the node')} knows by itself, which may be"
+            f" behind: {why}"
+        )
 
 
 def confirm(question: str, *, is_stated: bool, must_be_stated: bool = False) -> None:

@@ -15,7 +15,14 @@ import typer
 from holdfast.admin.remote import RemoteNode
 from holdfast.cli.admin_port import JsonOption, SecretOption, to_change
 from holdfast.cli.destinations import AdminAfterOption
-from holdfast.cli.output import EXIT_FAILED, write_error, write_json, write_line, write_table
+from holdfast.cli.output import (
+    EXIT_FAILED,
+    tell_own_view,
+    write_error,
+    write_json,
+    write_line,
+    write_table,
+)
 from holdfast.model.sharing_options import PAUSED
 from holdfast.model.wildcards import parse_pattern
 
@@ -145,6 +152,7 @@ def show(
     node = to_change(admin or context.obj, secret_file)
     question = "" if name is None else f"?destination={quote(name, safe='')}"
     answer = node.get(f"/policies{question}")
+    tell_own_view(answer)
     if json:
         write_json(answer)
     elif name is not None:

@@ -24,7 +24,15 @@ from holdfast.cli.admin_port import (
     to_change,
 )
 from holdfast.cli.destinations import AdminAfterOption
-from holdfast.cli.output import confirm, console, format_size, make_table, write_json, write_line
+from holdfast.cli.output import (
+    confirm,
+    console,
+    format_size,
+    make_table,
+    tell_own_view,
+    write_json,
+    write_line,
+)
 
 subscriptions = typer.Typer(help="Durable subscriptions of topics: list, give, end.")
 
@@ -67,6 +75,7 @@ def read_pages(node: RemoteNode) -> dict[str, Any]:
         LinkLostError: The node cannot be reached.
     """
     answer = node.get("/subscriptions")
+    tell_own_view(answer)
     after = answer.pop("next", None)
     while after is not None:
         more = node.get(f"/subscriptions?after={quote(after, safe='')}")

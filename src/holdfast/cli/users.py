@@ -25,7 +25,14 @@ from holdfast.cli.admin_port import (
 )
 from holdfast.cli.destinations import AdminAfterOption
 from holdfast.cli.login import new_password
-from holdfast.cli.output import confirm, write_error, write_json, write_line, write_table
+from holdfast.cli.output import (
+    confirm,
+    tell_own_view,
+    write_error,
+    write_json,
+    write_line,
+    write_table,
+)
 from holdfast.cli.schedules import count_of
 from holdfast.cli.users_import import import_users
 from holdfast.errors import ConfigError, HoldfastError
@@ -76,6 +83,7 @@ def list_users(
 
 def _list(node: RemoteNode, *, as_json: bool) -> None:
     found = node.get("/users")
+    tell_own_view(found)
     if as_json:
         write_json(found)
         return

@@ -240,6 +240,25 @@ def test_a_follower_shows_its_own_queues_if_the_leader_is_gone(node, answer) -> 
     wire.answer = answer
     body = request(node, "GET", "/queues", wire=wire).json()
     assert (body["node"], body["role"], len(body["queues"])) == ("a", "follower", 2)
+    assert body["own_view"].startswith("the leader ")
+    for path, named in [
+        ("/subscriptions", "subscriptions"),
+        ("/policies", "policies"),
+        ("/policies?destination=a", "keys"),
+        ("/users", "users"),
+        ("/grants", "grants"),
+        ("/access?user=ann&destination=a", "rights"),
+    ]:
+        told = request(node, "GET", path, wire=wire).json()
+        assert named in told
+        assert told["own_view"] == body["own_view"]
+        mark = "&" if "?" in path else "?"
+        assert "own_view" not in request(node, "GET", f"{path}{mark}local=1", wire=wire).json()
+    node.be(role="candidate", leader=None)
+    told = request(node, "GET", "/queues", wire=wire).json()
+    assert told["own_view"] == "no leader is known here, or none whose admin port is"
+    node.be(role="leader", leader="a")
+    assert "own_view" not in request(node, "GET", "/queues", wire=wire).json()
 
 
 def test_queues_come_in_pages(node) -> None:

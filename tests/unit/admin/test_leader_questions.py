@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.admin import leader_questions
-from holdfast.admin.leader_questions import AT_ONCE_MAX, Addressee, LeaderQuestions
+from holdfast.admin.leader_questions import AT_ONCE_MAX, Addressee, LeaderQuestions, NotAsked
 from holdfast.admin.remote import Answer
 from holdfast.errors import LinkLostError
 
@@ -66,8 +66,9 @@ def test_however_many_ask_few_threads_wait_for_the_leader(monkeypatch: pytest.Mo
         assert leader.most == AT_ONCE_MAX
         leader.may_answer.set()
         found = [await each for each in asking]
-        assert sum(each is not None for each in found) == AT_ONCE_MAX
-        assert await questions.find(LEADER, "/queues?after=41"), "later there is room again"
+        assert sum(isinstance(each, list) for each in found) == AT_ONCE_MAX
+        later = await questions.find(LEADER, "/queues?after=41")
+        assert isinstance(later, list), "later there is room again"
 
     with_leader(scenario)
 
@@ -117,15 +118,27 @@ def test_who_asks_the_same_meanwhile_is_given_the_same() -> None:
     with_leader(scenario)
 
 
-@pytest.mark.parametrize("answer", [LinkLostError("gone"), Answer(500, {"error": {}})])
-def test_a_leader_that_gives_no_view_is_none(answer: Answer | LinkLostError) -> None:
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (LinkLostError("gone"), "the leader cannot be asked: gone"),
+        (Answer(500, {"error": {}}), "the leader refused to answer: "),
+        (
+            Answer(403, {"error": {"code": "forbidden", "message": "a proof is needed"}}),
+            "the leader refused to answer: a proof is needed",
+        ),
+    ],
+)
+def test_a_leader_that_gives_no_view_is_told_of(answer: Answer | LinkLostError, why: str) -> None:
     """
-    The node's own view is shown then.
+    The node's own view is shown then, with why: as of a leader of before that knows no proof.
     """
 
     async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
         leader.answer = answer
         leader.may_answer.set()
-        assert await questions.find(LEADER, "/queues") is None
+        said = await questions.find(LEADER, "/queues")
+        assert isinstance(said, NotAsked)
+        assert said.head["own_view"].startswith(why)
 
     with_leader(scenario)

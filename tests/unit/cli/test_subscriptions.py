@@ -57,3 +57,21 @@ def test_one_is_given_to_a_user(cluster, run) -> None:
     assert "mine of ID:h-1 is user ann's" in run.out
     (asked,) = [each for each in cluster.asked if each[1] == "POST"]
     assert asked[3] == {"client_id": "ID:h-1", "name": "mine", "user": "ann"}
+
+
+def test_it_is_said_that_the_leader_was_not_asked(cluster, run) -> None:
+    """
+    What a node knows by itself may be behind; programs find the same in the answer.
+    """
+    own = {"node": "b", "own_view": "the leader refused to answer: a proof is needed"}
+    cluster.say("/subscriptions", {**own, "subscriptions": [ANN], "next": None})
+    assert run("subscriptions") == 0
+    assert "note: this is what b knows by itself" in run.err
+    assert "a proof is needed" in run.err
+    cluster.say("/queues", {**own, "queues": [], "next": None})
+    cluster.say("/users", {**own, "users": []})
+    cluster.say("/grants", {**own, "grants": []})
+    cluster.say("/policies", {**own, "policies": [], "revision": 0})
+    for command in (["queues", "--json"], ["users"], ["access"], ["queues", "show"]):
+        assert run(*command) == 0, command
+        assert "note: this is what b knows by itself" in run.err
