@@ -27,6 +27,7 @@ from typing import Final, Self
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from holdfast.errors import CertificateError, ConfigError, LinkError, LinkLostError
+from holdfast.transport.client_tls import client_context
 from holdfast.transport.tls_faults import ALERT, Fault, met
 
 TLS_REQUIRED: Final = "tls-required"
@@ -231,19 +232,4 @@ def _context(files: Files, _written: tuple[int, ...], *, checks: bool = True) ->
     Raises:
         ConfigError: A file cannot be read or used.
     """
-
-    def refuse() -> str:
-        raise ValueError("its key is kept under a password, which nobody is asked for")
-
-    named = ", ".join(it for it in (files.ca_file, files.certificate_file, files.key_file) if it)
-    try:
-        context = ssl.create_default_context(cafile=files.ca_file or None)
-        if not checks:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if files.certificate_file:
-            context.load_cert_chain(files.certificate_file, files.key_file or None, refuse)
-    except (OSError, ssl.SSLError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError([f"TLS files {named or '(system)'}: {reason}"]) from error
-    return context
+    return client_context(files.ca_file, files.certificate_file, files.key_file, is_checked=checks)

@@ -38,6 +38,8 @@ from holdfast.security.names import is_name_of_others
 
 PASSWORD_BYTES_MAX: Final = 1_024
 GROUP_COUNT_MAX: Final = 100
+_FILE_BYTES_MAX: Final = PASSWORD_BYTES_MAX + 2
+"""Of our own password, with the end of its line."""
 REST_SECONDS: Final = 3.0
 """After an answer that did not come, everybody is told so for a moment instead of waiting too."""
 _WHOLE: Final = 2
@@ -267,8 +269,13 @@ class _RefusedError(Exception):
 
 def _password_of(path: Path) -> str:
     try:
-        return path.read_text().strip("\r\n")
+        with path.open("rb") as file:
+            found = file.read(_FILE_BYTES_MAX + 1)
+        if len(found) > _FILE_BYTES_MAX:
+            raise ValueError("it is no file of a password")
+        return found.decode().strip("\r\n")
     except (OSError, ValueError):
         raise AuthenticationError(
-            "the broker cannot read its own password of the directory"
+            f"the broker cannot read its own password of the directory: a file of at most"
+            f" {_FILE_BYTES_MAX:,} bytes is expected"
         ) from None

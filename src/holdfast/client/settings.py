@@ -15,11 +15,7 @@ from typing import Any
 
 from holdfast.errors import ConfigError
 from holdfast.model.limits import MiB
-
-
-def _refuse_password() -> str:
-    """Or OpenSSL would ask the terminal for it."""
-    raise ValueError("the key is kept under a password, which nobody is asked for")
+from holdfast.transport.client_tls import client_context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +46,8 @@ class TlsSettings:
         """
         if self.context is not None:
             return self.context
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            context.check_hostname = self.verify_host_name
-            if self.certificate_file is not None:
-                context.load_cert_chain(self.certificate_file, self.key_file, _refuse_password)
-        except (OSError, ssl.SSLError, ValueError) as error:
-            files = ", ".join(
-                name for name in (self.ca_file, self.certificate_file, self.key_file) if name
-            )
-            raise ConfigError([f"TLS files {files or '(system)'}: {error}"]) from error
-        return context
+        files = (it or "" for it in (self.ca_file, self.certificate_file, self.key_file))
+        return client_context(*files, is_host_checked=self.verify_host_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.broker import Broker
-from holdfast.model.access_records import UserRecord
 from holdfast.security.grants import Grants
 from holdfast.security.principal import Principal
 from holdfast.server.clients import Clients
@@ -66,7 +65,7 @@ class Rejudging:
     """Judges clients again."""
 
     __slots__ = (
-        *("_begun_count", "_concerned", "_grants", "_judged", "_left", "_on_change", "_users"),
+        *("_begun_count", "_concerned", "_grants", "_judged", "_left", "_on_change"),
         "_was_guarded",
         *("is_under_way", "seen_count", "still"),
     )
@@ -76,7 +75,6 @@ class Rejudging:
         self._judged = judged
         self._on_change = on_change
         self._left: Iterator[None] = iter(())
-        self._users: dict[str, UserRecord] = {}
         self._grants = Grants()
         self._was_guarded = False
         self._begun_count = 0
@@ -116,24 +114,24 @@ class Rejudging:
         self._left = iter(())
         self.is_under_way = False
         self._begun_count = self.seen_count = -1
+        self._judged.broker.state.access.changed_names = None
 
     def _begin(self) -> None:
         broker = self._judged.broker
-        book, users = broker.access_book, broker.state.access.users
+        book, access = broker.access_book, broker.state.access
         was_guarded, self._was_guarded = self._was_guarded, book.is_guarded
-        names = {it for it in self._users.keys() | users.keys() if not self._is_same(it, users)}
-        names |= self._concerned
+        # Users themselves are not gone through: there may be ten thousand, changed one by one.
+        changed, access.changed_names = access.changed_names, set()
+        names = self._concerned | (changed or set())
         self._concerned = set()
         roles = book.grants.changed_since(self._grants)
-        self._users, self._grants = dict(users), book.grants
+        self._grants = book.grants
         broker.destinations.leadership.patterns.unsettle()
         if was_guarded != book.is_guarded:
             self._on_change()
-        self._left = self._steps(_Change(names, roles, not was_guarded or self.is_under_way))
+        is_everybodys = changed is None or not was_guarded or self.is_under_way
+        self._left = self._steps(_Change(names, roles, is_everybodys))
         self.is_under_way = True
-
-    def _is_same(self, name: str, users: dict[str, UserRecord]) -> bool:
-        return users.get(name) is self._users.get(name)
 
     def _steps(self, change: _Change) -> Iterator[None]:
         for count, connection in enumerate(list(self._judged.clients.connections), 1):

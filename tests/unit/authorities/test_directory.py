@@ -124,6 +124,15 @@ def test_a_password_of_its_own_that_cannot_be_read_is_named(options: LdapOptions
         Directory(broken, connect=Asked().connect).look("anna", "hers")
 
 
+def test_a_password_of_its_own_is_a_short_file(options: LdapOptions) -> None:
+    """No more of another file is read than a password may have: it may be of any size."""
+    options.bind_password_file.write_bytes(b"p" * 1_027)
+    endless = replace(options, bind_password_file=Path("/dev/zero"))
+    for broken in (options, endless):
+        with pytest.raises(AuthenticationError, match="a file of at most 1,026 bytes"):
+            Directory(broken, connect=Asked().connect).look("anna", "hers")
+
+
 def test_a_directory_that_was_silent_is_not_waited_for_by_everybody(options: LdapOptions) -> None:
     """Who comes in the next moment is told at once; a strange answer keeps nobody else away."""
     now, asked, failures = 100.0, Asked(), [LDAPSocketOpenError(), LDAPException()]

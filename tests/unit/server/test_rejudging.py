@@ -325,3 +325,47 @@ def test_a_token_that_ends_ends_the_connection(guarded: Guarded) -> None:
     for each in (ann, beating):
         assert each.transport.is_closed
         assert b"the token of user 'ann' has expired" in each.transport.take()
+
+
+class Unwalked(dict):
+    """Users who can be found by name, and not gone through."""
+
+    def __iter__(self):
+        raise AssertionError("all users are gone through")
+
+    keys = values = items = copy = __iter__
+
+
+def test_a_change_of_one_user_goes_through_no_others(guarded: Guarded) -> None:
+    """
+    An import of ten thousand is ten thousand changes: to copy all users with each took minutes.
+    """
+    ann, bob = guarded.connect("ann"), guarded.connect("bob")
+    access = guarded.node.broker.state.access
+    access.users = Unwalked(access.users)
+    guarded.user("eve")
+    guarded.user("bob", role="other")
+    guarded.node.settle()
+    assert bob.session.principal.roles == {"other"}
+    assert ann.session.principal.roles == {"ann"}
+    assert access.changed_names == set()
+    guarded.user("ann", removed=True)
+    guarded.node.settle()
+    assert ann.transport.is_closed
+    assert not bob.transport.is_closed
+
+
+def test_nobody_who_does_not_lead_notes_who_has_changed(guarded: Guarded) -> None:
+    """
+    It would grow as long as the process lives; who leads again judges everybody anew.
+    """
+    node, access = guarded.node, guarded.node.broker.state.access
+    assert access.changed_names == set()
+    node.conductor.rejudging.stop()
+    access.apply(UserRecord("eve", "{}", 90), 900)
+    assert access.changed_names is None
+    ann = guarded.connect("ann")
+    guarded.user("ann", removed=True)
+    node.settle()
+    assert ann.transport.is_closed
+    assert access.changed_names == set()

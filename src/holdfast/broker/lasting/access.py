@@ -39,7 +39,7 @@ KeptRecord: TypeAlias = UserRecord | GrantRecord
 class LastingAccess:
     """All users and grants."""
 
-    __slots__ = ("change_count", "grants", "homes", "users")
+    __slots__ = ("change_count", "changed_names", "grants", "homes", "users")
 
     def __init__(self) -> None:
         self.users: dict[str, UserRecord] = {}
@@ -48,6 +48,8 @@ class LastingAccess:
         """The newest record that carries each whole."""
         self.change_count = 0
         """How often anything changed since this process began."""
+        self.changed_names: set[str] | None = None
+        """Users who changed since somebody has looked who takes this away; None: nobody looks."""
 
     def apply(self, record: KeptRecord, number: int) -> None:
         """Take one record's word, whose number is this."""
@@ -64,6 +66,8 @@ class LastingAccess:
                 del self.users[key.name]
             else:
                 del self.grants[key]
+        if self.changed_names is not None and isinstance(key, UserKey):
+            self.changed_names.add(key.name)
         self.change_count += 1
 
     def put(self, record: KeptRecord, home: int) -> None:
