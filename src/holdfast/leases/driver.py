@@ -296,7 +296,7 @@ class LeasedDriver(LeasedView):
         if state.phase is Phase.HOLDING:
             # The entry before the first one kept stays: it says what that follows on.
             state.drop_to = journal.first_index - 1
-        order: Order | None = tenure.claim(state)
+        order: Order | None = ordering.tell_between(state, self._known_level) or tenure.claim(state)
         if order is None:
             order = ordering.next_order(
                 state,
@@ -324,7 +324,7 @@ class LeasedDriver(LeasedView):
             outages.put_off(state, report, report.error, self._randomness)
             return
         if isinstance(report.error, AppendRefusedError) and not isinstance(report.order, Tell):
-            outages.is_over(state)
+            outages.is_over(state, report.order)
             tenure.refused(state, report.error, report.order)
             return
         if isinstance(report.order, Fetch) and isinstance(report.error, CorruptEntryError):
@@ -335,7 +335,7 @@ class LeasedDriver(LeasedView):
             return
         if report.error is not None:
             raise report.error
-        outages.is_over(state)
+        outages.is_over(state, report.order)
         state.left_undone.pop(type(report.order), None)
         match report.order:
             case Join():
@@ -458,7 +458,7 @@ class LeasedDriver(LeasedView):
         """What is only shown ends nothing; a medium that is not reached is left alone a while."""
         state, error = self._state, report.error
         if error is None:
-            outages.is_over(state)
+            outages.is_over(state, report.order)
             if report.outcome is Outcome.DEPOSED:
                 tenure.renewed(state, report)
             state.projection_trouble = ""

@@ -15,7 +15,18 @@ from holdfast.errors import StoreError
 from holdfast.journal.entry import bytes_of
 from holdfast.leases import tenure
 from holdfast.leases.contract import TakeGoesOnError
-from holdfast.leases.orders import Join, Look, Report, Store, Take
+from holdfast.leases.orders import (
+    Drop,
+    Join,
+    Look,
+    Order,
+    Project,
+    Release,
+    Report,
+    Store,
+    Take,
+    Tell,
+)
 from holdfast.leases.state import LeasedState
 
 logger = logging.getLogger("holdfast.leases")
@@ -25,6 +36,8 @@ LOOK_SECONDS_MAX: Final = 160.0
 _LATE_FRACTION: Final = 0.5
 """Of its time: less was no want of time."""
 _DOUBLINGS_MAX: Final = 16
+_SAYS_LITTLE: Final = (Drop, Project, Release, Tell)
+"""What may be done though the log cannot be used: of several databases one is enough for it."""
 
 
 def put_off(state: LeasedState, report: Report, error: StoreError, randomness: Randomness) -> None:
@@ -32,8 +45,11 @@ def put_off(state: LeasedState, report: Report, error: StoreError, randomness: R
     order = report.order
     if isinstance(error, TakeGoesOnError):
         # Nobody else has it, and it ends if nothing is asked: at once, by what was read before.
+        state.taking = str(error)
         state.is_fresh, state.retry_at = True, state.now
         return
+    if state.taking and isinstance(order, Tell):
+        return  # What is begun goes on; it is told again.
     if isinstance(order, Take):
         _put_off_take(state, error, randomness)
         return
@@ -55,6 +71,7 @@ def put_off(state: LeasedState, report: Report, error: StoreError, randomness: R
         what = "the log cannot be joined yet" if is_joining else "the store does not answer"
         logger.warning("%s: %s", what, error)
     state.trouble = str(error)
+    state.is_use_troubled |= not isinstance(order, _SAYS_LITTLE)
     settings = state.settings
     state.retry_seconds = min(
         max(2 * state.retry_seconds, settings.retry_seconds_min), settings.retry_seconds_max
@@ -68,7 +85,7 @@ def _put_off_take(state: LeasedState, error: StoreError, randomness: Randomness)
     """It is tried again after a pause that grows to the length of a lease, and told once."""
     if state.take_trouble != str(error):
         logger.warning("the lease cannot be taken: %s", error)
-    state.take_trouble = str(error)
+    state.take_trouble, state.taking = str(error), ""
     doublings = min(state.failed_takes, _DOUBLINGS_MAX)
     state.failed_takes += 1
     pause = min(state.settings.retry_seconds_min * 2**doublings, state.lease_seconds)
@@ -76,10 +93,17 @@ def _put_off_take(state: LeasedState, error: StoreError, randomness: Randomness)
     state.look_at = min(state.take_at, state.now + state.settings.look_seconds)
 
 
-def is_over(state: LeasedState) -> None:
-    """It answers."""
+def is_over(state: LeasedState, order: Order) -> None:
+    """
+    It answers to this order.
+
+    What was wrong with the use of the log is over once the log was used, and not by what is done
+    wherever it can be.
+    """
+    if state.is_use_troubled and isinstance(order, _SAYS_LITTLE):
+        return
     if state.trouble:
         logger.warning("the store answers again")
-    state.trouble = ""
+    state.trouble, state.is_use_troubled = "", False
     state.retry_seconds = 0.0
     state.retry_at = state.now

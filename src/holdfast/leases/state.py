@@ -113,6 +113,12 @@ class LeasedState:
     trouble: str = ""
     """Why it is not reached; empty while it is."""
 
+    is_use_troubled: bool = False
+    """That came of using the log, for which it takes more than to be told of something."""
+
+    taking: str = ""
+    """What is done before the lease is ours, while a take goes on that was begun; else empty."""
+
     take_trouble: str = ""
     """Why the lease could not be taken the last time; empty once somebody holds it."""
 

@@ -34,6 +34,7 @@ def seen(state: LeasedState, report: Report) -> None:
     """The lease was read."""
     holding = report.holding
     assert holding is not None, "whoever looks reads the lease"
+    state.taking = ""  # Had it gone on, that would have been asked for in place of this.
     state.silent_seconds = state.silence.note(holding, report.began, report.ended)
     if state.is_holder and holding.epoch != state.epoch:
         step_down(state, f"{_name(holding)} has taken the lease")
@@ -122,6 +123,7 @@ def _holder(state: LeasedState) -> str:
 
 def taken(state: LeasedState, report: Report) -> None:
     """What was to be taken is ours, or was somebody else's first."""
+    state.taking = ""
     state.look_at = state.now
     holding = report.holding
     if holding is None:

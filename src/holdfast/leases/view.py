@@ -75,10 +75,16 @@ class LeasedView:
 
     @property
     def holder(self) -> Claimant | None:
-        """Who holds the lease, as far as is known; None if nobody does, or it was given back."""
+        """
+        Who holds the lease, as far as is known; None if nobody does, or it was given back.
+
+        Nobody does while this broker takes it: whoever held it is gone.
+        """
         state = self._state
         if state.is_holder:
             return state.claimant
+        if state.taking:
+            return None
         holding = state.holding
         return None if holding is None or holding.is_released else holding.claimant
 
@@ -113,10 +119,10 @@ class LeasedView:
 
     @property
     def trouble(self) -> str:
-        """Why the medium is not reached; empty while it is."""
+        """Why the medium is not reached, or cannot be used yet; empty if it can."""
         state = self._state
         unread = self._room.trouble if self._room.is_stuck and not state.is_holder else ""
-        return state.trouble or state.take_trouble or unread
+        return state.trouble or state.take_trouble or state.taking or unread
 
     @property
     def elections(self) -> Elections | None:

@@ -82,7 +82,14 @@ class Taking:
         except StopIteration as end:
             tenure: Tenure | None = end.value
             return tenure
-        raise TakeGoesOnError("the databases that were taken are being made alike")
+        raise TakeGoesOnError(self._told_of_all())
+
+    def _told_of_all(self) -> str:
+        """What is still to be done before the lease is held."""
+        names = self.databases.name
+        each = [f"{names(it)} {told}" for it in sorted(self.start.holds) if (told := self.told(it))]
+        how = f": {'; '.join(each)}" if each else ""
+        return f"the lease is being taken, and the databases are made alike for that{how}"
 
     def told(self, member: str) -> str:
         """What is to be told of a member while it is made alike; asked by any thread."""

@@ -34,6 +34,9 @@ class Fault(Enum):
     FULL = "has no room"
     DUPLICATE = "has a row of this number already"
     CREDENTIALS = "does not let this user in"
+    FORBIDDEN = "does not let this user do that"
+    """It was let in, and lacks a right: to a table, or to make one. Nothing was stored."""
+
     NO_DATABASE = "does not exist"
     NO_TABLE = "has lost a table"
     NO_COLUMN = "has a table of another shape"
@@ -50,6 +53,7 @@ ROTATES = frozenset({Fault.LOST, Fault.READ_ONLY, Fault.CROWDED})
 _ADVICE = {
     Fault.CREDENTIALS: "give the user that owns the tables, and its password by the URL,"
     " ?password_file= or HOLDFAST_STORE_PASSWORD",
+    Fault.FORBIDDEN: "give it the rights of the owner of the tables holdfast_... on all of them",
     Fault.NO_DATABASE: "create it, and give its user the right to create tables",
     Fault.NO_TABLE: "bring back a backup of it; nothing was changed by this broker",
     Fault.NO_COLUMN: "its tables holdfast_... are not this version's: use another database, or the"

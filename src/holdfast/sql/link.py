@@ -23,8 +23,8 @@ logger = logging.getLogger("holdfast.sql")
 CONNECT_SECONDS_MAX: Final = 5.0
 """For one host, of several."""
 SECONDS_MIN: Final = 0.05
-_MAY_PASS: Final = frozenset({Fault.CREDENTIALS, Fault.NO_DATABASE})
-"""Refusals at a connection that an operator puts right while the brokers wait."""
+_MAY_PASS: Final = frozenset({Fault.CREDENTIALS, Fault.FORBIDDEN, Fault.NO_DATABASE})
+"""Refusals that an operator puts right while the brokers wait; nothing was stored."""
 
 Result = TypeVar("Result")
 
@@ -184,21 +184,21 @@ class Link:
             raise
         return session
 
+    def _lost(self, error: Exception) -> StoreError:
+        """Close what failed; give the error to raise."""
+        host = self._hosts[0]
+        self.close()
+        if self._fault(error) in ROTATES:
+            self._rotate()
+        return self._refused(error, host)
+
     def _refused(self, error: Exception, host: Host | None) -> StoreError:
-        """What a connection that could not be made comes to."""
+        """What an error of the driver comes to; who was let in once waits to be let in again."""
         fault = self._fault(error)
         refused = error_of(fault, self._place(host), self._type.said(error))
         if self.is_trusted and fault in _MAY_PASS:
             return UnreachableError(str(refused))
         return refused
-
-    def _lost(self, error: Exception) -> StoreError:
-        """Close what failed; give the error to raise."""
-        fault, host = self._fault(error), self._hosts[0]
-        self.close()
-        if fault in ROTATES:
-            self._rotate()
-        return error_of(fault, self._place(host), self._type.said(error))
 
     def _fault(self, error: Exception) -> Fault:
         if isinstance(error, UncertainError):

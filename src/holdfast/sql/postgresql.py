@@ -60,7 +60,7 @@ _CODES: Final = {
     "3D000": Fault.NO_DATABASE,
     "40001": Fault.BUSY,
     "40P01": Fault.BUSY,
-    "42501": Fault.CREDENTIALS,
+    "42501": Fault.FORBIDDEN,
     "42703": Fault.NO_COLUMN,
     "42P01": Fault.NO_TABLE,
     "42P07": Fault.DUPLICATE,

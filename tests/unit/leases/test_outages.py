@@ -8,8 +8,20 @@ import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases import outages, tenure
-from holdfast.leases.contract import Claimant, Holding, Place, TakeGoesOnError
-from holdfast.leases.orders import Look, Order, Report, Take
+from holdfast.leases.contract import Claimant, Holding, Place, TakeGoesOnError, Waiter
+from holdfast.leases.orders import (
+    Drop,
+    Join,
+    Look,
+    Order,
+    Project,
+    Release,
+    Renew,
+    Report,
+    Take,
+    Tell,
+)
+from holdfast.leases.projection import Changes
 from holdfast.leases.settings import LeaseSettings
 from holdfast.leases.state import LeasedState, Phase
 from trials.leased.passage import EvenChance
@@ -50,7 +62,7 @@ def fail(state: LeasedState, order: Order, error: StoreError) -> None:
 
 def seen(state: LeasedState, holding: Holding) -> None:
     report = Report(order=LOOK, began=state.now, seconds=0.1, holding=holding)
-    outages.is_over(state)
+    outages.is_over(state, LOOK)
     tenure.seen(state, report)
 
 
@@ -66,7 +78,7 @@ def test_what_is_not_answered_is_asked_later_and_ever_later() -> None:
     assert pauses[-1] == 0.75
     assert state.trouble == "away"
 
-    outages.is_over(state)
+    outages.is_over(state, LOOK)
     assert (state.trouble, state.retry_at) == ("", state.now)
 
 
@@ -117,7 +129,35 @@ def test_a_take_that_goes_on_is_ordered_again_at_once() -> None:
     fail(state, TAKE, TakeGoesOnError("made alike"))
 
     assert tenure.claim(state) == Take(HOLDING, CLAIMANT, state.call_seconds())
-    assert (state.trouble, state.take_trouble) == ("", "")
+    assert (state.trouble, state.take_trouble, state.taking) == ("", "", "made alike")
+    fail(state, TAKE, UnreachableError("one went away"))
+    assert (state.take_trouble, state.taking) == ("one went away", "")
+
+
+TELL = Tell(Waiter(claimant=CLAIMANT, known_level=1, beat=1, applied_index=0), 1.0)
+
+
+@pytest.mark.parametrize("failed", [LOOK, Renew(1.0), Join(0, bytes(16), 1.0)])
+@pytest.mark.parametrize("done", [TELL, Drop(1, 1.0), Release(1.0), Project(Changes(), 1.0)])
+def test_what_is_done_wherever_it_can_be_ends_no_outage(
+    failed: Order, done: Order, caplog: pytest.LogCaptureFixture
+) -> None:
+    """
+    Of three databases one is enough to be told of a broker, and no use to read who holds the lease.
+    """
+    state = waiting()
+    fail(state, failed, UnreachableError("two are away"))
+    retry = (state.retry_seconds, state.retry_at)
+    outages.is_over(state, done)
+    assert (state.trouble, (state.retry_seconds, state.retry_at)) == ("two are away", retry)
+    assert "answers again" not in caplog.text
+    outages.is_over(state, LOOK)
+    assert (state.trouble, state.retry_at) == ("", state.now)
+    assert "answers again" in caplog.text
+
+    fail(state, done, UnreachableError("that one is away as well"))
+    outages.is_over(state, done)
+    assert state.trouble == ""
 
 
 def test_only_what_was_too_long_to_read_is_given_more_time() -> None:

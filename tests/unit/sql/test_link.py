@@ -193,7 +193,7 @@ def test_a_store_error_of_the_action_closes_the_connection() -> None:
     assert network.made[0].is_closed
 
 
-@pytest.mark.parametrize("fault", [Fault.CREDENTIALS, Fault.NO_DATABASE])
+@pytest.mark.parametrize("fault", [Fault.CREDENTIALS, Fault.FORBIDDEN, Fault.NO_DATABASE])
 def test_who_was_let_in_before_waits_to_be_let_in_again(fault: Fault) -> None:
     """A password that is being changed, a database that is being brought back: no reason to end."""
     network = Network()
@@ -205,6 +205,21 @@ def test_who_was_let_in_before_waits_to_be_let_in_again(fault: Fault) -> None:
     network.away = dict.fromkeys(("db1", "db2", "db3"), DriverError(fault))
     with pytest.raises(UnreachableError, match=f"the driver says {fault.name}"):
         network.host()
+
+
+@pytest.mark.parametrize("fault", [Fault.CREDENTIALS, Fault.FORBIDDEN, Fault.NO_DATABASE])
+def test_a_right_that_is_taken_for_a_moment_ends_nobody(fault: Fault) -> None:
+    """On a connection that was there all the time as well; who was never let in is told at once."""
+    network = Network()
+    network.host()
+    with pytest.raises(StoreError) as first:
+        network.link.run(10, fail(DriverError(fault)))
+    assert type(first.value) is StoreError
+    network.link.is_trusted = True
+    network.host()
+    with pytest.raises(UnreachableError, match=fault.value):
+        network.link.run(10, fail(DriverError(fault)))
+    assert network.made[-1].is_closed
 
 
 def unsafe(network: Network, *names: str) -> Callable[[Session], None]:

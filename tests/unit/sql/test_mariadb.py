@@ -140,6 +140,8 @@ def test_rows_that_are_there_are_judged_by_the_lease() -> None:
         (err.OperationalError(1290, "read-only"), Fault.READ_ONLY),
         (err.OperationalError(1114, "The table is full"), Fault.FULL),
         (err.OperationalError(1045, "Access denied"), Fault.CREDENTIALS),
+        (err.OperationalError(1142, "INSERT command denied"), Fault.FORBIDDEN),
+        (err.OperationalError(1143, "UPDATE command denied"), Fault.FORBIDDEN),
         (err.OperationalError(1044, "Access denied"), Fault.CREDENTIALS),
         (err.OperationalError(1698, "Access denied"), Fault.CREDENTIALS),
         (err.OperationalError(1049, "Unknown database"), Fault.NO_DATABASE),

@@ -35,7 +35,7 @@ from holdfast.sql.url import POSTGRESQL, StoreUrl
         (errors.UndefinedColumn(), Fault.NO_COLUMN),
         (errors.InvalidCatalogName(), Fault.NO_DATABASE),
         (errors.InvalidPassword(), Fault.CREDENTIALS),
-        (errors.InsufficientPrivilege(), Fault.CREDENTIALS),
+        (errors.InsufficientPrivilege(), Fault.FORBIDDEN),
         (errors.DataCorrupted(), Fault.DAMAGED),
         (errors.IndexCorrupted(), Fault.DAMAGED),
         (errors.IoError(), Fault.FAILING),
@@ -107,7 +107,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "fault"), [("md.c", Fault.UNWRITABLE), ("aclchk.c", Fault.CREDENTIALS)]
+    ("source", "fault"), [("md.c", Fault.UNWRITABLE), ("aclchk.c", Fault.FORBIDDEN)]
 )
 def test_a_file_system_that_is_read_only_is_no_wrong_password(
     monkeypatch: pytest.MonkeyPatch, source: str, fault: Fault
