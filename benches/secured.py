@@ -1,0 +1,184 @@
+"""
+What TLS between members costs a cluster, and what it costs a node that everybody logs in at once.
+
+Members: two clusters of three nodes, real processes on loopback, one with `peer_tls = "require"`
+and one with `off`. A client sends persistent messages with receipts to the leader of the one and of
+the other in turn, a window of them at a time. Printed are medians: messages a second, and the
+processor time of all three nodes for each message.
+
+Logins: one node with a user. So many clients come to its port at once and log in by the password,
+then by a token, while another one that is there already asks; printed are how long that took, the
+processor time of the node for each, the longest that the other one waited, and the longest turn of
+the node's loop, by its processor time, beside what that was before. Then one after the other logs
+in on the admin port by SCRAM and by Basic: the processor time of the node for each request.
+
+Run: .venv/bin/python benches/secured.py [--rounds 3] [--messages 10000] [--clients 3000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from machine import print_heading
+from tls import Way, processor_seconds, send
+
+from holdfast.admin.by_password import ByPassword
+from holdfast.admin.remote import RemoteNode
+from holdfast.model.format_level import ACCESS_LEVEL
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from holdfast.transport.certificates import make_node, open_authority
+from trials.clients.stomp_socket import StompSocket
+
+_SIZES = {"200 B": 200, "16 KiB": 16_384}
+_PASSWORD = "correct-horse-battery"
+_ASKED = 200
+
+
+def secured(directory: Path, mode: str) -> LocalCluster:
+    """Three members whose links go by TLS, or in clear."""
+    cluster = LocalCluster(directory, "three", [])
+    directory.mkdir()
+    authority, _ = open_authority(directory)
+    for name, node in cluster.nodes.items():
+        make_node(authority, directory / f"{name}.pem", name, [], 1)
+        files = f'certificate = "{directory}/{name}.pem"\nclient_ca = "{directory}/ca.pem"\n'
+        table = f'{files}client = "required"\n'
+        config = directory / f"{name}.toml"
+        config.write_text(f'peer_tls = "{mode}"\n[tls.peers]\n{table}')
+        node.arguments += ["--config", str(config)]
+    return cluster
+
+
+def compare(clusters: dict[str, LocalCluster], rounds: int, messages: int) -> None:
+    for what, size in _SIZES.items():
+        count = messages if size < 1024 else messages // 8
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in clusters}
+        for number in range(rounds + 1):
+            for name in clusters if number % 2 else reversed(clusters):
+                nodes = list(clusters[name].nodes.values())
+                leader = clusters[name].leader()
+                before = sum(map(processor_seconds, nodes))
+                rate, _ = asyncio.run(send(Way(name, leader, leader.stomp_port), count, size))
+                spent = sum(map(processor_seconds, nodes)) - before
+                if number:  # The first round warms up.
+                    found[name].append((rate, spent / count * 1e6))
+        for name, measures in found.items():
+            rate, micros = (statistics.median(it[at] for it in measures) for at in (0, 1))
+            print(
+                f"{what:>7} peer_tls={name:<8} {rate:>8,.0f} msg/s {micros:>8.1f} us of all nodes"
+            )
+
+
+async def come(port: int, clients: int, secret: str) -> float:
+    """Let so many log in at once and stay until all have; gives how long that took."""
+    connect = b"CONNECT\naccept-version:1.2\nhost:h\nlogin:ann\npasscode:%b\n\n\0" % secret.encode()
+
+    async def one() -> asyncio.StreamWriter:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(connect)
+        answer = await reader.readuntil(b"\0")
+        assert answer.startswith(b"CONNECTED"), answer
+        return writer
+
+    began = time.monotonic()
+    writers = await asyncio.gather(*(one() for _ in range(clients)))
+    took = time.monotonic() - began
+    for writer in writers:
+        writer.close()
+    return took
+
+
+def storm(node: LocalNode, clients: int, kind: str, secret: str) -> None:
+    waited: list[float] = []
+    is_over = threading.Event()
+
+    def ask() -> None:
+        with StompSocket(node.stomp_port, timeout_seconds=60) as there:
+            there.connect(login="ann", passcode=secret)
+            while not is_over.is_set():
+                began = time.monotonic()
+                there.publish("/queue/asked", b"x")
+                waited.append(time.monotonic() - began)
+
+    asking = threading.Thread(target=ask)
+    before = node.status() or {}
+    spent = processor_seconds(node)
+    asking.start()
+    took = asyncio.run(come(node.stomp_port, clients, secret))
+    spent = processor_seconds(node) - spent
+    is_over.set()
+    asking.join()
+    after = node.status() or {}
+    longest = [1e3 * it["turn_cpu_seconds_max"] for it in (before, after)]
+    print(
+        f"{clients:,} logins at once by {kind}: {took:.2f} s, {spent / clients * 1e3:.2f} ms of the"
+        f" node each with all it did meanwhile; another waited {max(waited) * 1e3:.0f} ms at most,"
+        f" {statistics.median(waited) * 1e3:.1f} ms by median; longest turn {longest[1]:.1f} ms of"
+        f" a processor (before: {longest[0]:.1f} ms); elections: {after['term'] - before['term']}"
+    )
+
+
+class _Basic(ByPassword):
+    """Shows the password itself, whatever is offered."""
+
+    is_for_scram = False
+
+
+def operators(node: LocalNode) -> None:
+    for kind, login in (("SCRAM", ByPassword), ("Basic", _Basic)):
+        asked = RemoteNode(node.admin, login=login("ann", _PASSWORD))
+        asked.get("/users")
+        spent, began = processor_seconds(node), time.monotonic()
+        for _ in range(_ASKED):
+            asked.get("/users")
+        took = (time.monotonic() - began) / _ASKED
+        spent = (processor_seconds(node) - spent) / _ASKED
+        print(
+            f"a request to the admin port by {kind}, right lately: {spent * 1e3:.2f} ms of the"
+            f" node, {took * 1e3:.1f} ms in all"
+        )
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--messages", type=int, default=10_000)
+    options.add_argument("--clients", type=int, default=3_000)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="holdfast-secured-") as folder:
+        directory = Path(folder)
+        print_heading(directory, rounds=given.rounds, messages=given.messages)
+        with ExitStack() as stack:
+            clusters = {}
+            for mode in ("off", "require"):
+                clusters[mode] = stack.enter_context(secured(directory / mode, mode))
+                clusters[mode].start()
+            compare(clusters, given.rounds, given.messages)
+        flags = ["--connections", str(given.clients + 100), "--scram"]
+        with LocalCluster(directory / "logins", "single", flags) as cluster:
+            cluster.start()
+            node = cluster.leader()
+            node.wait_until(lambda it: it["format_level"] >= ACCESS_LEVEL, "at the level of users")
+            machine = RemoteNode(node.admin)
+            machine.change(
+                "POST",
+                "/grants",
+                {"role": "all", "rights": "read,write,admin", "pattern": "queue://>"},
+            )
+            made = {"name": "ann", "roles": ["all", "admin"], "password": _PASSWORD}
+            machine.change("POST", "/users", made)
+            token = machine.change("POST", "/users/tokens", {"name": "ann", "token": "t"})["token"]
+            storm(node, given.clients, "password", _PASSWORD)
+            storm(node, given.clients, "token", token)
+            operators(node)
+
+
+if __name__ == "__main__":
+    main()
