@@ -25,7 +25,8 @@ CERTIFICATE: Final = "CERTIFICATE"
 REVOCATIONS: Final = "X509 CRL"
 
 _BLOCK: Final = re.compile(
-    rb"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----", re.DOTALL | re.ASCII
+    rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----\s*?$(.*?)^-----END \1-----",
+    re.DOTALL | re.ASCII | re.MULTILINE,
 )
 _ALIASES: Final = {"X509 CERTIFICATE": CERTIFICATE, "TRUSTED CERTIFICATE": CERTIFICATE}
 _SEQUENCE, _VERSION, _INTEGER, _UTC_TIME, _TIME = 0x30, 0xA0, 0x02, 0x17, 0x18

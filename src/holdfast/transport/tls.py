@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary
 
 from holdfast.errors import ConfigError
 from holdfast.transport.pem import Dated, certificates_of, read_pem, revocations_of
+from holdfast.transport.rehearsal import certificate_shown
 
 ClientCertificates = Literal["none", "wanted", "required"]
 Minimum = Literal["1.2", "1.3"]
@@ -91,6 +92,7 @@ class TlsOptions:
             self._load_revocations(self.crl, context)
         if self.ca is not None:
             self._load("ca", self.ca, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        _SHOWN[context] = self._shown_in(context)
         context.verify_mode = _ASKED[self.client]
         return context
 
@@ -177,6 +179,15 @@ class TlsOptions:
         except (OSError, ValueError) as error:
             raise ConfigError([f"tls.{self.name}.key: {key} is not used: {error}"]) from None
 
+    def _shown_in(self, context: ssl.SSLContext) -> str:
+        # OpenSSL is asked: what it takes from a file is not what somebody else reads there.
+        try:
+            return hashlib.sha256(certificate_shown(context)).hexdigest()
+        except ssl.SSLError as error:
+            raise ConfigError(
+                [f"tls.{self.name}.certificate: {self.certificate} is not used: {_why(error)}"]
+            ) from None
+
     def _load_revocations(self, path: Path, context: ssl.SSLContext) -> None:
         # OpenSSL is asked what it has taken. A look at the text finds only what is not hidden from
         # it, and the file may be another one a moment later. The context is nobody's yet.
@@ -213,21 +224,12 @@ def _why(error: Exception) -> str:
     return str(reason or error).replace("_", " ").lower()
 
 
-def _shown(options: TlsOptions) -> str:
-    """The SHA-256 of the first certificate of its file; empty if there is none to be read."""
-    try:
-        first = next(iter(certificates_of(read_pem(options.certificate))), None)
-    except OSError:
-        return ""  # That is told when it is to be used.
-    return "" if first is None else hashlib.sha256(first.content).hexdigest()
-
-
 _SHOWN: Final[WeakKeyDictionary[ssl.SSLContext, str]] = WeakKeyDictionary()
 
 
 def shown_by(context: ssl.SSLContext) -> str:
     """
-    Give the SHA-256 of the certificate that is shown by a context of `ServerTls`, hexadecimal.
+    Give the SHA-256 of the certificate that is shown by a context of ours, hexadecimal.
 
     The library tells of a connection what the other end has shown, and not what we have.
     """
@@ -270,16 +272,22 @@ class ServerTls:
             ConfigError: One cannot be read or used.
         """
         options = self.options
-        for _ in range(_READ_AGAIN_MAX):
-            before = _shown(options)
-            dialing = options.build_dialing_context() if self._dials else None
-            made = Contexts(options.build_context(), dialing, _shown(options))
-            if made.fingerprint == before:
-                break  # Else it was replaced just now.
-        for context in (made.accepting, made.dialing):
-            if context is not None:
-                _SHOWN[context] = made.fingerprint
+        accepting, dialing = options.build_context(), None
+        for _ in range(_READ_AGAIN_MAX if self._dials else 0):
+            before = shown_by(accepting)
+            dialing = options.build_dialing_context()
+            accepting = options.build_context()
+            if shown_by(accepting) == before:
+                break  # Else it was replaced just now, and who dials shows another one.
+        made = Contexts(accepting, dialing, shown_by(accepting))
+        if made.dialing is not None:
+            _SHOWN[made.dialing] = made.fingerprint
         return made
+
+    @property
+    def used(self) -> Contexts:
+        """What it goes by now."""
+        return Contexts(self.context, self.dialing, self.fingerprint)
 
     def use(self, made: Contexts) -> None:
         """Go by this from now on."""

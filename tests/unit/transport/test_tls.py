@@ -5,8 +5,10 @@ What a port shows and asks for by TLS: read from files, and read again.
 from __future__ import annotations
 
 import _ssl
+import base64
 import contextlib
 import ctypes
+import hashlib
 import ssl
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -16,7 +18,7 @@ import pytest
 
 from holdfast.errors import ConfigError
 from holdfast.transport.certificates import make_node, open_authority
-from holdfast.transport.tls import ServerTls, read_again
+from holdfast.transport.tls import ServerTls, read_again, shown_by
 
 
 def test_what_is_asked_of_clients_and_which_versions_are_spoken(options) -> None:
@@ -119,6 +121,40 @@ def test_all_are_read_again_or_none_is_changed(options, tmp_path, certificates) 
     copy.write_text("broken")
     with pytest.raises(ConfigError, match=r"tls\.inside\.certificate"):
         read_again([good, other])
+
+
+def written(certificates: Path, path: Path, how: str) -> bytes:
+    """Write node.pem as others write such files; gives its certificate."""
+    text = (certificates / "node.pem").read_text()
+    shown = ssl.PEM_cert_to_DER_cert(text[: text.index("-----BEGIN PRIVATE")])
+    if how == "trusted":  # What `openssl x509 -trustout` says beside the certificate: nothing.
+        both = base64.encodebytes(shown + b"\x30\x00").decode()
+        kind = "TRUSTED CERTIFICATE-----"
+        key = text[text.index("-----BEGIN PRIVATE") :]
+        text = f"-----BEGIN {kind}\n{both}-----END {kind}\n{key}"
+    if how == "note":
+        text = f"# made from -----BEGIN CERTIFICATE----- of the request\n{text}"
+    if how == "windows":
+        text = text.replace("\n", "\r\n")
+    path.write_bytes(text.encode())
+    return shown
+
+
+@pytest.mark.parametrize("dials", [False, True])
+@pytest.mark.parametrize("how", ["plain", "note", "trusted", "windows"])
+def test_what_is_shown_is_what_openssl_takes(
+    options, certificates: Path, tmp_path: Path, how: str, dials: bool
+) -> None:
+    """
+    By it members know each other and the node's own user knows the port: however it is written.
+    """
+    shown = written(certificates, tmp_path / "node.pem", how)
+    it = options(certificate=tmp_path / "node.pem", client="required")
+    port = ServerTls(it, dials=dials)
+    told = hashlib.sha256(shown).hexdigest()
+    assert port.fingerprint == shown_by(port.context) == told
+    assert port.dialing is None or shown_by(port.dialing) == told
+    assert any("runs out at" in told for told in it.warnings(datetime.now(UTC) + timedelta(29)))
 
 
 def revocations(folder: Path) -> bytes:
