@@ -64,13 +64,16 @@ def write_token(directory: Path, host: str, port: int, token: str, fingerprint: 
     draft = path.with_suffix(".tmp")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        if fingerprint:
-            text = f"{_FIRST_LINE_TLS}\n{host} {port}\ncertificate sha256 {fingerprint}\n{token}\n"
-        else:
-            text = f"{_FIRST_LINE}\n{host} {port}\n{token}\n"
-        file.write(text)
-    draft.replace(path)
+    if fingerprint:
+        text = f"{_FIRST_LINE_TLS}\n{host} {port}\ncertificate sha256 {fingerprint}\n{token}\n"
+    else:
+        text = f"{_FIRST_LINE}\n{host} {port}\n{token}\n"
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
     return path
 
 

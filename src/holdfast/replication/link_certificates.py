@@ -16,7 +16,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.transport.tls import shown_by
+from holdfast.transport.rehearsal import rehearse
+from holdfast.transport.tls import Contexts, shown_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,25 @@ def certificates_of(transport: asyncio.BaseTransport) -> Certificates | None:
     if not isinstance(shaken, ssl.SSLObject) or not isinstance(context, ssl.SSLContext):
         return None
     other = hashlib.sha256(shaken.getpeercert(binary_form=True) or b"").hexdigest()
+    return Certificates(shown_by(context), other, _names(shaken))
+
+
+def refusal_of_own(made: Contexts, name: str) -> str:
+    """
+    Say why no member would be linked with the one of that name by this; empty: they would be.
+
+    Each member judges the others as it is judged by them, so this one is asked about itself.
+    """
+    assert made.dialing is not None, "members dial"
+    try:
+        accepted, _ = rehearse(made.accepting, made.dialing)
+    except ssl.SSLCertVerificationError as error:
+        return f"this node itself does not take it: {error.verify_message}"
+    except ssl.SSLError as error:
+        return f"this node itself does not take it: {error.reason or error}"
+    return Certificates(made.fingerprint, made.fingerprint, _names(accepted)).refusal(name)
+
+
+def _names(shaken: ssl.SSLObject) -> frozenset[str]:
     shown: dict[str, Any] = shaken.getpeercert() or {}
-    names = frozenset(value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS")
-    return Certificates(shown_by(context), other, names)
+    return frozenset(value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS")

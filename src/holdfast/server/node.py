@@ -20,9 +20,8 @@ import structlog
 import uvloop
 
 from holdfast.admin.forwarding import LIFE
-from holdfast.admin.http_server import AdminServer
 from holdfast.admin.status import AwaitedStatus
-from holdfast.admin.token_file import FILE_NAME, write_token
+from holdfast.admin.token_file import FILE_NAME
 from holdfast.config.node import NodeConfig
 from holdfast.errors import CorruptEntryError, FencedError, HoldfastError, MirrorsLostError
 from holdfast.journal.scrub import Scrubber
@@ -37,6 +36,7 @@ from holdfast.server.cycle_collector import CycleCollector
 from holdfast.server.founding import FoundingWatch, awaited
 from holdfast.server.lease_runner import LeaseRunner
 from holdfast.server.leased_group import LeasedGroup
+from holdfast.server.left_token import LeftToken
 from holdfast.server.log_access import HoldWatch
 from holdfast.server.member_watch import MemberWatch
 from holdfast.server.operators import Operators
@@ -103,14 +103,20 @@ class Node:
         self.loop = self.conductor.loop = asyncio.get_running_loop()
         self.stopping = asyncio.Event()
         self._take_signals()
-        self.renewal.begin(parts.shown.values())
+        member = "" if self.config.peer_tls == "off" else self.config.name
+        self.renewal.begin(parts.shown.values(), member=member)
         admin = admin_server(
             self.config, parts, self.administration, access=self.access, renew=self.renewal.renew
         )
         parts.writer.start()
         await admin.start()
-        self.renewal.on_renewed = lambda: self._leave_token(admin)
-        self._leave_token(admin)
+        left = LeftToken(
+            (self.config.data, *self.config.mirrors),
+            self.access.local_token,
+            parts.shown.get(self.config.admin_tls),
+        )
+        left.leave(admin.bound)
+        self.renewal.prepare = left.prepare
         self._attach_links()
         await parts.links.start()
         self._tell_places(admin.address)
@@ -154,15 +160,6 @@ class Node:
         assert self.loop is not None, "signals are taken inside the loop"
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self._stop)
-
-    def _leave_token(self, admin: AdminServer) -> None:
-        tls = self.parts.shown.get(self.config.admin_tls)
-        told = self.access.local_token, "" if tls is None else tls.fingerprint
-        for directory in (self.config.data, *self.config.mirrors):
-            try:
-                write_token(directory, *admin.bound, *told)
-            except OSError as error:
-                log.warning("commands on this machine need --secret-file", reason=str(error))
 
     def _token_path(self) -> str:
         """Where the token lies: of several directories, in one that is well."""

@@ -7,22 +7,27 @@ from then on is shown the new certificate and judged by the new authorities and 
 Invariants:
     Files are read on a thread of their own: a disk that hangs stops nobody.
     There is one reading at a time; what is asked for meanwhile is one more, at its end.
+    What this node could be linked with no member by takes the place of nothing that it could.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import structlog
 
 from holdfast.environment.clock import SystemClock
 from holdfast.errors import ConfigError
+from holdfast.replication.link_certificates import refusal_of_own
 from holdfast.transport.tls import Contexts, ServerTls, TlsOptions, read_again
 
 log = structlog.get_logger("holdfast.server")
+
+Made: TypeAlias = Sequence[tuple[ServerTls, Contexts]]
+"""What was read, and who is to go by it."""
 
 
 class HangUps(Protocol):
@@ -41,12 +46,20 @@ class Renewal:
         self._reading: asyncio.Task[None] | None = None
         self._is_asked = False
         self._turn = asyncio.Lock()
-        self.on_renewed: Callable[[], None] = lambda: None
-        """Called on the loop once the new files count."""
+        self._member = ""
+        self.prepare: Callable[[Made], None] = lambda _made: None
+        """Called on the reading thread before the new files count; its ConfigError refuses them."""
 
-    def begin(self, shown: Collection[ServerTls]) -> None:
-        """Obey signals from now on, if there is anything to be read again."""
+    def begin(self, shown: Collection[ServerTls], *, member: str = "") -> None:
+        """
+        Obey signals from now on, if there is anything to be read again.
+
+        Args:
+            shown: What may be read again.
+            member: The name by which links by TLS know this node; empty: there are none.
+        """
         self._shown = shown
+        self._member = member
         if shown and self._hang_ups is not None:
             loop = asyncio.get_running_loop()
             self._hang_ups.reload = lambda: _in_loop(loop, self.ask)
@@ -80,7 +93,7 @@ class Renewal:
             ConfigError: Some cannot be used, and nothing has changed.
         """
         async with self._turn:
-            made, warnings = await asyncio.to_thread(_read, self._shown)
+            made, warnings = await asyncio.to_thread(self._made)
             for each, contexts in made:
                 each.use(contexts)
         names = [each.options.name for each, _ in made]
@@ -88,12 +101,40 @@ class Renewal:
             log.info("certificates were read anew", tls=", ".join(names))
         for sentence in warnings:
             log.warning("certificates", notice=sentence)
-        self.on_renewed()
         return names
 
+    def _made(self) -> tuple[Made, list[str]]:
+        made = read_again(self._shown)
+        warnings = warnings_of(each.options for each in self._shown)
+        if self._member:
+            warnings += _unlinked(made, self._member)
+        self.prepare(made)
+        return made, warnings
 
-def _read(shown: Collection[ServerTls]) -> tuple[list[tuple[ServerTls, Contexts]], list[str]]:
-    return read_again(shown), warnings_of(each.options for each in shown)
+
+def _unlinked(made: Made, member: str) -> list[str]:
+    """
+    Say what links this node with no member, where what it goes by now does so neither.
+
+    Raises:
+        ConfigError: What it goes by now is better.
+    """
+    told: list[str] = []
+    worse: list[str] = []
+    for each, contexts in made:
+        if contexts.dialing is None:
+            continue
+        why = refusal_of_own(contexts, member)
+        if why:
+            found = worse if not refusal_of_own(each.used, member) else told
+            options = each.options
+            found.append(
+                f"tls.{options.name}.certificate: {options.certificate} links this node with no"
+                f" member: {why}"
+            )
+    if worse:
+        raise ConfigError(worse)
+    return told
 
 
 def warnings_of(options: Iterable[TlsOptions]) -> list[str]:

@@ -199,7 +199,7 @@ def test_a_node_without_room_for_its_proof_serves_all_the_same(
         with pytest.raises(AuthenticationError, match="a proof is needed"):
             await asyncio.to_thread(RemoteNode(str(node.config.admin)).get, "/segments")
 
-    monkeypatch.setattr("holdfast.server.node.write_token", refuse)
+    monkeypatch.setattr("holdfast.server.left_token.write_token", refuse)
     assert run(tmp_path, ask) == (None, 0)
 
 

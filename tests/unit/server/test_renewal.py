@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import structlog.testing
 from holdfast.errors import ConfigError
 from holdfast.server import renewal
 from holdfast.server.renewal import Renewal
-from holdfast.transport.certificates import make_node, open_authority
+from holdfast.transport.certificates import make_client, make_node, open_authority
 from holdfast.transport.tls import ServerTls, TlsOptions
 
 
@@ -122,3 +123,102 @@ def test_a_signal_at_the_end_of_a_node_is_told(shown) -> None:
     with structlog.testing.capture_logs() as lines:
         signals.reload()
     assert "at its end" in lines[0]["event"]
+
+
+@pytest.fixture
+def peers(tmp_path: Path) -> ServerTls:
+    """What member `a` goes by."""
+    authority, _ = open_authority(tmp_path)
+    make_node(authority, tmp_path / "a.pem", "a", [], 1)
+    options = TlsOptions(
+        name="peers",
+        certificate=tmp_path / "a.pem",
+        client_ca=tmp_path / "ca.pem",
+        client="required",
+    )
+    return ServerTls(options, dials=True)
+
+
+async def renewed(peers: ServerTls, **about: str) -> list[str]:
+    it = Renewal()
+    it.begin([peers], **about)
+    return await it.renew()
+
+
+def put(tmp_path: Path, how: str) -> None:
+    """Put another file in the place of member a's: good by itself, and wrong for that member."""
+    authority, _ = open_authority(tmp_path / "other" if how == "authority" else tmp_path)
+    make = make_client if how == "client" else partial(make_node, hosts=[])
+    make(authority, tmp_path / "a.pem", "somebody" if how == "name" else "a", days=1)
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("name", "is that of .*somebody, not of a"),
+        ("authority", "does not take it: unable to get local issuer"),
+        ("client", "does not take it: .*purpose"),
+    ],
+)
+def test_what_would_link_a_member_with_nobody_is_refused(
+    peers, tmp_path: Path, how: str, why: str
+) -> None:
+    """
+    The links stay, so nobody would know before the next failover, which would find no majority.
+    """
+    put(tmp_path, how)
+    before = peers.used
+    with pytest.raises(ConfigError, match=rf"tls\.peers\.certificate: .*no member: .*{why}"):
+        asyncio.run(renewed(peers, member="a"))
+    assert peers.used == before
+    assert asyncio.run(renewed(peers)) == ["peers"], "without such links it is good"
+
+
+def test_what_is_no_worse_is_taken_and_told(peers, tmp_path: Path) -> None:
+    """
+    Of a member that nobody is linked with by what it has now, other tables may be renewed.
+    """
+    put(tmp_path, "name")
+    peers.use(peers.read())
+    with structlog.testing.capture_logs() as lines:
+        assert asyncio.run(renewed(peers, member="a")) == ["peers"]
+    assert any("no member" in line.get("notice", "") for line in lines)
+    put(tmp_path, "well")
+    with structlog.testing.capture_logs() as lines:
+        assert asyncio.run(renewed(peers, member="a")) == ["peers"]
+    assert not any("no member" in line.get("notice", "") for line in lines)
+
+
+def test_an_authority_is_replaced_step_by_step(peers, tmp_path: Path) -> None:
+    """Both are believed, the new certificate is shown, the old authority is left out: as told."""
+    (tmp_path / "other").mkdir()
+    other, _ = open_authority(tmp_path / "other")
+    new = (tmp_path / "other" / "ca.pem").read_text()
+    old = (tmp_path / "ca.pem").read_text()
+    (tmp_path / "ca.pem").write_text(old + new)
+    assert asyncio.run(renewed(peers, member="a"))
+    make_node(other, tmp_path / "a.pem", "a", [], 1)
+    assert asyncio.run(renewed(peers, member="a"))
+    (tmp_path / "ca.pem").write_text(new)
+    assert asyncio.run(renewed(peers, member="a"))
+    (tmp_path / "ca.pem").write_text(old)
+    with pytest.raises(ConfigError, match="no member"):
+        asyncio.run(renewed(peers, member="a"))
+
+
+def test_who_prepares_may_refuse(shown) -> None:
+    """It is asked before anything counts."""
+
+    def refuse(made: object) -> None:
+        raise ConfigError(["no room"])
+
+    async def scenario() -> None:
+        it = Renewal()
+        it.begin(shown)
+        it.prepare = refuse
+        before = [each.used for each in shown]
+        with pytest.raises(ConfigError, match="no room"):
+            await it.renew()
+        assert [each.used for each in shown] == before
+
+    asyncio.run(scenario())

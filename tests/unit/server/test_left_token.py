@@ -1,0 +1,79 @@
+"""The file of the node's own user is true of the admin port, before that shows another one."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from holdfast.admin.token_file import FILE_NAME, read_proof
+from holdfast.errors import ConfigError
+from holdfast.server import left_token
+from holdfast.server.left_token import LeftToken
+from holdfast.transport.certificates import make_node, open_authority
+from holdfast.transport.tls import ServerTls, TlsOptions, read_again
+
+TOKEN = "55" * 32
+BOUND = ("127.0.0.1", 8161)
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> ServerTls:
+    authority, _ = open_authority(tmp_path / "ca")
+    make_node(authority, tmp_path / "a.pem", "a", [], 1)
+    return ServerTls(TlsOptions(name="own", certificate=tmp_path / "a.pem"))
+
+
+def renew(tmp_path: Path, port: ServerTls) -> list:
+    """Put another certificate into the file, and read it."""
+    make_node(open_authority(tmp_path / "ca")[0], tmp_path / "a.pem", "a", [], 1)
+    return read_again([port])
+
+
+def told(directory: Path) -> str:
+    return read_proof(directory / FILE_NAME, *BOUND).fingerprint
+
+
+def full(*_: object) -> None:
+    """A disk without room."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_it_tells_of_a_new_certificate_before_that_counts(tmp_path: Path, port: ServerTls) -> None:
+    """What was read is told while the port still shows the one before."""
+    it = LeftToken((tmp_path,), TOKEN, port)
+    it.leave(BOUND)
+    assert told(tmp_path) == port.fingerprint
+    made = renew(tmp_path, port)
+    it.prepare(made)
+    assert told(tmp_path) == made[0][1].fingerprint != port.fingerprint
+
+
+def test_what_cannot_be_told_is_refused(tmp_path: Path, port: ServerTls, monkeypatch) -> None:
+    """On a full disk the file and the port stay as they were, and the sentence says what to do."""
+    it = LeftToken((tmp_path,), TOKEN, port)
+    it.leave(BOUND)
+    monkeypatch.setattr(left_token, "write_token", full)
+    it.prepare(read_again([port]))
+    it.prepare([(ServerTls(port.options), made) for _, made in renew(tmp_path, port)])
+    with pytest.raises(ConfigError, match=r"tls\.own\.certificate: .*admin-token.*No space left"):
+        it.prepare(renew(tmp_path, port))
+    assert told(tmp_path) == port.fingerprint
+
+
+def test_one_directory_of_several_is_enough(tmp_path: Path, port: ServerTls) -> None:
+    """A mirror that failed keeps no certificate from being renewed."""
+    it = LeftToken((tmp_path / "gone", tmp_path), TOKEN, port)
+    it.leave(BOUND)
+    made = renew(tmp_path, port)
+    it.prepare(made)
+    assert told(tmp_path) == made[0][1].fingerprint
+
+
+def test_in_clear_it_names_no_certificate(tmp_path: Path) -> None:
+    """And no renewal concerns it."""
+    it = LeftToken((tmp_path,), TOKEN, None)
+    it.leave(BOUND)
+    it.prepare([])
+    assert read_proof(tmp_path / FILE_NAME, *BOUND) == (TOKEN, "")
