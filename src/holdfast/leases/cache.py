@@ -15,7 +15,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from holdfast.environment.disk import Disk, read_all
+from holdfast.environment.disk import Disk, is_no_room, read_all
 from holdfast.errors import ForeignDirectoryError, StoreError, StoreLockedError
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
@@ -50,8 +50,28 @@ def open_cache(data: Path, disk: Disk, settings: JournalSettings, boot: str) -> 
     Raises:
         StoreLockedError: Another process has the directory.
         ForeignDirectoryError: It holds the log of a node of its own.
-        StoreError: It cannot be used.
+        StoreError: It cannot be used, or has no room for what it is to begin with.
     """
+    try:
+        return _open(data, disk, settings, boot)
+    except OSError as error:
+        raise _unusable(data, error) from error
+    except StoreError as error:
+        if isinstance(error.__cause__, OSError) and is_no_room(error.__cause__):
+            raise _unusable(data, error.__cause__) from error
+        raise
+
+
+def _unusable(data: Path, error: OSError) -> StoreError:
+    if is_no_room(error):
+        return StoreError(
+            f"--data ({data}) has no room for what a broker begins with: make room there, or give"
+            f" another --data; it is no part of the log, of which nothing is lost"
+        )
+    return StoreError(f"--data ({data}) cannot be used: {error}")
+
+
+def _open(data: Path, disk: Disk, settings: JournalSettings, boot: str) -> Journal:
     if disk.exists(data / "journal"):
         raise ForeignDirectoryError(
             f"{data} holds the log of a node of its own: nothing was changed. Give this broker"

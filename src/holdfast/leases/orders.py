@@ -130,7 +130,7 @@ class Report:
     outcome: Outcome | None = None
     holding: Holding | None = None
     """As read, or taken; None of a `Take`: somebody else was first. Of a `Look` also where entries
-    could not be read."""
+    could not be read, of a `Join` where a line of our name is watched."""
 
     entries: list[Entry] = field(default_factory=list)
     anchor: Entry | None = None

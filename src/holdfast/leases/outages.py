@@ -58,6 +58,8 @@ def put_off(state: LeasedState, report: Report, error: StoreError, randomness: R
             # Once: what is tried again says nothing new, and less while there is less time.
             state.is_known_late = True
             state.throughput.late(bytes_of(order.entries), report.seconds, state.now)
+    elif isinstance(order, Join) and report.holding is not None:
+        state.silence.note(report.holding, report.began, report.ended)
     elif isinstance(order, Look) and report.holding is not None:
         # Who waits may take its time: what is read is one entry at least, however long. Where not
         # even the lease could be read the store is away, and may be back at any moment.

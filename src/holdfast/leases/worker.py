@@ -162,9 +162,13 @@ class LogWorker:
         if not self._is_open:
             log.open(may_lay_out=self._seen.last is None and not order.last_index)
             self._is_open = True
-        if self._namesakes is not None:
-            self._namesakes.judge(log.waiters(order.seconds_max), log.facts().place)
         holding = log.observe(order.seconds_max)
+        if self._namesakes is not None:
+            try:
+                self._namesakes.judge(log.waiters(order.seconds_max), log.facts().place)
+            except UnreachableError as error:
+                # While a line is watched the lease is, too: neither waits for the other.
+                return {"holding": holding, "error": error}
         seen = self._seen.last
         is_ours = seen is not None and seen.identity == log.identity()
         if log.is_fence and seen is not None and is_ours and order.last_index > seen.place.index:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from holdfast.environment.disk import RealDisk
 from holdfast.environment.unsynced_disk import UnsyncedDisk
-from holdfast.errors import ForeignDirectoryError, StoreLockedError
+from holdfast.errors import ForeignDirectoryError, StoreError, StoreLockedError
 from holdfast.journal.entry import KIND_RECORDS, seal_entry
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
@@ -51,6 +53,24 @@ def test_a_later_process_of_the_same_boot_finds_it(tmp_path: Path) -> None:
     assert 1 == journal.last_index
     journal.close()
     assert is_cache(tmp_path, DISK)
+
+
+@pytest.mark.parametrize("kind", ["make_directory", "open", "lock"])
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(errno.ENOSPC, "has no room for .* make room there"), (errno.EIO, "cannot be used")],
+)
+def test_a_directory_that_takes_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int, told: str
+) -> None:
+    """With what to do; nothing of the log is lost by it."""
+
+    def refuse(*_: object, **_more: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(UnsyncedDisk, kind, refuse)
+    with pytest.raises(StoreError, match=f"{tmp_path}.*{told}"):
+        opened(tmp_path)
 
 
 @pytest.mark.parametrize("boot", ["two", ""])

@@ -134,6 +134,21 @@ def test_a_take_that_goes_on_is_ordered_again_at_once() -> None:
     assert (state.take_trouble, state.taking) == ("one went away", "")
 
 
+def test_the_lease_is_watched_while_a_line_of_our_name_is() -> None:
+    """A killed broker that comes back with another directory waits once, and not twice."""
+    state = waiting()
+    state.phase = Phase.JOINING
+    order = Join(0, bytes(16), 1.0)
+    for now in (100.0, 103.0):
+        state.now = now
+        error = UnreachableError("somebody of our name was here")
+        report = Report(order=order, began=now, seconds=0.1, error=error, holding=HOLDING)
+        outages.put_off(state, report, error, EvenChance())  # type: ignore[arg-type]
+    state.now = 106.0
+    seen(state, HOLDING)
+    assert state.silent_seconds == pytest.approx(5.9)
+
+
 TELL = Tell(Waiter(claimant=CLAIMANT, known_level=1, beat=1, applied_index=0), 1.0)
 
 

@@ -450,3 +450,16 @@ def test_entries_may_take_longer_than_the_lease_and_what_is_away_is_known_soon(
     report = desk.worker.perform(Look(0, ZEROS, 1.0, 5.0))
     assert isinstance(report.error, UnreachableError)
     assert (report.holding, report.seconds) == (None, 1.0)
+
+
+def test_a_line_that_is_watched_does_not_keep_the_lease_from_being_read(desk: Desk) -> None:
+    """Both are waited for at the same time; the reading is in the report that puts it off."""
+
+    class Watching:
+        def judge(self, *_: object) -> None:
+            raise UnreachableError("a broker called a was here")
+
+    desk.worker._namesakes = Watching()  # type: ignore[assignment]
+    report = desk.worker.perform(Join(0, ZEROS, 5.0))
+    assert isinstance(report.error, UnreachableError)
+    assert report.holding is not None

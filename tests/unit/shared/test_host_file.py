@@ -43,6 +43,31 @@ def test_a_machine_that_was_started_anew_is_the_same(share: LocalShare) -> None:
     assert foreign(share, A) is None
 
 
+def test_images_with_ids_of_their_own_are_one_machine(share: LocalShare) -> None:
+    """
+    Two brokers on one machine, of two images: after the next start either may come first, and one
+    that was built anew is known once it came beside another.
+    """
+    foreign(share, Host("vm", "image1", "b1"))
+    assert foreign(share, Host("vm", "image2", "b1")) is None
+    assert foreign(share, Host("vm", "image1", "b2")) is None
+    assert foreign(share, Host("vm", "image3", "b2")) is None
+    for start, image in enumerate(("image2", "image3", "image1", "image2"), 3):
+        assert foreign(share, Host("vm", image, f"b{start}")) is None
+
+    reason = foreign(share, Host("vm", "image9", "b9"))
+    assert reason is not None
+    assert "image2, image1, image3" in reason and "this is 'vm' with image9" in reason
+
+
+def test_only_so_many_builds_are_remembered(share: LocalShare) -> None:
+    """The page that they stand in has an end; the ones that were seen last are kept."""
+    for build in range(100):
+        assert foreign(share, Host("vm", f"{build:032x}", "b1")) is None
+    assert foreign(share, Host("vm", f"{95:032x}", "b2")) is None
+    assert foreign(share, Host("vm", f"{1:032x}", "b3")) is not None
+
+
 @pytest.mark.parametrize(
     "again", [Host("new-name", "", "b2"), Host("b", "", ""), Host("on the host", "m1", "b2")]
 )
