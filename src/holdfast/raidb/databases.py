@@ -142,7 +142,7 @@ class Databases:
         by_habit = sorted(answers, key=lambda it: self._by_id.get(answers[it].member) is not it)
         for member in by_habit:
             row = answers[member]
-            of = _set_of(row)
+            of = set_of(row)
             if of and not ours and self._may_be_of_others(of, answers):
                 misled[member] = UnreachableError(
                     f"{member.place} has a log ({of}) of fewer databases than are named here, and"
@@ -174,7 +174,7 @@ class Databases:
         """
         if len(answers) == len(self.members):
             return False  # All is known: what is of two logs is refused.
-        found = {it.member: it for it in answers.values() if _set_of(it) == set_id}
+        found = {it.member: it for it in answers.values() if set_of(it) == set_id}
         new_count = sum(it.written is None for it in answers.values())
         missing = {
             name
@@ -383,7 +383,7 @@ class Databases:
         return f"{self.members.index(member)}"
 
 
-def _set_of(row: Row) -> str:
+def set_of(row: Row) -> str:
     """Of which set it is; empty where it is of none yet."""
     return "" if row.written is None else row.written.known.set_id
 

@@ -32,15 +32,17 @@ from holdfast.leases.contract import (
     Holding,
     MediumFacts,
     Outcome,
+    Place,
     TakeGoesOnError,
     Waiter,
 )
 from holdfast.leases.projection import Changes, MessageKey
 from holdfast.raidb import founding
 from holdfast.raidb.caretaker import Caretaker
-from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases, named_each
+from holdfast.raidb.copying import require_unbroken
+from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases, named_each, set_of
 from holdfast.raidb.lanes import Lanes
-from holdfast.raidb.member import Member, Row, Token
+from holdfast.raidb.member import NOTHING, Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.showing import Showing
@@ -95,6 +97,7 @@ class RaidbLog:
         self._identity = ""
         self._rates = Rates(clock)
         self._showing: Showing | None = None
+        self._read_last: Place | None = None  # The entry that was read last.
         self._refusing: dict[str, float] = {}
         """Members that could be read and not be taken, and until when they are passed over."""
         self._late_to_read: dict[str, float] = {}
@@ -176,9 +179,8 @@ class RaidbLog:
         lacking = 0 if self._tenure is None else self._tenure.lacking_bytes(member)
         if state == "active" and lacking:
             return f"{state}: {lacking:,} bytes behind the others"
-        low = ""
-        if state == "active":
-            low = self.databases.astray(member) or self.databases.low_room(member)
+        of = self.databases
+        low = (of.astray(member) or of.low_room(member)) if state == "active" else ""
         return self.caretaker.state(member) or (f"{state}: {low}" if low else state)
 
     def observe(self, seconds_max: float) -> Holding:
@@ -224,10 +226,8 @@ class RaidbLog:
 
     def _foreign(self, error: ForeignMirrorError, rows: Mapping[str, Row]) -> StoreError:
         """What is to be told of two sets, where it is not known which one is meant."""
-        sets = {it: row.written.known.set_id for it, row in rows.items() if row.written is not None}
-        first, second = (
-            f"{self.databases.name(it)} ({sets[it]})" for it in (error.first, error.second)
-        )
+        name, both = self.databases.name, (error.first, error.second)
+        first, second = (f"{name(it)} ({set_of(rows[it])})" for it in both)
         told = ForeignMirrorError(first, second)
         if len(rows) == len(self.databases.members):
             return told
@@ -372,13 +372,15 @@ class RaidbLog:
         readable = self._readable()
         asked = self.databases.named(readable) or "the databases"
         away = UnreachableError(f"{asked} did not answer in time")
-        is_one_away = False
+        is_one_away, apart = False, None
         for member in readable:
             left = deadline - self._clock()
             if left <= 0:
                 raise away
             try:
                 found = self.databases.entries(member, after, through, bytes_max, left)
+                apart = apart or found
+                self._require_unbroken(found, after, member)
             except (MissingEntriesError, CorruptEntryError) as error:
                 logger.warning("%s: %s", self.databases.name(member), error)
                 self.caretaker.met(member, error.index)
@@ -388,10 +390,22 @@ class RaidbLog:
                 self._late_to_read[member] = self._clock() + REFUSING_SECONDS
             else:
                 return found
+        self._read_last = None  # It may be what was read before that is gone.
         # One that is away, or was left out, may have what others lack.
         if wrong is not None and not is_one_away and self._is_one_left_out():
             raise UnreachableError(f"{wrong}; a database that was left out may have it whole")
+        if apart is not None and not is_one_away:
+            return apart  # All say so: who reads them judges it.
         raise away if is_one_away or wrong is None else wrong
+
+    def _require_unbroken(self, found: list[Entry], after: int, member: str) -> None:
+        """See that these follow on each other, and on what was read last if that is before them."""
+        before = self._read_last if after else NOTHING
+        if before is None or before.index != after:
+            before = Place(found[0].index, found[0].chain)
+        rest = [it for it in found if it.index > before.index]
+        require_unbroken(rest, before, self.databases.name(member))
+        self._read_last = Place(found[-1].index, found[-1].chain)
 
     def _is_one_left_out(self) -> bool:
         known = self._sight.start.newest if self._sight is not None else None

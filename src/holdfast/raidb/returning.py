@@ -29,7 +29,7 @@ from holdfast.leases.contract import Outcome, Place
 from holdfast.mirrors.mirror_set import newest_of
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import Databases
-from holdfast.raidb.member import NOTHING, Member, Row, Token
+from holdfast.raidb.member import NOTHING, AstrayError, Member, Row, Token
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure
 
@@ -93,7 +93,7 @@ class Returning:
             if str(error) != self.trouble:
                 logger.info("%s is not filled: %s", self._databases.name(self.member), error)
             self.trouble = str(error)
-            if isinstance(error, CorruptEntryError | MissingEntriesError):
+            if isinstance(error, AstrayError | CorruptEntryError | MissingEntriesError):
                 self._turn += 1  # Another one may have it whole.
             elif isinstance(error, UnreachableError) and self._was_late(seconds_max):
                 # One entry is a piece, however long it is: a slow way to there takes its time. One

@@ -123,12 +123,13 @@ def test_a_database_is_filled_with_nothing_of_others(kind: str) -> None:
     assert several.states() == "active active failed"
     assert several.databases[2].end.index == 9
 
-    for twin in twins:
-        twin.leads_to = None
+    twins[1].leads_to = None
     fill(writer, 20)
     assert several.states() == "active active active"
     assert several.databases[2].rows == several.databases[0].rows
-    assert {state for _, _, state in log.facts().members} == {"active"}
+    told = [state for _, _, state in log.facts().members]
+    assert told[0].startswith("active: a-member leads to ")
+    assert told[1:] == ["active", "active"]
 
 
 @pytest.mark.parametrize("index", [1, 5, 9], ids=["the first", "one between", "the last"])
@@ -235,3 +236,35 @@ def test_who_knows_nothing_takes_no_log_that_is_not_named_whole() -> None:
 
     several.databases[0].is_away = several.databases[1].is_away = False
     assert sorted(found.read(3.0)) == ["a-member", "b-member"]
+
+
+@pytest.mark.parametrize("after", [4, 3], ids=["where it begins", "within what is read"])
+def test_an_entry_of_another_history_is_read_of_who_has_the_right_one(after: int) -> None:
+    """One row of one database ended each broker that read it, though the others had that whole."""
+    several = Several(3)
+    writer, log, _ = held(several)
+    rewritten(several.databases[0], 5)
+    assert log.entries(0, 4, 1 << 20, SECONDS)[-1].index == 4
+    if after < 4:
+        assert log.entries(0, after, 1 << 20, SECONDS)[-1].index == after
+
+    assert log.entries(after, 9, 1 << 20, SECONDS) == writer.stored[after:]
+    scrubber = log.caretaker._scrubber
+    assert scrubber is not None
+    assert scrubber.is_urgent
+    log.caretaker.scrub()
+    assert several.databases[0].rows[5] == several.databases[1].rows[5]
+
+
+def test_what_no_database_has_as_it_was_read_before_is_given_as_it_is() -> None:
+    """Who reads it knows what it follows on; one that is away may have another one."""
+    several = Several(3)
+    _, log, _ = held(several)
+    log.entries(0, 4, 1 << 20, SECONDS)
+    for it in several.databases:
+        rewritten(it, 5)
+    several.databases[2].is_away = True
+    with pytest.raises(UnreachableError):
+        log.entries(4, 5, 1 << 20, SECONDS)
+    several.databases[2].is_away = False
+    assert log.entries(4, 5, 1 << 20, SECONDS)[0].index == 5
