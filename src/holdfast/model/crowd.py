@@ -16,7 +16,6 @@ Pure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from holdfast.model.networks import networks_of
@@ -79,7 +78,7 @@ class Crowd(Generic[Item]):
         if site not in self._turns:
             del self._networks[site]
 
-    def of(self, address: str) -> Mapping[Item, None]:
+    def of(self, address: str) -> dict[Item, None]:
         """Give those of the same network, who came first first."""
         site, network = networks_of(address)
         return self._turns.get(site, {}).get(network, {})
@@ -93,7 +92,7 @@ class Crowd(Generic[Item]):
         """How many the site has that has the most."""
         return self._sites.most
 
-    def greedier(self, address: str) -> Mapping[Item, None]:
+    def greedier(self, address: str) -> dict[Item, None]:
         """
         Give those of whom one is to give way to somebody from this address; empty: of nobody.
 
@@ -108,10 +107,10 @@ class Crowd(Generic[Item]):
             return self._most_of(site)
         return {}
 
-    def _most_of(self, site: str) -> Mapping[Item, None]:
+    def _most_of(self, site: str) -> dict[Item, None]:
         return self._turns[site][self._networks[site].first]
 
-    def greediest(self) -> Mapping[Item, None]:
+    def greediest(self) -> dict[Item, None]:
         """Give those of the network that has the most, of the site that has; empty: nobody."""
         return self._most_of(self._sites.first) if self._places else {}
 

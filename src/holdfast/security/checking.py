@@ -26,10 +26,10 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
-from holdfast.model.networks import network_of
 from holdfast.security.authority import Authority, Vouched
 from holdfast.security.passwords import NOBODYS, PASSWORD_BYTES_MAX
 from holdfast.security.principal import Principal
+from holdfast.security.regulars import Regulars
 from holdfast.security.throttle import Throttle
 from holdfast.security.tokens import digest_of, is_token, owner_of
 from holdfast.security.user_values import read_values
@@ -99,7 +99,8 @@ class Waiting:
             "mark",
             "name",
             "record",
-            "network",
+            "address",
+            "is_regular",
             "secret",
             "waiters",
         ),
@@ -114,8 +115,9 @@ class Waiting:
         record: UserRecord | None,
         authority: Authority | None = None,
         *,
-        network: str = "",
+        address: str = "",
         is_guess: bool = True,
+        is_regular: bool = False,
     ) -> None:
         self.mark = mark
         self.name = name
@@ -125,10 +127,12 @@ class Waiting:
         """Whose it would be; None: there is no such user."""
         self.authority = authority
         """Who is asked; None: it is compared with what is kept."""
-        self.network = network
+        self.address = address
         """From where it was shown first."""
         self.is_guess = is_guess
-        """It was found right before, by the same record."""
+        """False: it was found right before, by the same record, or nobody can guess it."""
+        self.is_regular = is_regular
+        """It is shown from where somebody came in lately."""
         self.waiters: list[Waiter] = []
         """Whoever asked adds himself."""
 
@@ -149,7 +153,7 @@ class Checking:
 
     __slots__ = (
         *("_key", "_record_of", "_said", "_under_way", "_verified", "_wrong"),
-        *("authorities", "throttle"),
+        *("authorities", "regulars", "throttle"),
     )
 
     def __init__(
@@ -177,6 +181,7 @@ class Checking:
         """What was said of who is connected since he came, by who vouches and his name."""
         self.authorities = tuple(authorities)
         self.throttle = Throttle()
+        self.regulars = Regulars()
 
     def check(
         self, shown: Shown, now: float, now_ms: int, *, anonymous: Principal | None = None
@@ -208,7 +213,7 @@ class Checking:
         """
         if not any(it.is_there() for it in waiting.waiters):
             return BUSY
-        if waiting.is_guess and self.throttle.is_shut_out(waiting.network, now):
+        if waiting.is_guess and self.throttle.is_shut_out(waiting.address, now):
             return SHUT_OUT
         return ""
 
@@ -331,8 +336,9 @@ class Checking:
         kept = "" if record is None else read_values(record.values).password
         waiting = Waiting(
             *(mark, shown.name, shown.secret, kept or NOBODYS, record, authority),
-            network=network_of(shown.address),
+            address=shown.address,
             is_guess=is_guess,
+            is_regular=was_right or self.regulars.is_one(shown.address, now),
         )
         self._under_way[mark] = waiting
         return waiting

@@ -1,73 +1,70 @@
 """
-The line of what is to be looked at: one for each network, and the networks take turns.
+The line of what is to be looked at: sites and their networks take turns, in two lines.
 
 To look at a password takes 20 ms on purpose, and a directory takes as long as it likes. So whoever
-sends a thousand names in one burst stands behind himself and before nobody else: there is one line
-for each network that somebody may have (`network_of`), they are served in turn, and none is longer
-than its share.
+sends a thousand names in one burst stands behind himself and before nobody else: sites that
+somebody may have are served in turn, and their networks (`Crowd`). And those from where somebody
+came in lately (`Regulars`) have a line of their own, so that strangers of whatever number of
+networks do not stand before them.
 
 Invariants:
-    Each network that waits is served before another one is served twice.
+    Each site that waits in a line is served before another one of it is served twice.
+    Of four turns one at least is the strangers', and one at least the regulars', if there are any.
     Nothing stands in it without bound, and what is too much is said to be so at once.
-    Where all is full the network that has most loses the last of its own, and never one that has
-    less.
+    Where a line is full whoever comes finds a place: of a site or network that has more, the last
+    of its own goes, and where none has, who would be served next, having had his time.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final, Generic, TypeVar
 
-NETWORK_COUNT_MAX: Final = 100
-"""So many of one network stand in it."""
+from holdfast.model.crowd import Crowd
+
 COUNT_MAX: Final = 1_000
+"""So many stand in each."""
+TURNS_OF_REGULARS: Final = 3
 
 Item = TypeVar("Item")
 
 
 class Line(Generic[Item]):
-    """What waits, by the network it comes from."""
+    """What waits, by where it comes from."""
 
-    __slots__ = ("_count", "_of_networks")
+    __slots__ = ("_regulars", "_strangers", "_turn")
 
     def __init__(self) -> None:
-        self._of_networks: dict[str, deque[Item]] = {}
-        """The one that is served next stands first."""
-        self._count = 0
+        self._regulars: Crowd[Item] = Crowd()
+        self._strangers: Crowd[Item] = Crowd()
+        self._turn = 0
 
     def __len__(self) -> int:
         """How many wait."""
-        return self._count
+        return len(self._regulars) + len(self._strangers)
 
-    def add(self, network: str, item: Item) -> Item | None:
+    def add(self, address: str, item: Item, *, is_regular: bool = False) -> Item | None:
         """Let one wait; gives who waits no more for it, which may be the same."""
-        own = self._of_networks.get(network)
-        own_count = 0 if own is None else len(own)
-        if own_count >= NETWORK_COUNT_MAX:
-            return item
+        line = self._regulars if is_regular else self._strangers
         dropped: Item | None = None
-        if self._count >= COUNT_MAX:
-            longest = max(self._of_networks, key=lambda it: len(self._of_networks[it]))
-            if len(self._of_networks[longest]) <= own_count + 1:
+        if len(line) >= COUNT_MAX:
+            group = line.greedier(address)
+            if group:
+                dropped = next(reversed(group))
+                line.discard(dropped)
+            elif line.of(address):
                 return item
-            dropped = self._of_networks[longest].pop()
-            self._count -= 1
-        if own is None:
-            own = self._of_networks[network] = deque()
-        own.append(item)
-        self._count += 1
+            else:
+                dropped = line.take()
+        line.add(item, address)
         return dropped
 
     def take(self) -> Item | None:
         """Give who is next; None: nobody waits."""
-        if not self._count:
-            return None
-        network = next(iter(self._of_networks))
-        own = self._of_networks.pop(network)
-        item = own.popleft()
-        self._count -= 1
-        if own:
-            self._of_networks[network] = own
-        return item
+        self._turn = (self._turn + 1) % (TURNS_OF_REGULARS + 1)
+        first, second = self._regulars, self._strangers
+        if not self._turn:
+            first, second = second, first
+        found = first.take()
+        return second.take() if found is None else found

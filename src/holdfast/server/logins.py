@@ -142,6 +142,7 @@ class Logins:
         now, now_ms = self._clock.monotonic(), self._clock.wall_microseconds() // 1000
         answer = self._checking.check(shown, now, now_ms, anonymous=self._book.anonymous)
         if isinstance(answer, Principal):
+            self._came_in(shown, answer)
             return answer
         if isinstance(answer, Refusal):
             return self._refuse(told, answer)
@@ -176,12 +177,17 @@ class Logins:
     ) -> None:
         answer: Answer | None
         if isinstance(found, Principal):
+            self._came_in(shown, found)
             answer = found
         else:
             now = self._clock.monotonic()
             answer = self._refuse(told, found or self._checking.refused(shown, now))
         if answer is not None:
             told(answer)
+
+    def _came_in(self, shown: Shown, principal: Principal) -> None:
+        if principal.name:
+            self._checking.regulars.came_in(shown.address, self._clock.monotonic())
 
     def _refuse(
         self, told: Callable[[Answer], None], refusal: Refusal

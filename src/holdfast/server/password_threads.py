@@ -117,7 +117,11 @@ class PasswordThreads:
         kind = self._kinds.get(label)
         if kind is None:
             kind = self._kinds[label] = _Kind()
-        dropped = kind.line.add(waiting.network, _Look(waiting, reason_to_skip, done))
+        dropped = kind.line.add(
+            waiting.address,
+            _Look(waiting, reason_to_skip, done),
+            is_regular=waiting.is_regular,
+        )
         if dropped is not None:
             self._post(partial(dropped.done, dropped.waiting, AuthenticationError(BUSY)))
         self._go_on(kind)

@@ -327,3 +327,20 @@ class Waiter:
 
     def is_there(self) -> bool:
         return True
+
+
+def test_who_comes_from_where_somebody_came_in_lately_is_told_apart(users) -> None:
+    """And so is a password that was right before; names do not count."""
+    checking = Checking(users.get, b"k" * 32)
+    first = show(checking, "ann", "pw")
+    assert (first.is_regular, first.is_guess) == (False, True)
+    assert checking.looked_at(first, True, now=1.0, now_ms=0) is not None
+    checking.regulars.came_in(HERE, 1.0)
+    assert show(checking, "nobody", "x").is_regular
+    elsewhere = Shown("ann", "pw", address="10.1.0.1")
+    again = checking.check(elsewhere, 700.0, 0)
+    assert isinstance(again, Waiting)
+    assert (again.is_regular, again.is_guess) == (True, False)
+    other = checking.check(Shown("ann", "other", address="10.1.0.1"), 700.0, 0)
+    assert isinstance(other, Waiting)
+    assert not other.is_regular

@@ -102,6 +102,18 @@ def test_all_who_show_one_password_are_told_of_one_look_at_it(desk: Desk) -> Non
     assert desk.show("ann", "pw") == ANN._replace(kept="kept")
 
 
+def test_from_where_somebody_came_in_is_noted_and_from_where_nobody_did_is_not(desk: Desk) -> None:
+    """By a password, or at once by a token; who is refused is a stranger as before."""
+    desk.add_user(tokens=[{"sha256": digest_of(TOKEN)}])
+    regulars = desk.logins._checking.regulars
+    desk.show("ann", "wrong", "10.0.0.1:1")
+    desk.found(is_right=False)
+    desk.show("ann", "pw", "10.0.0.2:1")
+    desk.found(is_right=True)
+    desk.show("ann", TOKEN, "10.0.0.3:1")
+    assert [regulars.is_one(f"10.0.0.{it}", desk.now) for it in (1, 2, 3)] == [False, True, True]
+
+
 def test_a_refusal_is_told_when_it_is_due(desk: Desk) -> None:
     """Each failure from one address later than the one before; nobody sleeps for it."""
     desk.add_user()

@@ -48,8 +48,8 @@ def threads(posted):
     threads.close()
 
 
-def waiting(secret: str, kept: str, network: str = "") -> Waiting:
-    return Waiting(b"", "ann", secret, kept, None, network=network)
+def waiting(secret: str, kept: str, address: str = "") -> Waiting:
+    return Waiting(b"", "ann", secret, kept, None, address=address)
 
 
 def never(_waiting: Waiting) -> str:
@@ -249,7 +249,7 @@ def test_a_line_that_is_too_long_says_so(threads, posted, monkeypatch) -> None:
     """At once, and to who came last."""
     go_on = threading.Event()
     monkeypatch.setattr(password_threads, "is_password", lambda *_, **__: go_on.wait(20))
-    monkeypatch.setattr(line, "NETWORK_COUNT_MAX", 1)
+    monkeypatch.setattr(line, "COUNT_MAX", 1)
     told: list[tuple[str, str]] = []
     for name in ("a", "b", "c", "d"):
         it = waiting(name, "k", "10.0.0.1")

@@ -1,0 +1,27 @@
+"""From where somebody came in lately: kept a day, and so many."""
+
+from __future__ import annotations
+
+from holdfast.security import regulars as module
+from holdfast.security.regulars import REGULAR_SECONDS, Regulars
+
+
+def test_from_where_somebody_came_in_is_known_for_a_day() -> None:
+    """Of IPv6 the whole network, as whoever is there has another address tomorrow."""
+    regulars = Regulars()
+    regulars.came_in("2001:db8::1", 10.0)
+    regulars.came_in("::ffff:10.0.0.1", 20.0)
+    assert regulars.is_one("2001:db8::ffff", 11.0)
+    assert regulars.is_one("10.0.0.1", 21.0)
+    assert not regulars.is_one("10.0.0.2", 21.0)
+    assert not regulars.is_one("2001:db8::1", 10.0 + REGULAR_SECONDS)
+    assert regulars.is_one("10.0.0.1", 10.0 + REGULAR_SECONDS)
+
+
+def test_it_keeps_those_who_came_last(monkeypatch) -> None:
+    """However many there are: a stranger with one login may come from everywhere."""
+    monkeypatch.setattr(module, "NETWORK_COUNT_MAX", 2)
+    regulars = Regulars()
+    for number in (1, 2, 1, 3):
+        regulars.came_in(f"10.0.0.{number}", 1.0)
+    assert [regulars.is_one(f"10.0.0.{it}", 1.0) for it in (1, 2, 3)] == [True, False, True]
