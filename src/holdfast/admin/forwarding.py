@@ -14,6 +14,7 @@ secret. What was taken is remembered by the process, and dies with it; so does w
 Invariants:
     A proof is taken once, and by one process; what is remembered for that is bounded, and what
     there is no room to remember is refused.
+    However many questions are passed on, which anybody may ask, there is room for changes.
     No body is waited for before the proof is right, and nothing done before it has come whole and
     is the one that was proven.
 
@@ -44,8 +45,8 @@ SKEW_SECONDS_MAX: Final = 900
 anew by that time, once. Whoever stands between can then keep it back for as long, and no longer."""
 
 REMEMBERED_MAX: Final = 20_000
-"""So many proofs are remembered for twice that time: some 150 a second, where two are under way at
-once from each node."""
+"""So many proofs of questions are remembered for twice that time, and as many of changes: some 150
+a second, where each node passes on twenty questions at most (`leader_questions`)."""
 
 BODY_BYTES_MAX: Final = 64 * 1024
 """As large as any change may be."""
@@ -58,6 +59,7 @@ LIFE_LENGTH: Final = 32
 _SCHEME: Final = "Holdfast-Forward "
 _CONTEXT: Final = b"holdfast forwarded request, version 1"
 _NONCE_BYTES: Final = 16
+_QUESTIONS: Final = {"GET", "HEAD"}
 _FORM: Final = re.compile(
     r"Holdfast-Forward v=1,to=(?P<to>[0-9a-f]{32}),at=(?P<at>[0-9]{1,12})"
     r",nonce=(?P<nonce>[0-9a-f]{32}),body=(?P<body>[0-9a-f]{64}),proof=(?P<proof>[0-9a-f]{64})",
@@ -135,14 +137,16 @@ def is_forwarded(header: bytes) -> bool:
 class ForwardCheck:
     """Which requests were passed on by who knows the secret, and not before."""
 
-    __slots__ = ("_clock", "_life", "_seen", "_secret")
+    __slots__ = ("_changes", "_clock", "_life", "_questions", "_secret")
 
     def __init__(self, secret: bytes, life: str, clock: Callable[[], int] = _wall_seconds) -> None:
         self._secret = secret
         self._life = life
         self._clock = clock
-        self._seen: dict[str, int] = {}
+        self._questions: dict[str, int] = {}
         """Until when each is remembered, in the order in which they came."""
+        self._changes: dict[str, int] = {}
+        """The same of what may change something."""
 
     def take(self, header: bytes, request: Forwarded) -> Taken:
         """Judge a request by its header; one that is taken is not taken again."""
@@ -163,18 +167,20 @@ class ForwardCheck:
                 f" look at the clocks of both nodes",
                 clock=now,
             )
-        return Taken(self._note(found["proof"], now), found["body"])
+        seen = self._questions if request.method in _QUESTIONS else self._changes
+        return Taken(_note(seen, found["proof"], now), found["body"])
 
-    def _note(self, proof: str, now: int) -> str:
-        while self._seen and next(iter(self._seen.values())) < now:
-            del self._seen[next(iter(self._seen))]
-        if proof in self._seen:
-            return "it came before: somebody sends again what he saw"
-        if len(self._seen) >= REMEMBERED_MAX:
-            return "more is passed on than can be remembered; ask again in a minute"
-        # By this clock, however wrong the other one is: it cannot come again after that.
-        self._seen[proof] = now + 2 * AGE_SECONDS_MAX + 1
-        return ""
+
+def _note(seen: dict[str, int], proof: str, now: int) -> str:
+    while seen and next(iter(seen.values())) < now:
+        del seen[next(iter(seen))]
+    if proof in seen:
+        return "it came before: somebody sends again what he saw"
+    if len(seen) >= REMEMBERED_MAX:
+        return "more is passed on than can be remembered; ask again in a minute"
+    # By this clock, however wrong the other one is: it cannot come again after that.
+    seen[proof] = now + 2 * AGE_SECONDS_MAX + 1
+    return ""
 
 
 async def proven_body(receive: Receive, digest: str) -> Receive | None:

@@ -4,7 +4,8 @@ What a node asks its leader for those who asked it: few questions at once, the s
 Whoever can reach the port may ask for the queues, and a question to another node takes a thread for
 as long as that node takes. The threads are those that read the log for its readers, write
 checkpoints and end the node: if strangers had all of them, the rest would wait behind them. So
-there are two at once; who gets no turn in time is told what this node knows by itself. Changes that
+there are two at once, and twenty a second, as the leader has to remember each for two minutes; who
+gets no turn in time is told what this node knows by itself. Changes that
 are passed on may wait for a quorum: of them there are two at once, too, and who gets no turn in
 time is to ask later.
 
@@ -55,6 +56,8 @@ Ask = Callable[[Addressee, str, str, dict[str, Any] | None], Awaitable[Answer]]
 AT_ONCE_MAX: Final = 2
 TURN_SECONDS_MAX: Final = 1.0
 """How long a question waits for its turn."""
+TURN_SECONDS_MIN: Final = 0.1
+"""So long a turn is taken, however quickly the leader answers."""
 CHANGE_TURN_SECONDS_MAX: Final = 5.0
 """And a change: one takes milliseconds where there is a quorum."""
 
@@ -113,12 +116,14 @@ class LeaderQuestions:
                 await self._turns.acquire()
         except TimeoutError:
             return NotAsked(f"the leader is asked {AT_ONCE_MAX} other questions, and answers none")
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + TURN_SECONDS_MIN
         try:
             answer = await self._ask(leader, "GET", path, None)
         except LinkLostError as error:
             return NotAsked(f"the leader cannot be asked: {error}")
         finally:
-            self._turns.release()
+            loop.call_at(ends_at, self._turns.release)
         if answer.status != HTTPStatus.OK:
             return NotAsked(f"the leader refused to answer: {answer.error()}")
         return await written(answer.body)

@@ -102,7 +102,7 @@ def test_it_is_taken_once_however_the_clocks_stand() -> None:
     now[0] = NOW + 2 * AGE_SECONDS_MAX + 2
     assert "look at the clocks" in it.take(ahead, REQUEST).refusal
     assert not it.take(header(at=now[0]), REQUEST).refusal
-    assert len(it._seen) == 1
+    assert len(it._questions) + len(it._changes) == 1
 
 
 def test_what_cannot_be_remembered_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +116,17 @@ def test_what_cannot_be_remembered_is_refused(monkeypatch: pytest.MonkeyPatch) -
     assert "it came before" in it.take(first, REQUEST).refusal
     now[0] += 2 * AGE_SECONDS_MAX + 2
     assert not it.take(header(at=now[0]), REQUEST).refusal
+
+
+def test_questions_leave_room_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may ask for the queues: whoever did so kept all changes from being passed on."""
+    monkeypatch.setattr(forwarding, "REMEMBERED_MAX", 3)
+    for method, other in (("GET", "POST"), ("DELETE", "HEAD")):
+        it = check()
+        asked, last = REQUEST._replace(method=method), REQUEST._replace(method=other)
+        taken = [it.take(header(asked), asked) for _ in range(4)]
+        assert [bool(found.refusal) for found in taken] == [False, False, False, True]
+        assert not it.take(header(last), last).refusal
 
 
 def received(messages: list[dict[str, Any]], digest: str) -> list[dict[str, Any]] | None:

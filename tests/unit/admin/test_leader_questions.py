@@ -55,6 +55,7 @@ def test_however_many_ask_few_threads_wait_for_the_leader(monkeypatch: pytest.Mo
     a reader of two megabytes wait for 47 s; who finds no turn is told what this node knows.
     """
     monkeypatch.setattr(leader_questions, "TURN_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(leader_questions, "TURN_SECONDS_MIN", 0.0)
 
     async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
         asking = [
@@ -69,6 +70,23 @@ def test_however_many_ask_few_threads_wait_for_the_leader(monkeypatch: pytest.Mo
         assert sum(isinstance(each, list) for each in found) == AT_ONCE_MAX
         later = await questions.find(LEADER, "/queues?after=41")
         assert isinstance(later, list), "later there is room again"
+
+    with_leader(scenario)
+
+
+def test_a_second_has_so_many_turns_however_quick_the_leader_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It remembers each question for two minutes: at some hundred a second it had no room left."""
+    monkeypatch.setattr(leader_questions, "TURN_SECONDS_MIN", 0.02)
+
+    async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
+        leader.may_answer.set()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        found = [questions.find(LEADER, f"/queues?after={number}") for number in range(10)]
+        assert all(isinstance(it, list) for it in await asyncio.gather(*found))
+        assert loop.time() - began >= 4 * 0.02 - 0.001, "two at once, and ten of them"
 
     with_leader(scenario)
 
