@@ -250,10 +250,12 @@ async def _begins_with_tls(taken: socket.socket) -> bool:
         return True  # There are none left: its handshake is waited for, and given up in time.
     loop.add_reader(probe, came.set)
     try:
-        async with asyncio.timeout(SILENCE_SECONDS):
-            await came.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SILENCE_SECONDS):
+                await came.wait()
+        # Also where time is up: a loop that was stopped hears of that before it hears of the byte.
         return probe.recv(1, socket.MSG_PEEK) in (RECORD_OF_HANDSHAKE, b"")
-    except (OSError, TimeoutError):
+    except OSError:  # There is none, or nobody any more.
         return False
     finally:
         loop.remove_reader(probe)

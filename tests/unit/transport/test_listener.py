@@ -267,6 +267,28 @@ def test_who_has_a_line_apart_finds_room_whoever_fills_the_others(
     run(new_loop, work())
 
 
+@LOOPS
+@pytest.mark.parametrize(
+    ("came", "is_tls"), [(b"\x16\x03", True), (b"CONNECT", False), (b"", False)]
+)
+def test_what_came_while_the_loop_was_stopped_counts(
+    new_loop, monkeypatch: pytest.MonkeyPatch, came: bytes, is_tls: bool
+) -> None:
+    """
+    Time is up before the loop hears of it: a link went in clear after that, until it broke.
+    """
+    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.0)
+
+    async def work() -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            theirs.send(came)
+            assert await module._begins_with_tls(ours) is is_tls
+
+    run(new_loop, work())
+
+
 class Short:
     """A socket that has no descriptor for who comes, until it has."""
 
