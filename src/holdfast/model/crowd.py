@@ -83,6 +83,17 @@ class Crowd(Generic[Item]):
         site, network = networks_of(address)
         return self._turns.get(site, {}).get(network, {})
 
+    def fellows(self, address: str) -> dict[Item, None]:
+        """
+        Give those of the same network, else of its site's whose turn is next; empty: none is there.
+
+        Of them one is to give way where nobody is `greedier`: so who has as much as anybody takes
+        nothing more from others.
+        """
+        site, network = networks_of(address)
+        networks = self._turns.get(site, {})
+        return networks.get(network) or next(iter(networks.values()), {})
+
     def site_count(self, address: str) -> int:
         """How many are of the same site."""
         return self._sites.of(networks_of(address)[0])

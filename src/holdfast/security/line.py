@@ -12,7 +12,7 @@ Invariants:
     Of four turns one at least is the strangers', and one at least the regulars', if there are any.
     Nothing stands in it without bound, and what is too much is said to be so at once.
     Where a line is full whoever comes finds a place: of a site or network that has more, the last
-    of its own goes, and where none has, who would be served next, having had his time.
+    of its own goes, and where none has, who would be served next of its site, or of all.
 
 Pure.
 """
@@ -55,6 +55,9 @@ class Line(Generic[Item]):
                 line.discard(dropped)
             elif line.of(address):
                 return item
+            elif fellows := line.fellows(address):
+                dropped = next(iter(fellows))
+                line.discard(dropped)
             else:
                 dropped = line.take()
         line.add(item, address)

@@ -6,7 +6,8 @@ were made where the password was set, so a proof costs some hashes, also for who
 
 Invariants:
     An exchange ends once, whatever comes of it: what was sent before is not taken again.
-    How many are under way is bounded, in all and of each network, and for how long.
+    How many are under way is bounded, in all and of each network, and for how long; where there is
+    no room somebody of a site or network that has more gives way (`Crowd`).
     Whoever does not exist gets an exchange alike: a salt that is his name's for ever, as many
     iterations, the same words and as many hashes.
     A failed proof counts as a guess, but for who shows the password before this one.
@@ -25,6 +26,7 @@ from typing import Final, NamedTuple
 
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
+from holdfast.model.crowd import Crowd
 from holdfast.model.networks import network_of
 from holdfast.security.checking import SHUT_OUT, WRONG, Refusal
 from holdfast.security.principal import Principal
@@ -98,7 +100,7 @@ class Exchanges:
     """All exchanges under way on one node."""
 
     __slots__ = (
-        *("_chance", "_of_networks", "_peppers", "_record_of", "_right", "_spare", "_throttle"),
+        *("_chance", "_crowd", "_peppers", "_record_of", "_right", "_spare", "_throttle"),
         "_under_way",
     )
 
@@ -126,7 +128,8 @@ class Exchanges:
         """Salts are made of it where there is no pepper."""
         self._under_way: dict[str, _Exchange] = {}
         """By their words, the oldest first."""
-        self._of_networks: dict[str, dict[str, None]] = {}
+        self._crowd: Crowd[str] = Crowd()
+        """The same words, by where they are from."""
         self._right: dict[tuple[str, str], tuple[UserRecord, float]] = {}
         """Who was right lately: by network and name, by which record, and until when it counts."""
 
@@ -158,12 +161,12 @@ class Exchanges:
         answer = write_server_first(ServerFirst(nonce, salt, iterations))
         sid = self._chance(_SID_BYTES).hex()
         self._forget_old(now)
-        self._make_room(network)
+        self._make_room(address)
         self._under_way[sid] = _Exchange(
             *(first.name, nonce, first.gs2, f"{first.bare},{answer}", record, network),
             now + EXCHANGE_SECONDS,
         )
-        self._of_networks.setdefault(network, {})[sid] = None
+        self._crowd.add(sid, address)
         return Begun(sid, answer)
 
     def finish(self, sid: str, message: bytes, address: str, now: float) -> Proven | Refusal:
@@ -237,11 +240,8 @@ class Exchanges:
         return exchange
 
     def _drop(self, sid: str) -> None:
-        network = self._under_way.pop(sid).network
-        own = self._of_networks[network]
-        del own[sid]
-        if not own:
-            del self._of_networks[network]
+        del self._under_way[sid]
+        self._crowd.discard(sid)
 
     def _forget_old(self, now: float) -> None:
         while self._under_way:
@@ -250,11 +250,11 @@ class Exchanges:
                 return
             self._drop(sid)
 
-    def _make_room(self, network: str) -> None:
-        """Let one more in: where all is full, the network that has most loses its oldest."""
-        own = self._of_networks.get(network, {})
+    def _make_room(self, address: str) -> None:
+        """Let one more in: where all is full, by whom has more, his own fellows, or the oldest."""
+        own = self._crowd.of(address)
         if len(own) >= NETWORK_COUNT_MAX:
             self._drop(next(iter(own)))
         elif len(self._under_way) >= EXCHANGE_COUNT_MAX:
-            most = max(self._of_networks.values(), key=len)
-            self._drop(next(iter(most if len(most) > len(own) else own)))
+            group = self._crowd.greedier(address) or self._crowd.fellows(address)
+            self._drop(next(iter(group or self._under_way)))

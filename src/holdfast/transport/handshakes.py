@@ -131,7 +131,7 @@ class Handshakes:
             first = next(iter(group))
             if self._inside.site_count(first.source) > self.share:
                 return self._last_of(group)
-        own = self._inside.of(source)
+        own = self._inside.fellows(source)
         oldest = (next(iter(it), None) for it in (self._silent, self._under_way))
         return self._stalled(own or (it for it in oldest if it is not None), patience)
 

@@ -44,6 +44,9 @@ def test_who_has_more_gives_way_and_nobody_takes_a_place_back() -> None:
     assert list(there.greedier("2001:db8:1:ff::1")) == [f"3@{SITE_OF_MANY[3]}", "again"]
     assert there.greedier(SITE_OF_MANY[4]) == {}, "two and two would be two and two"
     assert list(there.of(SITE_OF_MANY[3])) == [f"3@{SITE_OF_MANY[3]}", "again"]
+    assert there.fellows(SITE_OF_MANY[3]) == there.of(SITE_OF_MANY[3])
+    assert list(there.fellows("2001:db8:1:ff::1")) == [f"0@{SITE_OF_MANY[0]}"]
+    assert there.fellows("10.9.9.9") == {}
     assert (there.site_count("2001:db8:1:77::"), there.site_count("::1")) == (7, 0)
     assert there.site_count_max == 7
     assert there.greediest() == there.of(SITE_OF_MANY[3])

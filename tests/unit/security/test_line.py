@@ -79,6 +79,17 @@ def test_a_site_is_one_however_many_networks_it_has() -> None:
     assert take_all(line)[-1] == "again"
 
 
+def test_a_site_that_has_all_it_may_have_takes_no_place_of_others(monkeypatch) -> None:
+    """Each of its networks is new here, and as small as anybody: of its own one goes."""
+    monkeypatch.setattr(module, "COUNT_MAX", 4)
+    line: Line[str] = Line()
+    line.add("10.0.0.1", "other")
+    for number in range(9):
+        line.add(f"2001:db8:1:{number:x}::1", f"s{number}")
+    assert line.add("2001:db8:1:9::1", "s9") == "s6"
+    assert take_all(line) == ["other", "s7", "s8", "s9"]
+
+
 @given(st.lists(st.one_of(st.none(), st.sampled_from("abcd")), max_size=60))
 def test_everybody_is_served_once_and_nobody_twice_before_another(steps: list[str | None]) -> None:
     """Whatever comes and goes: in the order of each network, and fairly between them."""

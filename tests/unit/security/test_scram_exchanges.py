@@ -317,7 +317,17 @@ def test_what_is_under_way_is_bounded_and_whoever_begins_most_loses_his_oldest(w
     assert isinstance(found, Proven)
     world.begin(now=EXCHANGE_SECONDS)
     assert len(world.exchanges) == 1
-    assert list(world.exchanges._of_networks) == [HERE]
+    assert len(world.exchanges._crowd) == 1
+
+
+def test_a_site_with_more_networks_than_there_is_room_ends_its_own_exchanges(world) -> None:
+    """Whoever has a site of IPv6 has 65,536 networks, and each would be somebody else."""
+    mine = world.begin(address="198.51.100.1")
+    for number in range(2 * EXCHANGE_COUNT_MAX):
+        world.begin(address=f"2001:db8:1:{number:x}::1")
+    assert len(world.exchanges) == EXCHANGE_COUNT_MAX
+    final = world.final(mine, "right")[0].encode()
+    assert isinstance(world.exchanges.finish(mine.sid, final, "198.51.100.1", 0.0), Proven)
 
 
 def test_a_flood_of_the_longest_messages_takes_a_bounded_memory(world) -> None:
