@@ -207,3 +207,28 @@ def test_a_member_passes_on_who_asks_and_never_the_password(start_cluster) -> No
     ]
     assert cluster.leader(but=leader)
     assert ask(follower, "GET", "/users", **ada)[0] == 200
+    rescue_alone(cluster, follower, ada)
+
+
+def rescue_alone(cluster, node, ada) -> None:
+    """
+    One of three that was started anew, and the others are gone for good: it cannot know its users
+    for sure, and tells strangers nothing; the admin whom its log has promotes it.
+    """
+    for each in cluster.nodes.values():
+        each.kill()
+    node.start()
+    alone = node.wait_until(lambda status: status["role"] == "candidate", "a candidate")
+    assert alone["leader"] is None
+    for path in ("/status", "/queues", "/metrics"):
+        code, told = ask(node, "GET", path)
+        assert (code, "does not know yet" in told["error"]["message"]) == (401, True)
+    code, told = ask(node, "GET", "/users", **ada)
+    assert (code, told["is_known"]) == (200, False)
+    assert [each["name"] for each in told["users"]] == ["ada", "ben"]
+    assert ask(node, "GET", "/status", **basic("ben", OTHER))[0] == 403
+    assert ask(node, "GET", "/status", **basic("ada", OTHER))[0] == 401
+    wanted = {"name": node.name, "force": True, "peers_are_dead": True}
+    assert ask(node, "POST", "/cluster/promote", wanted, **ada)[0] == 200
+    assert ask(node, "GET", "/users", **ada)[1]["is_known"] is True
+    assert ask(node, "GET", "/status")[0] == 401

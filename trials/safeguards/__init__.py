@@ -42,6 +42,7 @@ from trials.safeguards import (
     slow_consumers,
     sole_consumers,
     strangers,
+    sureness,
     time_limits,
     wild_durables,
     wildcards,
@@ -88,5 +89,6 @@ ABLATIONS: list[Ablation] = [
     *slow_consumers.ABLATIONS,
     *sole_consumers.ABLATIONS,
     *strangers.ABLATIONS,
+    *sureness.ABLATIONS,
     *time_limits.ABLATIONS,
 ]

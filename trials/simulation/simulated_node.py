@@ -58,6 +58,7 @@ from trials.simulation.mixed_housekeeper import MixedHousekeeper
 from trials.simulation.simulated_clock import SimulatedClock
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 from trials.simulation.simulated_network import NodeLinks
+from trials.simulation.sureness import Sureness
 
 if TYPE_CHECKING:
     from trials.simulation.simulator import Simulation
@@ -197,6 +198,7 @@ class SimulatedNode:
         self.conductor: Conductor
         self.checkpoints: Checkpoints
         self.scrubber: Scrubber
+        self.sureness: Sureness
 
     def _new_disk(self) -> SimulatedDisk:
         disk = SimulatedDisk(self.chance.getrandbits(30))
@@ -298,6 +300,7 @@ class SimulatedNode:
             self._end(error)
         if self.is_alive:
             self.world.checkers.after_turn(self)
+            self.sureness.check(self)
 
     def _tick(self) -> None:
         self.take_turn(self.conductor.tick)
@@ -417,6 +420,7 @@ class SimulatedNode:
         self.is_built, self.has_lost_power = True, False
         watch_cuts(self)
         world.checkers.on_start(self)
+        self.sureness = Sureness(self)
 
     @property
     def _broker_settings(self) -> BrokerSettings:

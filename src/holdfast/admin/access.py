@@ -5,9 +5,10 @@ As long as there are no users, what tells numbers and names (`duties`) is answer
 reach the port, and all else to who has a proof. Once there are, `/health` and `/ready` are open,
 and all else asks for a user of the log with the role for it, by HTTP's Basic or by a token; a proof
 goes on to be good for everything. A password is shown by SCRAM as well, where that is offered: then
-a login takes two requests. A proof is the token made from the cluster's secret
-(`remote.admin_token`), or, on the node's machine, the token in a file that only the node's user may
-read (`token_file`).
+a login takes two requests. As long as the node cannot know whether there are users, it is as if
+there were, and whom its own log has up to its end may log in. A proof is the token made from the
+cluster's secret (`remote.admin_token`), or, on the node's machine, the token in a file that only
+the node's user may read (`token_file`).
 
 A web page can make the operator's browser ask a loopback port, and with a name that changes its
 address (DNS rebinding) even read the answer. So each request must name this node as its host: by an
@@ -43,7 +44,7 @@ from holdfast.admin.forwarding import (
     is_forwarded,
     proven_body,
 )
-from holdfast.admin.logins import Nobody, People, Scram, read_login
+from holdfast.admin.logins import Nobody, People, Scram, Users, read_login
 from holdfast.admin.person import (
     CLUSTER,
     MACHINE,
@@ -82,6 +83,13 @@ IN_CLEAR: Final = (
     "passwords and tokens are not taken in clear from other machines: ask by TLS (https), or let"
     " the node have plain_without_tls"
 )
+
+NOT_KNOWN: Final = (
+    "This node does not know yet who its users are: since it was started no leader has told it how"
+    " far its log is committed"
+)
+
+_ASKED: Final = "its own log is asked, up to its end"
 
 _ROLES: Final = {Duty.VIEW: VIEWER, Duty.OPERATE: OPERATOR, Duty.GOVERN: ADMIN}
 GOES_ON: Final = "this login goes on: answer what the header WWW-Authenticate asks"
@@ -205,6 +213,8 @@ class Gate:
             body = await proven_body(receive, taken.body)
             if body is not None:
                 request.is_passed_on = True
+                if request.on_behalf:
+                    await self._access.people.look()
                 return None, body
             reason = "it came with another body than it was passed on with"
         told = f"this request of {request.forwarded.by[:80]!r} is not taken: {reason}"
@@ -241,12 +251,16 @@ class Gate:
     async def _log_in(self, request: _Request) -> tuple[Person, JSONResponse | None]:
         """Find out who sends a request that has no proof, if it is asked for here."""
         people = self._access.people
-        scram = people.scram if people.has_users else None
+        users = people.users
+        if users is Users.NONE:
+            return NOBODY._replace(address=request.address), None
+        scram = people.scram
         if scram is not None:
             await scram.look()  # Whoever is told that it is not offered sends his password.
             if scram.is_offered and is_scram(request.authorization):
                 return await self._by_scram(request, scram)
-        shown = self._shown(request) if people.has_users else None
+        more = await self._not_known(request) if users is Users.NOT_KNOWN else ""
+        shown = self._shown(request)
         if shown is None:
             return NOBODY._replace(address=request.address), None
         name = shown.name or shown.certified
@@ -255,9 +269,16 @@ class Gate:
         try:
             found = await people.authenticate(shown)
         except AuthenticationError as error:
-            return self._not_let_in(request, name, str(error))
+            return self._not_let_in(request, name, str(error), more=more)
         is_vouched = bool(found.authority)
         return Person(found.name, request.address, duty_of(found.roles), is_vouched), None
+
+    async def _not_known(self, request: _Request) -> str:
+        """Have the log asked who somebody is; gives what is added where he is not let in."""
+        if not (request.authorization or request.certified):
+            return ""
+        trouble = await self._access.people.look()
+        return f". {NOT_KNOWN}; {trouble or _ASKED}"
 
     async def _by_scram(
         self, request: _Request, scram: Scram
@@ -284,7 +305,7 @@ class Gate:
         return Person(found.name, request.address, duty_of(found.roles)), None
 
     def _not_let_in(
-        self, request: _Request, name: str, reason: str, sid: str = ""
+        self, request: _Request, name: str, reason: str, sid: str = "", *, more: str = ""
     ) -> tuple[Person, JSONResponse | None]:
         person = Person(name, request.address, Duty.NONE)
         self._access.tell(person, request.method, request.path, reason)
@@ -293,7 +314,8 @@ class Gate:
         if reason in (BUSY, SHUT_OUT):
             return person, _refuse(HTTPStatus.TOO_MANY_REQUESTS, reason)
         if not sid:
-            return person, _refuse(HTTPStatus.UNAUTHORIZED, reason, self._challenge())
+            told = f"{reason}{more}"
+            return person, _refuse(HTTPStatus.UNAUTHORIZED, told, self._challenge())
         failure = write_failure(sid, write_server_error(is_proof_wrong=reason == WRONG))
         return person, _refuse(HTTPStatus.UNAUTHORIZED, reason, self._challenge(failure))
 
@@ -313,14 +335,17 @@ class Gate:
         return Shown(certified=name, address=request.address)
 
     def _refusal(self, request: _Request, person: Person) -> JSONResponse | None:
-        has_users = self._access.people.has_users
-        needed = duty_for(request.method, request.path, has_users=has_users)
+        users = self._access.people.users
+        may_have_users = users is not Users.NONE
+        needed = duty_for(request.method, request.path, may_have_users=may_have_users)
         if person.duty >= needed:
             return None
         if request.is_page:
             return _refuse(HTTPStatus.FORBIDDEN, "this is not answered for web pages")
         if not person.who:
-            return self._ask_for_login(request) if has_users else self._ask_for_proof(request)
+            if may_have_users:
+                return self._ask_for_login(request, users)
+            return self._ask_for_proof(request)
         reason = (
             f"user {person.who!r} may not {request.method} {request.path[:200]}: that takes role"
             f" {_ROLES[needed]}"
@@ -328,17 +353,18 @@ class Gate:
         self._access.tell(person, request.method, request.path, reason)
         return _refuse(HTTPStatus.FORBIDDEN, reason, code="forbidden")
 
-    def _ask_for_login(self, request: _Request) -> JSONResponse:
+    def _ask_for_login(self, request: _Request, users: Users) -> JSONResponse:
         path = self._access.told_path()
         file = {"token_file": path} if path and request.is_same_machine else {}
         what = "a wrong proof was given" if request.authorization else "a login is needed here"
-        return _refuse(
-            HTTPStatus.UNAUTHORIZED,
-            f"{what}: say who you are by --user NAME or --token-file FILE, or run this as the user"
-            f" of the node on its machine",
-            self._challenge(),
-            **file,
+        how = (
+            "say who you are by --user NAME or --token-file FILE, or run this as the user of the"
+            " node on its machine"
         )
+        if users is Users.NOT_KNOWN:
+            what = f"{what}. {NOT_KNOWN}; {_ASKED}"
+            how += " or with the cluster's secret (--secret-file)"
+        return _refuse(HTTPStatus.UNAUTHORIZED, f"{what}: {how}", self._challenge(), **file)
 
     def _ask_for_proof(self, request: _Request) -> JSONResponse:
         access = self._access

@@ -24,7 +24,7 @@ class Asked(NamedTuple):
     path: str
     duty: Duty
     is_open: bool = False
-    """Whether it is answered to anybody as long as there are no users."""
+    """Whether it is answered to anybody as long as there are no users, for sure."""
 
 
 DUTIES: Final = (
@@ -72,10 +72,10 @@ OPEN_PATHS: Final = frozenset(asked.path for asked in DUTIES if asked.is_open)
 _PATTERNS: Final = tuple((asked, compile_path(asked.path)[0]) for asked in DUTIES)
 
 
-def duty_for(method: str, path: str, *, has_users: bool) -> Duty:
+def duty_for(method: str, path: str, *, may_have_users: bool) -> Duty:
     """Give what a request asks for: of what is open without users nothing while there are none."""
     looked_for = "GET" if method == "HEAD" else method
     for asked, pattern in _PATTERNS:
         if asked.method == looked_for and pattern.match(path):
-            return Duty.NONE if asked.is_open and not has_users else asked.duty
+            return Duty.NONE if asked.is_open and not may_have_users else asked.duty
     return Duty.GOVERN

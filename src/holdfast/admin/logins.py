@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error
+from enum import Enum
 from typing import Final, Protocol
 
 from holdfast.security.checking import Shown
@@ -24,6 +25,18 @@ from holdfast.security.tokens import is_token, is_web_token
 _BASIC: Final = b"basic "
 _BEARER: Final = b"bearer "
 _HEADER_BYTES_MAX: Final = 12 << 10
+
+
+class Users(Enum):
+    """Whether anybody can log in."""
+
+    NONE = "none"
+    """Nobody can, and nobody is asked who he is."""
+
+    SOME = "some"
+
+    NOT_KNOWN = "not known yet"
+    """The node has not read its log to an end that is sure: there may be anybody."""
 
 
 class Scram(Protocol):
@@ -70,8 +83,16 @@ class People(Protocol):
         ...
 
     @property
-    def has_users(self) -> bool:
-        """Whether anybody can log in: else nobody is asked who he is."""
+    def users(self) -> Users:
+        """Whether there are any."""
+        ...
+
+    async def look(self) -> str:
+        """
+        Where it is not known yet, find out whom the node's own log has, up to its end.
+
+        Gives why that cannot be told now; empty: `principal` and `authenticate` know it.
+        """
         ...
 
     def principal(self, name: str) -> Principal | None:
@@ -92,7 +113,11 @@ class Nobody:
     """The people of a node that knows no users."""
 
     scram = None
-    has_users = False
+    users = Users.NONE
+
+    async def look(self) -> str:
+        """Know all there is."""
+        return ""
 
     def principal(self, _name: str) -> Principal | None:
         """Give none."""

@@ -31,6 +31,10 @@ class UserAdministration(Protocol):
         """Whether new passwords are kept for SCRAM as well."""
         ...
 
+    async def is_known(self) -> bool:
+        """Whether it is sure who there is; else what this node's own log has is told."""
+        ...
+
     def users(self) -> Iterable[UserStatus]:
         """Give all users in the order of their names, each as it is when it is asked for."""
         ...

@@ -16,6 +16,7 @@ Users and grants over HTTP: who there is, what roles were granted, and what that
     GET  /access?user=NAME&destination=D   each right, and the grants by which he has it
 
 Asked of another node, the leader answers, as for queues; while there is none, the node itself.
+Where that cannot know yet what is committed, `is_known` is false, and its own log's word is told.
 
 Invariants:
     A password goes no further than the node that it was sent to: a leader is given what is kept.
@@ -81,7 +82,8 @@ class UserInterface:
             )
         destination = _destination(written)
         decisions = self._operations.users.decisions(name, destination)
-        head = {"user": name, "destination": str(destination), **answer.head}
+        is_known = await self._operations.users.is_known()
+        head = {"user": name, "destination": str(destination), "is_known": is_known, **answer.head}
         return JSONResponse({**head, "rights": [asdict(it) for it in decisions]})
 
     async def with_hash(self, body: bytes) -> bytes:
@@ -204,7 +206,9 @@ class UserInterface:
         if isinstance(answer, list):
             return Response(b"".join(answer), media_type="application/json")
         status = self._operations.status()
-        head = {"node": status.name, "role": status.role, **more, **answer.head}
+        is_known = await self._operations.users.is_known()
+        told = {"node": status.name, "role": status.role, "is_known": is_known}
+        head = {**told, **more, **answer.head}
 
         async def write(slices: Slices) -> list[bytes]:
             return await listed(head, what, find(), slices, _ROWS)

@@ -18,7 +18,7 @@ from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
 from holdfast.cli.login import login, read_secret, secret
-from holdfast.cli.output import tell_own_view
+from holdfast.cli.output import tell_own_view, write_error
 from holdfast.config.plain_values import UnreadError, plain_value
 from holdfast.errors import AuthenticationError, LinkLostError
 
@@ -142,6 +142,16 @@ def _read(node: RemoteNode, kind: Any, answer: object) -> Any:
         return TypeAdapter(kind).validate_python(answer)
     except ValidationError as error:
         raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
+
+
+def tell_if_not_known(answer: dict[str, Any]) -> None:
+    """Say beside what a node tells of users and grants that it cannot be sure of it yet."""
+    if not answer.get("is_known", True):
+        write_error(
+            f"note: who there is, is not known yet: since {answer.get('node', 'this node')} was"
+            " started no leader has told it how far its log is committed. This is what its own log"
+            " has; ask again once there is a leader"
+        )
 
 
 def beside(admin: str, other: str) -> str:

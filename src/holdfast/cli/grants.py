@@ -16,6 +16,7 @@ from holdfast.cli.admin_port import (
     AdminOption,
     JsonOption,
     SecretOption,
+    tell_if_not_known,
     to_change,
 )
 from holdfast.cli.output import tell_own_view, write_json, write_line, write_table
@@ -95,6 +96,7 @@ def access(
         for each in answer["rights"]
     ]
     write_table(["right", "allowed", "by"], rows)
+    tell_if_not_known(answer)
 
 
 def _list(found: dict[str, Any], *, as_json: bool) -> None:
@@ -104,6 +106,7 @@ def _list(found: dict[str, Any], *, as_json: bool) -> None:
         return
     rows = [[it["role"], ",".join(it["rights"]), it["pattern"]] for it in found["grants"]]
     write_table(["role", "rights", "pattern"], rows)
+    tell_if_not_known(found)
 
 
 def _tell(answer: dict[str, Any], *, as_json: bool) -> None:

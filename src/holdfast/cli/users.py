@@ -21,6 +21,7 @@ from holdfast.cli.admin_port import (
     JsonOption,
     SecretOption,
     YesOption,
+    tell_if_not_known,
     to_change,
 )
 from holdfast.cli.destinations import AdminAfterOption
@@ -98,6 +99,7 @@ def _list(node: RemoteNode, *, as_json: bool) -> None:
         for each in found["users"]
     ]
     write_table(["name", "roles", "password", "tokens"], rows)
+    tell_if_not_known(found)
     lacking = [
         it["name"] for it in found["users"] if it["has_password"] and not it.get("has_scram")
     ]

@@ -59,3 +59,4 @@ def _begin_anew(state: LeasedState, journal: Journal, writer: CacheWriter, repor
     state.log_epoch += 1
     state.damaged.clear()
     state.commit_index = state.taken_index = base - 1
+    state.sure_index = -1

@@ -395,6 +395,8 @@ class LeasedDriver(LeasedView):
             state.said_gone = ""
         pause = state.settings.look_seconds * self._randomness.uniform(0.8, 1.2)
         is_unread = report.is_more or report.is_other
+        if state.sure_index < 0 and not is_unread:
+            state.sure_index = self._journal.last_index
         state.look_at = state.now if is_unread else tenure.next_look(state, pause)
         if state.phase is Phase.CATCHING_UP:
             state.look_at = state.now
@@ -414,6 +416,7 @@ class LeasedDriver(LeasedView):
         if journal.last_index == end.index and (not end.index or journal.last_chain == end.chain):
             state.phase = Phase.HOLDING
             state.term_start = state.commit_index = journal.last_index
+            state.sure_index = max(state.sure_index, state.term_start)
             logger.info("the lease is ours: epoch %d, %d entries", state.epoch, end.index)
 
     def _are_stored(self, report: Report) -> None:

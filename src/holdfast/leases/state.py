@@ -137,6 +137,10 @@ class LeasedState:
     """Which of the orders that come when nothing waits came last."""
 
     term_start: int = 0
+    sure_index: int = -1
+    """All that was stored before this process began is at or before this entry; -1: the medium was
+    not read to its end yet."""
+
     log_epoch: int = 0
     is_giving_up: bool = False
     """The lease is being given back."""

@@ -89,6 +89,11 @@ class DriverView:
         return self._state.commit_index
 
     @property
+    def sure_index(self) -> int:
+        """All that was committed before this process began is up to here; -1: not known yet."""
+        return self._state.sure_index
+
+    @property
     def taken_index(self) -> int:
         """Entries through here were given out by `take_committed`."""
         return self._state.taken_index

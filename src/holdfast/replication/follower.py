@@ -76,6 +76,20 @@ def on_append(state: State, peer: str, message: AppendRequest) -> None:
     commit = min(message.commit_index, through)
     if commit > state.commit_index:
         state.commit_index = commit
+    if state.sure_index < 0:
+        _note_sure(state, message)
+
+
+def _note_sure(state: State, message: AppendRequest) -> None:
+    """
+    Note how far the log was committed when this process heard of it first.
+
+    A leader knows that once an entry of its own term is committed: before, it may know of less than
+    an earlier one has confirmed. So one of its term must stand where it says that it is.
+    """
+    index = message.commit_index
+    if index <= state.matched_index and state.log.term_at(index) == message.term:
+        state.sure_index = index
 
 
 def _certain_through(state: State, message: AppendRequest) -> int:
@@ -125,6 +139,7 @@ def on_reset(state: State, peer: str, message: ResetRequest) -> None:
         is_of_voter=state.is_voter,
     )
     state.commit_index = state.matched_index = before
+    state.sure_index = -1
     state.match_sent = 0
 
 

@@ -49,6 +49,8 @@ def become_leader(state: State) -> None:
     sync_progress(state)
     state.log.give_up_end()
     state.term_start = append(state, KIND_NOOP, [], 0, 0).index
+    if state.sure_index < 0:
+        state.sure_index = state.term_start  # Whoever is elected has all that is committed.
     if state.forced is not None:
         append_config(state, state.forced)
         state.forced = state.unforced = None

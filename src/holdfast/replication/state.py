@@ -149,6 +149,9 @@ class State:
         self.match_sent = 0
         self.is_reply_due = False
         self.data_match = 0
+        self.sure_index = -1
+        """All that was committed before this process began is at or before this entry; -1: no
+        leader that knows has told so."""
 
     def _begin_promoting(self) -> None:
         """What a promotion by force needs (promotion.py)."""

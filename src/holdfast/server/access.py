@@ -21,13 +21,13 @@ from holdfast.broker.broker import Broker
 from holdfast.environment.clock import Clock
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AuthenticationError
-from holdfast.model.access_records import UserRecord
 from holdfast.security.authority import AskedAgain, Authority
 from holdfast.security.checking import Checking, Shown
 from holdfast.security.passwords import KeptPassword
 from holdfast.security.principal import Principal
 from holdfast.security.scram_exchanges import Exchanges
 from holdfast.server.asking_again import LOOK_SECONDS, AskingAgain
+from holdfast.server.log_end_users import LogEndUsers
 from holdfast.server.logins import Logins
 from holdfast.server.password_threads import Key, PasswordThreads
 from holdfast.server.rejudging import Rejudging
@@ -89,6 +89,8 @@ class NodeAccess:
         pepper: Key,
         randomness: Randomness,
         authorities: Sequence[Authority] = (),
+        *,
+        log_end: LogEndUsers,
     ) -> None:
         """
         Know everybody whom the log knows, or somebody else vouches for.
@@ -98,18 +100,22 @@ class NodeAccess:
             pepper: What passwords are hashed with.
             randomness: Of which what is only this process's is made.
             authorities: Who vouches for whom the log does not know.
+            log_end: Knows the users where it is not sure how far the log is committed.
         """
         self._conductor = conductor
+        self.log_end = log_end
+        """Whom the log has through its last entry."""
         self.book = conductor.broker.access_book
         """What everybody may."""
         self.book.has_authorities = bool(authorities)
-        self.checking = Checking(self._record_of, randomness.bytes(_KEY_BYTES), authorities)
+        self.book.is_sure = lambda: log_end.is_sure
+        self.checking = Checking(log_end.record_of, randomness.bytes(_KEY_BYTES), authorities)
         conductor.rejudging.still = self.checking.still
         self._threads = PasswordThreads(pepper, self._post, keeps_scram=conductor.settings.scram)
         self.scram = ScramLogins(
             ScramOffer(lambda: conductor.broker.state.access, is_wanted=conductor.settings.scram),
             Exchanges(
-                self._record_of, lambda: pepper.keys, self.checking.throttle, randomness.bytes
+                log_end.record_of, lambda: pepper.keys, self.checking.throttle, randomness.bytes
             ),
             conductor.clock,
         )
@@ -185,9 +191,7 @@ class NodeAccess:
         self._is_asking_again = False
         self._asking_again.close()
         self._threads.close()
-
-    def _record_of(self, name: str) -> UserRecord | None:
-        return self._conductor.broker.state.access.users.get(name)
+        self.log_end.close()
 
     def _post(self, work: Callable[[], None]) -> None:
         loop = self._conductor.loop

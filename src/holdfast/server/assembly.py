@@ -51,6 +51,7 @@ from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.leased_assembly import LogParts, leased, only_failures
 from holdfast.server.listener import ClientPort, Listener
+from holdfast.server.log_end_users import LogEndUsers
 from holdfast.server.loop import Conductor
 from holdfast.server.media import is_leased
 from holdfast.server.mirrors import open_mirrors
@@ -123,7 +124,13 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     store = ReplicatedStore(driver, journal)
     context = _make_context(config, clock)
     conductor = _make_conductor(config, shares, hearer, clock, broker, store, context)
-    access = NodeAccess(conductor, pepper, SystemRandomness(), open_authorities(config.authorities))
+    access = NodeAccess(
+        conductor,
+        pepper,
+        SystemRandomness(),
+        open_authorities(config.authorities),
+        log_end=LogEndUsers(journal, store, lambda: broker.state.access),
+    )
     context.check = access.logins.check
     addresses = AddressKey(config.secret, pepper, SystemRandomness())
     context.address_key = addresses.key

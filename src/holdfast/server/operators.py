@@ -8,8 +8,10 @@ Owned by the loop.
 
 from __future__ import annotations
 
+from holdfast.admin.logins import Users
 from holdfast.security.checking import Shown
 from holdfast.security.principal import Principal
+from holdfast.security.user_values import read_values
 from holdfast.server.access import NodeAccess
 from holdfast.server.scram_logins import ScramLogins
 
@@ -23,18 +25,26 @@ class Operators:
         self._access = access
 
     @property
-    def has_users(self) -> bool:
-        """Whether anybody can log in: as a user, or by whom somebody else vouches for."""
-        return self._access.logins.is_needed
+    def users(self) -> Users:
+        """Whether anybody can log in: as a user, or as one for whom somebody else vouches."""
+        if not self._access.log_end.is_sure:
+            return Users.NOT_KNOWN
+        return Users.SOME if self._access.logins.is_needed else Users.NONE
+
+    async def look(self) -> str:
+        """Read the rest of the log where that counts; gives why it cannot be told from it."""
+        await self._access.log_end.look()
+        return self._access.log_end.trouble
 
     @property
-    def scram(self) -> ScramLogins:
-        """Logins without the password itself."""
-        return self._access.scram
+    def scram(self) -> ScramLogins | None:
+        """Logins without the password itself; none as long as it is not known who there is."""
+        return self._access.scram if self._access.log_end.is_sure else None
 
     def principal(self, name: str) -> Principal | None:
         """Give a user as the log has him; None: there is none of that name."""
-        return self._access.book.principal(name)
+        record = self._access.log_end.record_of(name)
+        return None if record is None else Principal(name, read_values(record.values).roles)
 
     async def authenticate(self, shown: Shown) -> Principal:
         """

@@ -85,12 +85,21 @@ class UserAdministration:
         """Whether new passwords are kept for SCRAM as well."""
         return self._parts.config.sections.server.scram
 
+    async def is_known(self) -> bool:
+        """
+        Whether it is sure who there is; else what this node's log has up to its end is told.
+
+        Waits for that to be read, some seconds at most.
+        """
+        await self._parts.access.log_end.look()
+        return self._parts.access.log_end.is_sure
+
     def users(self) -> Iterator[UserStatus]:
         """Give all users in the order of their names, each as it is when it is asked for."""
-        users = self._parts.broker.state.access.users
+        users = self._parts.access.log_end.users()
         for name in sorted(users):
             record = users.get(name)
-            if record is not None:
+            if record is not None and record.values:
                 yield _user_status(record)
 
     def grants(self) -> Iterator[GrantStatus]:
@@ -111,6 +120,11 @@ class UserAdministration:
         book = self._parts.access.book
         principal = book.principal(name)
         if principal is None:
+            if not book.is_sure():
+                raise AccessError(
+                    f"it is not known yet whether there is a user {name[:80]!r}, and what he may:"
+                    f" ask again once there is a leader"
+                )
             raise _no_user(name)
         access = book.access(principal)
         verdicts = [judge(access, right, destination) for right in Right]

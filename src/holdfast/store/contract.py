@@ -190,6 +190,11 @@ class CommitFlow(Protocol):
         """Whether all there is in the log was applied, committed or not."""
         ...
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether all was applied that was committed before this process began."""
+        ...
+
     def is_begun_anew(self) -> bool:
         """Whether the log was thrown away, so that all state must be as well; said once."""
         ...

@@ -97,6 +97,11 @@ class LogDriver(Tenure, Protocol):
         ...
 
     @property
+    def sure_index(self) -> int:
+        """All that was committed before this process began is up to here; -1: not known yet."""
+        ...
+
+    @property
     def taken_index(self) -> int:
         """Entries through here were given out."""
         ...

@@ -183,6 +183,15 @@ class ReplicatedStore:
         """Whether the broker was given all there is in the log, committed or not."""
         return self._applied_index >= self.journal.last_index
 
+    @property
+    def is_sure(self) -> bool:
+        """
+        Whether the broker was given all that was committed before this process began.
+
+        What is newer it may lack; what it does not know then, it was never told in this life.
+        """
+        return 0 <= self.driver.sure_index <= self._applied_index
+
     def is_begun_anew(self) -> bool:
         """
         Whether the log was thrown away and begun anew, so that all state must be as well.

@@ -18,6 +18,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -167,7 +168,10 @@ class LocalNode:
         connection = endpoint.connection(5)
         try:
             connection.request("GET", path, headers=self.proof())
-            return json.loads(connection.getresponse().read())
+            answer = connection.getresponse()
+            if answer.status >= HTTPStatus.BAD_REQUEST:
+                raise OSError(f"{self.name} answered {path} with HTTP status {answer.status}")
+            return json.loads(answer.read())
         finally:
             connection.close()
 

@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse
 
 from holdfast.admin.access import CONNECTION_STATE, IN_CLEAR, PROVEN, Access, Gate, own_names
 from holdfast.admin.forwarding import Forwarded, sign
+from holdfast.admin.logins import Users
 from holdfast.admin.person import Person, acting, on_behalf
 from holdfast.admin.remote import admin_token
 from holdfast.errors import AuthenticationError
@@ -302,10 +303,16 @@ class Town:
     """Users by name; each one's password is his name backwards."""
 
     def __init__(self, **roles: str) -> None:
-        self.has_users = True
+        self.users = Users.SOME
+        self.trouble = ""
+        self.looked = 0
         self.roles = {name: frozenset(said.split()) for name, said in roles.items()}
         self.asked: list[tuple[str, str]] = []
         self.scram: Any = None
+
+    async def look(self) -> str:
+        self.looked += 1
+        return self.trouble
 
     def principal(self, name: str) -> Principal | None:
         return Principal(name, self.roles[name]) if name in self.roles else None
@@ -386,9 +393,36 @@ def test_once_there_are_users_nothing_but_life_signs_is_open() -> None:
         "the node's machine",
         "the cluster's secret",
     }
-    caller.town.has_users = False
+    caller.town.users = Users.NONE
     assert (caller.ask("/status"), caller.ask("/log")) == (200, 403)
     assert not caller.town.asked
+
+
+def test_as_long_as_it_is_not_known_who_the_users_are_it_is_as_if_there_were_any() -> None:
+    """
+    A node that was started without a quorum cannot know that there are none: strangers hear nothing
+    of it. Whom its own log has may come to its rescue; machine and secret open everything.
+    """
+    caller = Manned()
+    caller.town.users = Users.NOT_KNOWN
+    assert (caller.ask("/health"), caller.ask("/ready")) == (200, 200)
+    for path in ("/status", "/queues", "/metrics", "/log", "/users"):
+        assert caller.ask(path) == 401
+        assert b"does not know yet who its users are" in caller.body
+        assert b"--secret-file" in caller.body
+        assert b'"token_file":"/data/admin-token"' in caller.body
+        assert caller.ask(path, proof(LOCAL)) == caller.ask(path, proof(admin_token(SECRET))) == 200
+    assert not caller.town.asked
+    caller.town.looked = 0
+    assert caller.ask("/cluster/promote", basic("ada:ada"), method="POST") == 200
+    assert caller.town.looked == 1
+    assert caller.ask("/cluster/promote", basic("vic:civ"), method="POST") == 403
+    assert caller.ask("/status", basic("ada:wrong")) == 401
+    assert WRONG.encode() in caller.body
+    assert b"its own log is asked, up to its end" in caller.body
+    caller.town.trouble = "entry 7 is damaged"
+    assert caller.ask("/status", basic("nobody:x")) == 401
+    assert b"entry 7 is damaged" in caller.body
 
 
 def test_a_wrong_login_is_refused_noted_and_makes_nobody_stay() -> None:

@@ -25,9 +25,9 @@ def test_every_route_stands_in_the_table_and_nothing_else_does(node) -> None:
 def test_each_is_found_by_a_path_as_it_comes(asked) -> None:
     """Also one whose name has slashes."""
     path = asked.path.replace("{queue:path}", "a/purge/b").replace("{name}", "x")
-    assert duty_for(asked.method, path, has_users=True) == asked.duty
+    assert duty_for(asked.method, path, may_have_users=True) == asked.duty
     expected = Duty.NONE if asked.is_open else asked.duty
-    assert duty_for(asked.method, path, has_users=False) == expected
+    assert duty_for(asked.method, path, may_have_users=False) == expected
 
 
 def test_what_is_not_in_the_table_is_an_admins() -> None:
@@ -42,8 +42,8 @@ def test_what_is_not_in_the_table_is_an_admins() -> None:
         ("OPTIONS", "/status"),
         ("GET", "/users/x/y"),
     ]:
-        assert duty_for(method, path, has_users=False) is Duty.GOVERN
-    assert duty_for("HEAD", "/queues", has_users=True) is Duty.VIEW
+        assert duty_for(method, path, may_have_users=False) is Duty.GOVERN
+    assert duty_for("HEAD", "/queues", may_have_users=True) is Duty.VIEW
     assert {"/health", "/ready", "/status", "/queues", "/metrics"} == OPEN_PATHS
 
 

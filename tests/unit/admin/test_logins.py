@@ -7,7 +7,7 @@ import base64
 
 import pytest
 
-from holdfast.admin.logins import Nobody, read_login
+from holdfast.admin.logins import Nobody, Users, read_login
 from holdfast.security.checking import Shown
 from holdfast.security.principal import ANONYMOUS
 
@@ -55,6 +55,7 @@ def test_what_is_no_login_is_none(header: bytes) -> None:
 def test_where_there_are_no_users_nobody_is_let_in_as_one() -> None:
     """Whatever he shows."""
     nobody = Nobody()
-    assert not nobody.has_users
+    assert nobody.users is Users.NONE
+    assert asyncio.run(nobody.look()) == ""
     assert nobody.principal("ann") is None
     assert asyncio.run(nobody.authenticate(Shown("ann", "x"))) is ANONYMOUS

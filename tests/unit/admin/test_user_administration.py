@@ -12,7 +12,7 @@ def test_a_node_has_all_that_the_port_asks_for() -> None:
     """By the same names and parameters."""
     made = user_administration.UserAdministration
     asked = {name: it for name, it in vars(UserAdministration).items() if not name.startswith("_")}
-    assert len(asked) == 15
+    assert len(asked) == 16
     assert isinstance(made.keeps_scram, property)
     del asked["keeps_scram"]
     for name, wanted in asked.items():

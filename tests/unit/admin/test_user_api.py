@@ -90,6 +90,12 @@ def test_a_leader_is_given_no_password(node) -> None:
         "/users",
         {"name": "ann", "kept": "kept-1"},
     )
+    node.users.are_known = False
+    for path in ("/users", "/grants", "/access?user=ann&destination=Q"):
+        assert (
+            request(node, "GET", f"{path}{'&' if '?' in path else '?'}local").json()["is_known"]
+            is False
+        )
     assert request(node, "GET", "/users", wire=wire).status_code == 200
     assert wire.asked[1][1:3] == ("GET", "/users")
     assert SECRET not in repr(wire.asked)

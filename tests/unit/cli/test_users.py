@@ -78,6 +78,17 @@ def test_who_keeps_scram_from_being_offered_is_named(cluster, run) -> None:
     assert "SCRAM" not in run.out + run.err
 
 
+@pytest.mark.parametrize("command", [["users", "list"], ["access", "list"], ["access", "ann", "Q"]])
+def test_a_node_that_cannot_know_its_users_yet_is_not_told_to_have_none(
+    cluster, run, command
+) -> None:
+    """A table without rows would say that nobody has to log in."""
+    for path in ("/users", "/grants", "/access?user=ann&destination=Q"):
+        cluster.say(path, {"node": "a", "users": [], "grants": [], "rights": [], "is_known": False})
+    assert run(*command) == 0
+    assert "not known yet: since a was started no leader has told it" in run.err
+
+
 def test_a_password_is_asked_for_twice_and_shown_nowhere(cluster, run, person) -> None:
     """
     What is sent is private, so it leaves this machine by no clear connection.

@@ -322,7 +322,7 @@ def test_a_cache_of_a_log_that_was_cleaned_further_begins_anew(broker: Callable[
     holder.until(lambda: min(holder.medium.rows) > 2 and not holder.orders)
     away.until(lambda: away.journal.last_index == 13)
 
-    assert 1 == away.driver.log_epoch
+    assert (1, 13) == (away.driver.log_epoch, away.driver.sure_index)
     assert holder.journal.first_index == away.journal.first_index
     assert list(range(away.journal.first_index, 14)) == away.take()
 
@@ -408,6 +408,8 @@ def test_whoever_restarts_goes_on_with_its_cache(broker: Callable[..., Any]) -> 
     again = broker("c", disk=holder.local.disk)
     asked = again.passage.asked
     again.until(lambda: again.driver.role == "standby")
+    assert -1 == again.driver.sure_index, "there may be more, and the end was not looked at yet"
+    again.until(lambda: again.driver.sure_index == 2)
     assert 2 == again.driver.commit_index
     assert "entries" not in asked
     began = again.passage.now

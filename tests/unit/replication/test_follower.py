@@ -287,6 +287,27 @@ def test_the_commit_index_stops_at_what_is_known_to_agree(member) -> None:
     assert 2 == bench.state.commit_index
 
 
+def test_a_state_is_sure_once_a_leader_has_told_of_an_entry_of_its_own_term(member) -> None:
+    """
+    Before, it may know of less than an earlier leader has confirmed: then what this node has
+    applied may lack that, and it must not say that there are no users.
+    """
+    bench = member(terms=[2, 2, 3])
+
+    follower.on_append(bench.state, "b", request(bench, 3, 4, commit=3))
+    assert -1 == bench.state.sure_index
+
+    follower.on_append(bench.state, "b", request(bench, 3, 4, commit=5))
+    assert -1 == bench.state.sure_index, "it has not come yet"
+
+    follower.on_append(bench.state, "b", request(bench, 3, 4, commit=4))
+    assert 4 == bench.state.sure_index
+
+    follower.on_append(bench.state, "b", request(bench, 3, 4, commit=4))
+    follower.on_reset(bench.state, "b", ResetRequest(3, 100, 2, b"c" * 16, 900, 4.0))
+    assert -1 == bench.state.sure_index, "the log was thrown away"
+
+
 def test_a_far_too_short_log_begins_anew(member) -> None:
     """A replica that lacks what the leader no longer keeps starts at the leader's first entry."""
     bench = member(terms=[2])

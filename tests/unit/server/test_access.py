@@ -15,9 +15,10 @@ from holdfast.environment.clock import SystemClock
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.errors import AccessError, AuthenticationError
 from holdfast.model.access_records import UserRecord
-from holdfast.security.checking import WRONG, Shown, Waiting
+from holdfast.security.checking import UNNAMED, WRONG, Shown, Waiting
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.server.access import NodeAccess
+from holdfast.server.log_end_users import LogEndUsers
 from holdfast.server.node import Node
 from holdfast.server.pepper import Pepper
 from holdfast.server.settings import ServerSettings
@@ -33,7 +34,10 @@ def made_access(tmp_path, settings: ServerSettings) -> NodeAccess:
         settings=settings,
         loop=None,
     )
-    made = NodeAccess(conductor, Pepper(b"", (tmp_path,), is_shared=False), SystemRandomness())
+    conductor.store = SimpleNamespace(is_sure=True)
+    log_end = LogEndUsers(None, conductor.store, lambda: conductor.broker.state.access)
+    pepper = Pepper(b"", (tmp_path,), is_shared=False)
+    made = NodeAccess(conductor, pepper, SystemRandomness(), log_end=log_end)
     made.conductor = conductor
     return made
 
@@ -170,3 +174,16 @@ def test_others_are_let_in_once_it_is_known_who_may_come(access) -> None:
     access.book.anonymous = None
     add_user(access, "ann", "kept")
     assert access.lets_others_in
+
+
+def test_as_long_as_nobody_is_known_for_sure_a_login_is_needed(access) -> None:
+    """No port lets everybody in because this node has not read of its users yet."""
+    assert not access.logins.is_needed
+    access.conductor.store.is_sure = False
+    assert access.logins.is_needed
+
+    async def work() -> None:
+        with pytest.raises(AuthenticationError, match=UNNAMED):
+            await access.authenticate(Shown())
+
+    run(access, work)

@@ -13,6 +13,7 @@ from holdfast.model.access_records import GrantRecord, UserRecord
 from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.security.tokens import digest_of, make_token
 from holdfast.server.access import NodeAccess
+from holdfast.server.log_end_users import LogEndUsers
 from holdfast.server.settings import ServerSettings
 from tests.unit.server.conftest import CONNECT, SUBSCRIBE, Node, persistent
 
@@ -30,7 +31,9 @@ class Guarded:
         node.serve()
         node.broker.state.format_level = NEWEST_LEVEL
         pepper = SimpleNamespace(keys=(), need=None)
-        self.access = NodeAccess(node.conductor, pepper, SystemRandomness())
+        sure = SimpleNamespace(is_sure=True)
+        log_end = LogEndUsers(SimpleNamespace(), sure, lambda: node.broker.state.access)
+        self.access = NodeAccess(node.conductor, pepper, SystemRandomness(), log_end=log_end)
         node.conductor.context.check = self.access.logins.check
         self.revision = 0
 

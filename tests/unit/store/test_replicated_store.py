@@ -82,6 +82,7 @@ class FakeDriver:
         self.is_witness = False
         self.term = 4
         self.commit_index = 0
+        self.sure_index = -1
         self.taken_index = 0
         self.log_epoch = 0
         self.config_index = 1
@@ -254,8 +255,13 @@ def test_committed_entries_are_given_once(store, driver) -> None:
     assert [entry.index for entry in store.take_committed(100)] == [1, 2]
     assert store.applied_index == 0
     assert store.is_applying
+    driver.sure_index = 2
+    assert not store.is_sure
     store.applied(store.entry(2), 0)
     assert store.applied_index == 2
+    assert store.is_sure
+    driver.sure_index = -1
+    assert not store.is_sure
     assert not store.is_applying
     assert store.take_committed(100) == []
     driver.commit_index = 3

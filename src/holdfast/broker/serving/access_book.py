@@ -10,6 +10,8 @@ Nothing here is lasting state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from holdfast.broker.lasting.access import LastingAccess
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.errors import PolicyError
@@ -24,7 +26,10 @@ from holdfast.security.user_values import read_values
 class AccessBook:
     """What everybody may."""
 
-    __slots__ = ("_change_count", "_grants", "_of", "_state", "anonymous", "has_authorities")
+    __slots__ = (
+        *("_change_count", "_grants", "_of", "_state"),
+        *("anonymous", "has_authorities", "is_sure"),
+    )
 
     def __init__(self, state: BrokerState, anonymous_role: str = "") -> None:
         """Say what the log says; who shows nothing has this role, or is not let in."""
@@ -36,6 +41,9 @@ class AccessBook:
         """Who somebody is who shows nothing, once there are users; None: nobody is let in so."""
         self.has_authorities = False
         """Whether somebody vouches for people whom the log does not know."""
+        self.is_sure: Callable[[], bool] = lambda: True
+        """Whether the state has all that it must have before nobody in it means that there is
+        nobody: see `store.contract`."""
 
     @property
     def change_count(self) -> int:
@@ -49,8 +57,12 @@ class AccessBook:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether somebody can log in: if nobody can, everybody may do everything."""
-        return self.has_authorities or bool(self._state.access.users)
+        """
+        Whether somebody can log in: if nobody can, everybody may do everything.
+
+        As long as it is not sure that nobody can, somebody may.
+        """
+        return self.has_authorities or bool(self._state.access.users) or not self.is_sure()
 
     def is_user(self, name: str) -> bool:
         """Whether the log knows somebody of this name."""
