@@ -18,7 +18,7 @@ import typer
 from holdfast.cli.node_flags import load_config, with_node_flags
 from holdfast.cli.output import EXIT_FAILED, write_error, write_json, write_line, write_table
 from holdfast.config.catalogue import CATALOGUE, Setting
-from holdfast.config.node import NodeConfig, mistakes_in
+from holdfast.config.node import NodeConfig, exposures_in, mistakes_in
 from holdfast.config.sources import DEFAULT, Origin
 
 BY_THE_MEMBERS: Final = "by the members"
@@ -43,15 +43,20 @@ def check(
     """
     Say everything that is wrong with a file; exit code 0 if nothing is, else 1.
 
+    What it lets others on the network read or do is no mistake: that is a warning.
+
     The file is judged by itself, without flags and variables. That data and name are not in it is
     no mistake: they may differ from node to node and be given beside it.
     """
     problems = mistakes_in(file)
+    warnings = [] if problems else list(map(str, exposures_in(file)))
     if as_json:
-        write_json({"file": str(file), "problems": problems})
+        write_json({"file": str(file), "problems": problems, "warnings": warnings})
     else:
         for problem in problems:
             write_error(f"holdfast: {problem}")
+        for warning in warnings:
+            write_error(f"holdfast: warning: {warning}")
         if not problems:
             write_line(f"{file}: nothing is wrong")
     if problems:

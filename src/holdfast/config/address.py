@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
 
+from holdfast.model.networks import is_loopback
+
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
 _NO_HOST = re.compile(r"[\s\x00-\x1f\x7f\[\]/]")
@@ -33,10 +35,7 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Only programs on this machine can reach it."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host) or self.host == "localhost"
 
     @classmethod
     def parse(cls, text: str) -> Self:

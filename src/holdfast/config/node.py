@@ -22,6 +22,7 @@ from typing import Any, Self
 from holdfast.authorities.options import NO_AUTHORITIES, AuthorityOptions
 from holdfast.config.address import Address
 from holdfast.config.draft import Draft, draft, require_data
+from holdfast.config.exposure import Exposure, exposures
 from holdfast.config.node_settings import NodeSettings
 from holdfast.config.proportions import check_proportions
 from holdfast.config.relations import check_relations, own_member, place_own
@@ -115,6 +116,12 @@ class NodeConfig(NodeSettings):
             return (self.data, *self.mirrors)
         return getattr(getattr(self.sections, section) if section else self, name)
 
+    def exposures(self) -> list[Exposure]:
+        """Say what it lets others on the network read or do."""
+        takes_clear = self.sections.server.plain_without_tls
+        role = self.sections.broker.anonymous_role
+        return list(exposures(self, takes_clear=takes_clear, anonymous_role=role))
+
     @property
     def advertised_stomp(self) -> str:
         """Where other machines reach the STOMP port, `host:port`."""
@@ -144,6 +151,18 @@ def mistakes_in(file: Path, given_elsewhere: Collection[str] = ("data", "name"))
     made.wrong.update(name for name in given_elsewhere if name not in made.origins)
     _checked(made)
     return made.problems
+
+
+def exposures_in(file: Path) -> list[Exposure]:
+    """Say what a file without mistakes lets others on the network read or do."""
+    made = draft({}, {}, file)
+    return list(
+        exposures(
+            made.node_settings(),
+            takes_clear=made.value("server.plain_without_tls"),
+            anonymous_role=made.value("broker.anonymous_role"),
+        )
+    )
 
 
 def _checked(made: Draft) -> tuple[Sections, bytes]:

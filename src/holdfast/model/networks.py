@@ -55,6 +55,31 @@ def is_address(text: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=_KNOWN_MAX)
+def is_loopback(address: str) -> bool:
+    """Whether only this machine has it; what is no address is not."""
+    try:
+        return ip_address(_one_spelling(address)).is_loopback
+    except ValueError:
+        return False
+
+
 def is_same_machine(there: str, here: str | None) -> bool:
-    """Whether the other end of a connection is on this machine; None: our own is not known."""
-    return there == here or (is_address(there) and ip_address(there).is_loopback)
+    """
+    Whether the other end of a connection is on this machine; None: our own is not known.
+
+    It is where it has our own address: from outside nothing comes by that, the system drops it.
+    """
+    if is_loopback(there):
+        return True
+    return here is not None and is_address(there) and _one_spelling(there) == _one_spelling(here)
+
+
+def _one_spelling(address: str) -> str:
+    """An address of IPv4 as such, also where a port of both kinds tells it; others as they are."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return str(found if mapped is None else mapped)

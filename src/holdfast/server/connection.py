@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, cast
 
 from holdfast.broker.receipts import Receipts
 from holdfast.environment.clock import Clock
+from holdfast.model.networks import is_same_machine
 from holdfast.server.keep_alive import AGAIN_SECONDS, keep_alive
 from holdfast.server.reading import Reading
 from holdfast.server.settings import ServerSettings
@@ -233,9 +234,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         return found
 
     @property
-    def is_encrypted(self) -> bool:
-        """Whether nobody between can read what is sent."""
-        return self.transport.get_extra_info("sslcontext") is not None
+    def is_private(self) -> bool:
+        """Whether nobody between can read what is sent: by TLS, or within this machine."""
+        if self.transport.get_extra_info("sslcontext") is not None:
+            return True
+        there, here = map(self.transport.get_extra_info, ("peername", "sockname"))
+        return bool(there) and bool(here) and is_same_machine(str(there[0]), str(here[0]))
 
     def abort(self) -> None:
         """End it here and now."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from ipaddress import ip_address
 from typing import Final, Protocol
 
 from holdfast.broker.serving.access_book import AccessBook
@@ -110,7 +109,8 @@ class Logins:
         certified = name_of(connection.certificate) if self.is_needed else ""
         shown = Shown(*credential, certified=certified, address=address)
         answer: Answer | None
-        if credential.secret and self.is_needed and self._is_overheard(connection, address):
+        is_overheard = not (self._takes_clear or connection.is_private)
+        if credential.secret and self.is_needed and is_overheard:
             answer = AuthenticationError(IN_CLEAR)
         else:
             told = partial(self._tell_noticed, connection, shown)
@@ -122,9 +122,6 @@ class Logins:
     def _tell_noticed(self, connection: Connection, shown: Shown, answer: Answer) -> None:
         self.notice(shown, answer)
         self._tell(connection, answer)
-
-    def _is_overheard(self, connection: Connection, address: str) -> bool:
-        return not (self._takes_clear or connection.is_encrypted or is_loopback(address))
 
     def ask(
         self,
@@ -204,13 +201,3 @@ class Logins:
 def address_of(connection: Connection) -> str:
     """Give from where a client comes, without the port."""
     return connection.peer.rpartition(":")[0]
-
-
-def is_loopback(address: str) -> bool:
-    """Whether a client is on this machine."""
-    try:
-        found = ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (mapped or found).is_loopback

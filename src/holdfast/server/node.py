@@ -174,12 +174,8 @@ class Node:
         peers = self.config.peers
         if peers is not None:
             log.info("peer port is open", address=str(peers))
-            if not peers.is_loopback and self.config.peer_tls != "require":
-                log.warning(
-                    "links between members may be in clear, and authenticated at their start only:"
-                    " keep the network between them to yourself, or give peer_tls = 'require'",
-                    peers=str(peers),
-                )
+        for it in self.config.exposures():
+            log.warning(it.what, **{it.setting: it.value}, remedy=it.remedy)
         log.info(
             "store is open",
             entries=f"{journal.first_index}-{journal.last_index}",

@@ -48,8 +48,8 @@ class Connection(Protocol):
         """What the client has shown of itself by TLS, checked; None: nothing."""
 
     @property
-    def is_encrypted(self) -> bool:
-        """Whether nobody between can read what is sent."""
+    def is_private(self) -> bool:
+        """Whether nobody between can read what is sent: by TLS, or within this machine."""
 
     @property
     def taken_bytes(self) -> int:

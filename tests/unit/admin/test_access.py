@@ -560,6 +560,8 @@ def test_passwords_and_tokens_are_not_taken_in_clear_from_other_machines() -> No
     assert caller.town.asked == []
     assert [reason for _, _, _, reason in caller.refused] == [IN_CLEAR] * 2
     assert caller.ask("/queues", basic("vic:civ"), client=("10.0.0.1", 5000)) == 200, "itself"
+    for own in ("127.0.0.2", "::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1"):
+        assert caller.ask("/queues", basic("vic:civ"), client=(own, 5000)) == 200, own
     assert caller.ask("/queues", proof(admin_token(SECRET)), client=elsewhere) == 200
     assert caller.ask("/health", client=elsewhere) == 200
     caller.scheme = "https"

@@ -41,11 +41,24 @@ def test_a_good_file_is_called_so(run, file: Path) -> None:
     """
     Without data and name, which each node is given beside it.
     """
-    file.write_text(GOOD)
+    file.write_text(GOOD.replace("10.0.0.1", "127.0.0.1"))
     assert run("config", "check", str(file)) == 0
     assert (run.out, run.err) == (f"{file}: nothing is wrong\n", "")
     assert run("config", "check", str(file), "--json") == 0
-    assert json.loads(run.out) == {"file": str(file), "problems": []}
+    assert json.loads(run.out) == {"file": str(file), "problems": [], "warnings": []}
+
+
+def test_what_others_can_read_is_a_warning_and_no_mistake(run, file: Path) -> None:
+    """
+    Beside the answer for people, which scripts need not take apart.
+    """
+    file.write_text(GOOD)
+    assert run("config", "check", str(file)) == 0
+    assert run.out == f"{file}: nothing is wrong\n"
+    (warning,) = run.err.splitlines()
+    assert warning.startswith("holdfast: warning: stomp: 10.0.0.1:61613: other machines reach")
+    assert run("config", "check", str(file), "--json") == 0
+    assert f"holdfast: warning: {json.loads(run.out)['warnings'][0]}" == warning
 
 
 def test_all_that_is_wrong_with_a_file_is_told_at_once(run, file: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.model.networks import is_address, is_same_machine, network_of
+from holdfast.model.networks import is_address, is_loopback, is_same_machine, network_of
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,24 @@ def test_an_address_is_no_name(text: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.9.0.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("::ffff:10.0.0.1", False),
+        ("10.0.0.1", False),
+        ("::", False),
+        ("localhost", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_told_by_the_address(text: str, expected: bool) -> None:
+    """In the spelling of a port that takes both kinds, too; a name is looked up by nobody."""
+    assert is_loopback(text) is expected
+
+
+@pytest.mark.parametrize(
     ("there", "here", "expected"),
     [
         ("10.0.0.1", "10.0.0.1", True),
@@ -55,6 +73,14 @@ def test_an_address_is_no_name(text: str, expected: bool) -> None:
         ("127.0.0.2", "127.0.0.1", True),
         ("::1", "::1", True),
         ("127.0.0.1", None, True),
+        ("::ffff:127.0.0.1", None, True),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("::ffff:10.0.0.2", "::ffff:10.0.0.1", False),
+        ("fe80::1%eth0", "fe80::1%eth0", True),
+        ("fe80::1%eth0", "fe80::2%eth0", False),
+        ("2001:db8::1", "2001:db8::2", False),
+        ("db1", "db1", False),
+        ("10.0.0.1", None, False),
         ("", None, False),
     ],
 )

@@ -247,13 +247,16 @@ class FakeTransport:
         self.is_aborted = False
         self.opened: object = None
         """What stands for the socket itself, if a test needs one."""
+        self.more: dict[str, object] = {}
+        """What else is told of it."""
 
     def write(self, data: bytes) -> None:
         self.written += data
         self.pieces.append(data)
 
     def get_extra_info(self, name: str) -> object:
-        return {"peername": ("10.0.0.9", 5000), "socket": self.opened}.get(name)
+        known = {"peername": ("10.0.0.9", 5000), "socket": self.opened}
+        return (known | self.more).get(name)
 
     def get_write_buffer_size(self) -> int:
         return self.unsent

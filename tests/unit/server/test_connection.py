@@ -27,6 +27,28 @@ def test_bytes_wait_for_the_next_turn_and_answers_leave_in_one_write(node, send)
     assert [receipts.count(b"receipt-id:%d" % number) for number in range(3)] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("there", "here", "is_private"),
+    [
+        ("10.0.0.9", "10.0.0.1", False),
+        ("10.0.0.1", "10.0.0.1", True),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("::ffff:127.0.0.1", "::ffff:127.0.0.1", True),
+        ("", "", False),
+    ],
+)
+def test_nobody_reads_what_stays_on_this_machine(node, there, here, is_private) -> None:
+    """
+    By loopback or by an address of its own; else TLS is needed. The admin port judges the same.
+    """
+    connection = node.connect()
+    more = connection.transport.more
+    more |= {"peername": (there, 5), "sockname": (here, 6)} if there else {"peername": None}
+    assert connection.is_private is is_private
+    more["sslcontext"] = object()
+    assert connection.is_private
+
+
 def test_a_client_ahead_of_the_disk_is_not_read(new_node, send) -> None:
     """
     Beyond its bytes a connection waits until a commit; its receipts come meanwhile.
