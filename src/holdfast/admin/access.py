@@ -217,11 +217,14 @@ class Gate:
                     await self._access.people.look()
                 return None, body
             reason = "it came with another body than it was passed on with"
-        told = f"this request of {request.forwarded.by[:80]!r} is not taken: {reason}"
+        by = request.forwarded.by[:80]
+        told = f"this request{f' of {by!r}' if by else ''} is not taken: {reason}"
         self._access.tell(
             Person("", request.address, Duty.NONE), request.method, request.path, told
         )
         more: dict[str, Any] = {"clock": taken.clock} if taken.clock else {}
+        if not by:  # No node may act for the machine's own user instead.
+            more |= self._file(request)
         return _refuse(HTTPStatus.FORBIDDEN, told, **more), receive
 
     def _proven(self, request: _Request) -> Person:
@@ -353,9 +356,12 @@ class Gate:
         self._access.tell(person, request.method, request.path, reason)
         return _refuse(HTTPStatus.FORBIDDEN, reason, code="forbidden")
 
-    def _ask_for_login(self, request: _Request, users: Users) -> JSONResponse:
+    def _file(self, request: _Request) -> dict[str, str | int]:
+        """Where the proof of the node's own user is, for whoever is on its machine."""
         path = self._access.told_path()
-        file = {"token_file": path} if path and request.is_same_machine else {}
+        return {"token_file": path} if path and request.is_same_machine else {}
+
+    def _ask_for_login(self, request: _Request, users: Users) -> JSONResponse:
         what = "a wrong proof was given" if request.authorization else "a login is needed here"
         how = (
             "say who you are by --user NAME or --token-file FILE, or run this as the user of the"
@@ -364,6 +370,7 @@ class Gate:
         if users is Users.NOT_KNOWN:
             what = f"{what}. {NOT_KNOWN}; {_ASKED}"
             how += " or with the cluster's secret (--secret-file)"
+        file = self._file(request)
         return _refuse(HTTPStatus.UNAUTHORIZED, f"{what}: {how}", self._challenge(), **file)
 
     def _ask_for_proof(self, request: _Request) -> JSONResponse:

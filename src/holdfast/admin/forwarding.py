@@ -1,5 +1,5 @@
 """
-Requests that one node passes on to another: who passes on what, for whom, to whom, and only once.
+Requests by who knows the secret: who passes on what, for whom, to whom, and only once.
 
     Authorization: Holdfast-Forward v=1,to=LIFE,at=SECONDS,nonce=HEX,body=SHA256,proof=HEX
 
@@ -8,8 +8,11 @@ its query, the digest of the body, who passes it on, for whom, the life of the n
 the time and the nonce. So whoever sees one on its way can neither change it nor send it again, also
 not to another node, where the token of before was good for everything and for ever.
 
+A command that was given the secret proves each of its requests so as well; it passes on nothing.
+
 A node's life is a word drawn anew by each process, which it tells the other members: it need be no
-secret. What was taken is remembered by the process, and dies with it; so does what it is good for.
+secret. A command asks for the mark of that (`process_mark`). What was taken is remembered by the process, and dies
+with it; so does what it is good for.
 
 Invariants:
     A proof is taken once, and by one process; what is remembered for that is bounded, and what
@@ -32,6 +35,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import Message, Receive
 
+from holdfast.admin.process_mark import mark_of
 from holdfast.environment.clock import SystemClock
 
 FORWARDED_HEADER: Final = "holdfast-forwarded-by"
@@ -75,13 +79,13 @@ class Forwarded(NamedTuple):
     """With its query, as it goes over the wire."""
 
     by: str
-    """The node that passes it on."""
+    """The node that passes it on; empty: nobody does, it comes from who knows the secret."""
 
     person: str
     """For whom, as the header has it; empty: for nobody in particular."""
 
     to: str
-    """The life of the node that is asked, `LIFE_LENGTH` hexadecimal digits."""
+    """The life of the node that is asked, or its mark, `LIFE_LENGTH` hexadecimal digits."""
 
 
 class Taken(NamedTuple):
@@ -137,11 +141,12 @@ def is_forwarded(header: bytes) -> bool:
 class ForwardCheck:
     """Which requests were passed on by who knows the secret, and not before."""
 
-    __slots__ = ("_changes", "_clock", "_life", "_questions", "_secret")
+    __slots__ = ("_changes", "_clock", "_life", "_mark", "_questions", "_secret")
 
     def __init__(self, secret: bytes, life: str, clock: Callable[[], int] = _wall_seconds) -> None:
         self._secret = secret
         self._life = life
+        self._mark = mark_of(life)
         self._clock = clock
         self._questions: dict[str, int] = {}
         """Until when each is remembered, in the order in which they came."""
@@ -153,12 +158,14 @@ class ForwardCheck:
         found = _FORM.fullmatch(header.decode("latin-1"))
         if not self._secret or found is None:
             return Taken("it was passed on in a way that is not known here")
-        if found["to"] != self._life:
+        if found["to"] not in (self._life, self._mark):
             return Taken("it is meant for another node, or for this one before it was started anew")
-        request = request._replace(to=self._life)
+        request = request._replace(to=found["to"])
         expected = _proof(self._secret, request, (found["at"], found["nonce"], found["body"]))
         if not hmac.compare_digest(expected, found["proof"]):
-            return Taken("what proves who passed it on does not fit it")
+            return Taken(
+                "what proves that it comes from somebody with this cluster's secret does not fit it"
+            )
         now, at = self._clock(), int(found["at"])
         if abs(now - at) > AGE_SECONDS_MAX:
             when = "ago" if now > at else "from now"

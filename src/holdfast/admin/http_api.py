@@ -64,7 +64,7 @@ from holdfast.admin.remote import (
 from holdfast.admin.slices import Desk, Slices, listed
 from holdfast.admin.status import as_json
 from holdfast.admin.subscription_api import SubscriptionInterface
-from holdfast.admin.user_api import UserInterface
+from holdfast.admin.user_api import Prepared, UserInterface, with_told
 from holdfast.errors import (
     HoldfastError,
     LinkLostError,
@@ -81,7 +81,7 @@ _PIECE_BYTES = 64 * 1024
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
 _Change = Callable[[Request, bytes], Awaitable[Response]]
-_Prepare = Callable[[bytes], Awaitable[bytes]]
+_Prepare = Callable[[bytes], Awaitable[Prepared]]
 _Page = Callable[[Request, int, str], Awaitable[Response]]
 
 
@@ -147,13 +147,13 @@ def build_application(
 
 
 def _of_users(api: _Interface, users: UserInterface) -> list[Route]:
-    hashed = users.with_hash
+    hashed, drawn = users.with_hash, users.with_digest
     return [
         Route("/users", users.users),
         Route("/users", api.guarded(users.add, prepare=hashed), methods=["POST"]),
         Route("/users/roles", api.guarded(users.set_roles), methods=["POST"]),
         Route("/users/password", api.guarded(users.set_password, prepare=hashed), methods=["POST"]),
-        Route("/users/tokens", api.guarded(users.make_token), methods=["POST"]),
+        Route("/users/tokens", api.guarded(users.make_token, prepare=drawn), methods=["POST"]),
         Route("/users/tokens/end", api.guarded(users.end_token), methods=["POST"]),
         Route("/users/remove", api.guarded(users.remove), methods=["POST"]),
         Route("/subscriptions/give", api.guarded(users.give_subscription), methods=["POST"]),
@@ -172,7 +172,6 @@ def _ask_over_http(own_name: str, operations: Operations) -> Ask:
             secret=operations.secret,
             timeout_seconds=patience,
             forwarded_by=own_name,
-            is_private=path == "/users/tokens",  # The answer has it.
             life=asked.life,
             on_behalf=on_behalf(acting()) if method != "GET" else "",
         )
@@ -325,13 +324,15 @@ class _Interface:
         """The change, passed on if this node does not lead; made ready on this one first."""
 
         async def endpoint(request: Request) -> Response:
-            body = await _receive(request)
+            made = Prepared(await _receive(request))
             if prepare is not None:
-                body = await prepare(body)
+                made = await prepare(made.body)
             try:
-                return await change(request, body)
+                answer = await change(request, made.body)
             except NotLeaderError as error:
-                return await self._pass_on(request, body, error)
+                answer = await self._pass_on(request, made.body, error)
+            is_told = made.told and answer.status_code == HTTPStatus.OK
+            return with_told(answer, made.told) if is_told else answer
 
         return endpoint
 

@@ -5,10 +5,11 @@ Used by the command line, and by a node (in a thread) to pass a change on to the
 that is an error becomes the same error here as there, so that a caller need not know where it was
 raised.
 
-What needs a proof gets a token made from the cluster's secret; the secret itself is never sent. A
-request that is passed on has a proof of its own, good for it and once (see `forwarding`). On
-the node's own machine the token in the node's file does as well (see `token_file`): it is read when
-the node asks for it, and tells by which certificate the node is known where it speaks TLS.
+Who knows the cluster's secret proves that for each request anew, good for it and once, as one that
+is passed on is (see `forwarding`): neither the secret is sent, nor anything that opens anything
+else. On the node's own machine the token in the node's file does as well (see `token_file`): it is
+read when the node asks for it, and tells by which certificate the node is known where it speaks
+TLS.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -25,9 +26,16 @@ from urllib.parse import quote
 
 from holdfast.admin.by_password import ByPassword, Refused, Shown, lead_in
 from holdfast.admin.endpoint import TLS_REQUIRED, Endpoint, spoken_in_clear
-from holdfast.admin.forwarding import FORWARDED_HEADER, Forwarded, clock_of, sign
+from holdfast.admin.forwarding import (
+    FORWARDED_HEADER,
+    LIFE_LENGTH,
+    Forwarded,
+    clock_of,
+    sign,
+)
 from holdfast.admin.in_clear import require_private
 from holdfast.admin.person import ON_BEHALF_HEADER
+from holdfast.admin.process_mark import MARK
 from holdfast.admin.token_file import NO_PROOF, LocalProof, read_proof
 from holdfast.errors import (
     AccessError,
@@ -181,8 +189,10 @@ class RemoteNode:
     forwarded_by: str = ""
     """The node that passes a request on; empty: nobody does."""
     life: str = ""
-    """Of the node that is asked, see `forwarding`. One that tells none is of an earlier version,
-    which takes what is passed on to it by the token only."""
+    """Of the node that is asked, see `forwarding`; a member knows it, and others ask for its mark.
+    A node that tells none is of an earlier version, which takes the token only."""
+    is_met: bool = False
+    """Whether it was asked for that."""
     on_behalf: str = ""
     """For whom a request is passed on, see `person`."""
     login: str | ByPassword = field(default="", repr=False)
@@ -217,6 +227,8 @@ class RemoteNode:
         Raises:
             LinkLostError: There was no answer, or none that is JSON.
         """
+        if self.secret and not (self.forwarded_by or self.life or self.login or self.is_met):
+            return self._met().send(method, path, body)
         data = None if body is None else json.dumps(body).encode()
         endpoint, token = Endpoint.parse(self.address), ""
         if self.is_private and not self.forwarded_by:
@@ -224,9 +236,16 @@ class RemoteNode:
             # that it is the one that wrote the file.
             _, endpoint, token = self._asked(endpoint, ("GET", "/users", None), token)
         answer, _, _ = self._asked(endpoint, (method, path, data), token)
-        if self.forwarded_by and (clock := clock_of(answer.body)) is not None:
+        if self.life and (clock := clock_of(answer.body)) is not None:
             answer, _, _ = self._asked(endpoint, (method, path, data), token, clock)
         return answer
+
+    def _met(self) -> RemoteNode:
+        """Ask which process answers, for which a proof by the secret is made."""
+        answer = replace(self, secret=b"", is_private=False).send("GET", "/health")
+        life = answer.body.get(MARK)
+        is_one = isinstance(life, str) and len(life) == LIFE_LENGTH and life.isalnum()
+        return replace(self, life=str(life) if is_one else "", is_met=True)
 
     def _asked(
         self,
@@ -260,7 +279,7 @@ class RemoteNode:
             else endpoint.connection(seconds)
         )
         try:
-            shown = self._shown(connection)
+            shown = self._shown(connection, token)
             if isinstance(shown, Refused):
                 return Answer(shown.status, _object(shown.body)), same_machine(connection)
             headers = self._headers(request, token, clock, shown.authorization)
@@ -278,9 +297,9 @@ class RemoteNode:
         finally:
             connection.close()
 
-    def _shown(self, connection: HTTPConnection) -> Shown | Refused:
+    def _shown(self, connection: HTTPConnection, token: str) -> Shown | Refused:
         """Give how a user is shown by an open connection, where nobody else can listen."""
-        if self.login or self.is_private:
+        if self.login or self.is_private or self._shows_all_of_it(token):
             require_private(connection)
         if not isinstance(self.login, ByPassword):
             return Shown(self.login)
@@ -305,12 +324,17 @@ class RemoteNode:
             headers[ON_BEHALF_HEADER] = self.on_behalf
         if authorization:
             headers["Authorization"] = authorization
-        elif self.forwarded_by and self.secret and self.life:
+        elif self.secret and self.life and (self.forwarded_by or not token):
             passed_on = Forwarded(method, path, self.forwarded_by, self.on_behalf, self.life)
             headers["Authorization"] = sign(self.secret, passed_on, data or b"", now=clock)
         elif token or self.secret:
             headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"
         return headers
+
+    def _shows_all_of_it(self, token: str) -> bool:
+        """Whether what is sent would open everything to whoever reads it on the way."""
+        # A node of a version that tells no life knows no other proof. A member must do with it.
+        return bool(self.secret) and not (self.life or token or self.forwarded_by)
 
     @staticmethod
     def _checked(answer: Answer) -> dict[str, Any]:

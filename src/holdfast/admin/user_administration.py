@@ -73,8 +73,8 @@ class UserAdministration(Protocol):
         """Let a user have another password."""
         ...
 
-    async def make_token(self, name: str, token: str, expires_seconds: int) -> str:
-        """Make a token of a user, which ends after so long, 0: never; gives it, this once."""
+    async def make_token(self, name: str, token: str, digest: str, expires_seconds: int) -> None:
+        """Let a user have a token of this digest, which ends after so long; 0: never."""
         ...
 
     async def end_token(self, name: str, token: str) -> None:

@@ -6,7 +6,8 @@ Users and grants over HTTP: who there is, what roles were granted, and what that
     POST /users                         {"name", "roles", "password"}: a new one
     POST /users/roles                   {"name", "roles"}: these and no others
     POST /users/password                {"name", "password"}
-    POST /users/tokens                  {"name", "token", "expires_seconds"}: it is told once
+    POST /users/tokens                  {"name", "token", "expires_seconds"}: it is told once, by
+                                        the node that was asked, which draws it
     POST /users/tokens/end              {"name", "token"}
     POST /users/remove                  {"name"}; of the last one with "last": true; with
                                         "subscriptions": true his durable ones end
@@ -19,17 +20,19 @@ Asked of another node, the leader answers, as for queues; while there is none, t
 Where that cannot know yet what is committed, `is_known` is false, and its own log's word is told.
 
 Invariants:
-    A password goes no further than the node that it was sent to: a leader is given what is kept.
+    A password goes no further than the node that it was sent to, and a token comes from no further:
+    a leader is given what is kept of them, which opens nothing.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -44,12 +47,27 @@ from holdfast.model.destination import Destination, parse_sources
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
 from holdfast.model.wildcards import parse_pattern
 from holdfast.security.grants import Grant, Right, read_grant
+from holdfast.security.tokens import CHANCE_BYTES, digest_of, make_token
 
 if TYPE_CHECKING:
     from holdfast.admin.user_bodies import ChangeGrant
 
 _ROWS: Final = 20
 """Users written at once: each may have a hundred roles and tokens."""
+
+
+class Prepared(NamedTuple):
+    """A request made ready on the node that was asked."""
+
+    body: bytes
+    told: dict[str, str] = {}  # noqa: RUF012 - never changed
+    """What whoever asked is told beside the answer, and nobody else."""
+
+
+def with_told(answer: Response, told: dict[str, str]) -> Response:
+    """Give an answer with what is told by this node only, and kept by no cache."""
+    found = json.loads(bytes(answer.body))
+    return JSONResponse({**found, **told}, headers={"Cache-Control": "no-store"})
 
 
 class UserInterface:
@@ -86,7 +104,7 @@ class UserInterface:
         head = {"user": name, "destination": str(destination), "is_known": is_known, **answer.head}
         return JSONResponse({**head, "rights": [asdict(it) for it in decisions]})
 
-    async def with_hash(self, body: bytes) -> bytes:
+    async def with_hash(self, body: bytes) -> Prepared:
         """
         Give a request with what is kept of the password that stands in it.
 
@@ -97,10 +115,10 @@ class UserInterface:
         try:
             said = json.loads(body)
         except (ValueError, RecursionError):
-            return body  # It is refused with a sentence later.
+            return Prepared(body)  # It is refused with a sentence later.
         password = said.pop("password", None) if isinstance(said, dict) else None
         if not isinstance(password, str) or not password:
-            return body
+            return Prepared(body)
         name = said.get("name")
         kept = await self._operations.users.keep_password(
             name if isinstance(name, str) else "", password
@@ -108,7 +126,23 @@ class UserInterface:
         said["kept"] = kept.password
         if kept.scram is not None:
             said["scram"] = dict(kept.scram)
-        return json.dumps(said).encode()
+        return Prepared(json.dumps(said).encode())
+
+    async def with_digest(self, body: bytes) -> Prepared:
+        """Give a request for a token with the digest of one that was drawn for it here."""
+        try:
+            said = json.loads(body)
+        except (ValueError, RecursionError):
+            return Prepared(body)
+        name = said.get("name") if isinstance(said, dict) else None
+        if not isinstance(name, str) or "digest" in said:
+            return Prepared(body)  # Another node has drawn it, or it is refused later.
+        try:
+            token = make_token(name, secrets.token_bytes(CHANCE_BYTES))
+        except UnicodeEncodeError:
+            return Prepared(body)  # There is no such name.
+        said["digest"] = digest_of(token)
+        return Prepared(json.dumps(said).encode(), {"token": token})
 
     async def add(self, _request: Request, body: bytes) -> Response:
         """Make a user."""
@@ -143,16 +177,15 @@ class UserInterface:
         return JSONResponse({"name": wanted.name})
 
     async def make_token(self, _request: Request, body: bytes) -> Response:
-        """Make a token, which is never told again."""
+        """Keep the digest of a new token; the node that drew it tells it."""
         from holdfast.admin.bodies import asked_for
         from holdfast.admin.user_bodies import MakeToken
 
         wanted = asked_for(body, MakeToken)
-        made = await self._operations.users.make_token(
-            wanted.name, wanted.token, wanted.expires_seconds
+        await self._operations.users.make_token(
+            wanted.name, wanted.token, wanted.digest, wanted.expires_seconds
         )
-        headers = {"Cache-Control": "no-store"}
-        return JSONResponse({"name": wanted.name, "token": made}, headers=headers)
+        return JSONResponse({"name": wanted.name})
 
     async def end_token(self, _request: Request, body: bytes) -> Response:
         """End a token."""

@@ -62,9 +62,10 @@ class SetRoles(Named):
 
 
 class MakeToken(Named):
-    """A new token of a user."""
+    """A new token of a user, by its digest: who draws it tells it to nobody else."""
 
     token: _Name
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
     expires_seconds: int = Field(default=0, ge=0, le=_EXPIRES_SECONDS_MAX)
     """0: it never ends."""
 

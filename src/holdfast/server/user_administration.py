@@ -5,7 +5,7 @@ A change is a record of the log with who asked for it right behind it, and is an
 stored (`broker.access_changes`).
 
 Invariants:
-    No password comes further than to the threads that hash it, and no token is kept.
+    No password comes further than to the threads that hash it, and no token to here.
     Two changes of one user at once lose nothing of either: each begins with what is on its way.
 
 Called on the node's loop. Cancelling a change stops the wait for it, not the change.
@@ -24,13 +24,11 @@ from holdfast.admin.user_status import (
     grant_status,
 )
 from holdfast.broker.access_changes import AccessChanges
-from holdfast.environment.randomness import Randomness, SystemRandomness
 from holdfast.errors import AccessError, HoldfastError, NotLeaderError
 from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.destination import Destination
 from holdfast.security.grants import Grant, Right, named, rights_of
 from holdfast.security.passwords import KeptPassword
-from holdfast.security.tokens import CHANCE_BYTES, digest_of, make_token
 from holdfast.security.user_changes import with_password, with_roles, with_token, without_token
 from holdfast.security.user_values import read_values
 from holdfast.security.verdicts import judge
@@ -50,9 +48,7 @@ _UNKNOWN: Final = "it is not known yet whether it was done"
 class UserAdministration:
     """Users and grants of one node."""
 
-    __slots__ = (
-        *("_belongings", "_parts", "_randomness", "_require_serving", "_stored", "_trail"),
-    )
+    __slots__ = ("_belongings", "_parts", "_require_serving", "_stored", "_trail")
 
     def __init__(
         self,
@@ -61,7 +57,6 @@ class UserAdministration:
         *,
         stored: Callable[[Change[Any]], Awaitable[Any]],
         require_serving: Callable[[], None],
-        randomness: Randomness | None = None,
     ) -> None:
         """
         Look at a node's users, and change them.
@@ -71,13 +66,11 @@ class UserAdministration:
             trail: Notes who changed what.
             stored: Asks the broker for something, and waits until it is stored.
             require_serving: Raises NotLeaderError where this node does not lead.
-            randomness: Of which tokens are made.
         """
         self._parts = parts
         self._trail = trail
         self._stored = stored
         self._require_serving = require_serving
-        self._randomness = randomness or SystemRandomness()
         self._belongings = Belongings(parts.broker, self._change)
 
     @property
@@ -187,23 +180,21 @@ class UserAdministration:
             "set password", name, name, lambda values: with_password(_there(values, name), *kept)
         )
 
-    async def make_token(self, name: str, token: str, expires_seconds: int) -> str:
+    async def make_token(self, name: str, token: str, digest: str, expires_seconds: int) -> None:
         """
-        Make a token of a user, which ends after so long, 0: never; gives it, this once.
+        Let a user have a token of this digest, which ends after so long; 0: never.
 
         Raises:
             AccessError: There is no such user, or one of his tokens is called that.
         """
-        made = make_token(name, self._randomness.bytes(CHANCE_BYTES))
         now_ms = self._parts.clock.wall_microseconds() // 1000
         expires_ms = now_ms + 1000 * expires_seconds if expires_seconds else 0
 
         def changed(values: Values | None) -> dict[str, Any]:
             there = _there(values, name)
-            return with_token(there, token, digest_of(made), expires_ms=expires_ms, now_ms=now_ms)
+            return with_token(there, token, digest, expires_ms=expires_ms, now_ms=now_ms)
 
         await self._change_user("make token", name, f"{name} {token}", changed)
-        return made
 
     async def end_token(self, name: str, token: str) -> None:
         """

@@ -146,9 +146,8 @@ class PaperUsers:
     async def set_password(self, name: str, kept: KeptPassword) -> None:
         self._note("set password", name, kept)
 
-    async def make_token(self, name: str, token: str, expires_seconds: int) -> str:
-        self._note("make token", name, token, expires_seconds)
-        return "hf_YW5u.secret"
+    async def make_token(self, name: str, token: str, digest: str, expires_seconds: int) -> None:
+        self._note("make token", name, token, digest, expires_seconds)
 
     async def end_token(self, name: str, token: str) -> None:
         self._note("end token", name, token)

@@ -18,6 +18,7 @@ from holdfast.admin.access import CONNECTION_STATE, IN_CLEAR, PROVEN, Access, Ga
 from holdfast.admin.forwarding import Forwarded, sign
 from holdfast.admin.logins import Users
 from holdfast.admin.person import Person, acting, on_behalf
+from holdfast.admin.process_mark import mark_of
 from holdfast.admin.remote import admin_token
 from holdfast.errors import AuthenticationError
 from holdfast.security.checking import BUSY, WRONG
@@ -396,6 +397,24 @@ def test_once_there_are_users_nothing_but_life_signs_is_open() -> None:
     caller.town.users = Users.NONE
     assert (caller.ask("/status"), caller.ask("/log")) == (200, 403)
     assert not caller.town.asked
+
+
+def test_who_knows_the_secret_proves_it_by_a_proof_that_is_good_once() -> None:
+    """
+    A command passes on nothing for anybody: it is the secret's. With a wrong one it is told, on the
+    node's machine, where the proof of its own user is.
+    """
+    caller = Caller()
+    asked = Forwarded("POST", "/cluster/transfer", "", "", mark_of(LIFE))
+
+    def ask(secret: bytes) -> int:
+        named = (b"authorization", sign(secret, asked, b"{}").encode())
+        return caller.ask("/cluster/transfer", named, method="POST", content=b"{}")
+
+    assert ask(SECRET) == ask(SECRET) == 200
+    assert ask(b"another secret!!") == 403
+    assert b"this request is not taken: what proves that it comes from somebody" in caller.body
+    assert b'"token_file":"/data/admin-token"' in caller.body
 
 
 def test_as_long_as_it_is_not_known_who_the_users_are_it_is_as_if_there_were_any() -> None:

@@ -20,6 +20,7 @@ from holdfast.admin.forwarding import (
     proven_body,
     sign,
 )
+from holdfast.admin.process_mark import mark_of
 
 SECRET = b"0123456789abcdef"
 LIFE = "0a" * 16
@@ -38,6 +39,7 @@ def check(now: int = NOW) -> ForwardCheck:
 def test_it_is_good_for_this_request_and_no_other() -> None:
     """Each field counts, and none can be read as another's."""
     assert check().take(header(), REQUEST) == Taken("", digest_of(b"{}"))
+    assert check().take(header(REQUEST._replace(to=mark_of(LIFE))), REQUEST).refusal == ""
     assert is_forwarded(header())
     assert not is_forwarded(b"Bearer x")
     others = (

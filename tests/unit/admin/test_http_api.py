@@ -15,6 +15,7 @@ from holdfast.admin.access import Access
 from holdfast.admin.forwarding import BODY_BYTES_MAX, FORWARDED_HEADER
 from holdfast.admin.http_api import build_application
 from holdfast.admin.operations import Operations
+from holdfast.admin.process_mark import mark_of
 from holdfast.admin.remote import Answer, admin_token
 from holdfast.admin.status import HoldStatus
 from holdfast.errors import (
@@ -27,6 +28,7 @@ from holdfast.errors import (
 
 SECRET = b"0123456789abcdef"
 LOCAL = "11" * 32
+LIFE = "0a" * 16
 FAR = "10.1.1.1"
 
 
@@ -57,7 +59,7 @@ def request(
 ) -> httpx.Response:
     application = build_application(
         Operations(node),
-        access=Access(secret=SECRET, local_token=LOCAL),
+        access=Access(secret=SECRET, local_token=LOCAL, life=LIFE),
         ask=wire.ask if wire is not None else None,
     )
     options["headers"] = {"authorization": f"Bearer {proof}", **(headers or {})}
@@ -75,7 +77,8 @@ def test_health_answers_while_the_loop_turns(node) -> None:
     A candidate is alive, if not ready.
     """
     node.be(role="candidate", leader=None)
-    assert request(node, "GET", "/health").json()["alive"] is True
+    health = request(node, "GET", "/health").json()
+    assert (health["alive"], health["process"]) == (True, mark_of(LIFE))
     answer = request(node, "GET", "/ready")
     assert answer.status_code == 503
     assert answer.json()["reason"].startswith("no leader: ")

@@ -80,15 +80,48 @@ def test_a_question_is_a_plain_get(connection) -> None:
     assert connection.asked == [("h:1", "GET", "/status", None, {"Accept": "application/json"})]
 
 
-def test_a_change_carries_a_token_and_not_the_secret(connection) -> None:
+def test_who_knows_the_secret_proves_it_for_each_request_anew(connection) -> None:
     """
-    The secret stays where it is.
+    The secret stays where it is, and what is sent opens nothing else, nor this a second time.
     """
-    RemoteNode("h:1", secret=SECRET).change("POST", "/cluster/transfer")
-    _, _, _, data, headers = connection.asked[0]
-    assert json.loads(data) == {}
+    connection.content = json.dumps({"alive": True, "process": LIFE}).encode()
+    node = RemoteNode("h:1", secret=SECRET, is_private=False)
+    for wanted, ask in (("POST", node.change), ("GET", lambda *it: node.get(it[1]))):
+        connection.asked.clear()
+        ask(wanted, "/a?b=c")
+        (met, (_, method, path, data, headers)) = connection.asked
+        assert met == ("h:1", "GET", "/health", None, {"Accept": "application/json"})
+        passed_on = Forwarded(method, path, "", "", LIFE)
+        assert "holdfast-forwarded-by" not in headers
+        check = ForwardCheck(SECRET, LIFE)
+        proof = headers["Authorization"].encode()
+        assert check.take(proof, passed_on) == Taken("", digest_of(data or b""))
+        assert "came before" in check.take(proof, passed_on).refusal
+        assert admin_token(SECRET) not in str(connection.asked)
+        assert SECRET.decode() not in str(connection.asked)
+
+
+@pytest.mark.parametrize("life", [None, "", "0a", 7, "0a" * 15 + "\r\n"])
+def test_a_node_that_knows_no_such_proof_gets_the_token_where_nobody_reads_it(
+    connection, monkeypatch: pytest.MonkeyPatch, life: object
+) -> None:
+    """
+    One of an earlier version, on this machine or by TLS; whoever pretends to be one, on the way to
+    another machine, gets nothing.
+    """
+    connection.content = json.dumps({"process": life}).encode()
+    connection.host, connection.port = "h", 1
+    connection.sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.1", 50_000))
+    node = RemoteNode("h:1", secret=SECRET)
+    node.change("POST", "/cluster/transfer")
+    headers = connection.asked[-1][4]
     assert headers["Authorization"] == f"Bearer {admin_token(SECRET)}"
-    assert SECRET.decode() not in str(connection.asked)
+    connection.asked.clear()
+    connection.sock = PaperSocket(("10.0.0.1", 8161), ("10.0.0.2", 50_000))
+    with pytest.raises(ConfigError, match="is another machine and is asked in clear"):
+        node.change("POST", "/cluster/transfer")
+    assert [it[2] for it in connection.asked] == ["/health"]
+    assert admin_token(SECRET) not in str(connection.asked)
 
 
 def test_a_change_that_is_passed_on_carries_a_proof_of_its_own(connection) -> None:
@@ -202,7 +235,8 @@ def test_on_the_nodes_machine_its_own_file_is_the_proof(
     """
     monkeypatch.setattr(remote, "HTTPConnection", guarded)
     assert RemoteNode("h:1", secret=secret).change("POST", "/cluster/transfer") == {}
-    assert [asked[1:3] for asked in guarded.asked] == [("POST", "/cluster/transfer")] * 2
+    asked = [it[1:3] for it in guarded.asked if it[2] != "/health"]
+    assert asked == [("POST", "/cluster/transfer")] * 2
 
 
 @pytest.mark.parametrize(

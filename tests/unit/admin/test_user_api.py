@@ -11,6 +11,7 @@ import pytest
 from holdfast.admin.remote import Answer
 from holdfast.errors import AccessError, NotLeaderError
 from holdfast.security.passwords import KeptPassword
+from holdfast.security.tokens import digest_of, owner_of
 from tests.unit.admin.test_http_api import Wire, request
 
 SECRET = "correct horse"
@@ -143,18 +144,56 @@ def test_what_is_no_request_is_refused_without_showing_the_password(node, body) 
 
 def test_a_token_is_told_once_and_kept_by_no_cache(node) -> None:
     """
-    With when it ends; it is ended by its name.
+    With when it ends; it is ended by its name. What is kept is its digest.
     """
     wanted = {"name": "ann", "token": "ci", "expires_seconds": 60}
     answer = request(node, "POST", "/users/tokens", json=wanted)
-    assert answer.json() == {"name": "ann", "token": "hf_YW5u.secret"}
+    made = answer.json().pop("token")
+    assert answer.json() == {"name": "ann", "token": made}
+    assert owner_of(made) == "ann"
     assert answer.headers["cache-control"] == "no-store"
     ended = request(node, "POST", "/users/tokens/end", json={"name": "ann", "token": "ci"})
     assert ended.json() == {"name": "ann", "ended": "ci"}
     for seconds in (-1, 10**12, "1h"):
         body = {**wanted, "expires_seconds": seconds}
         assert request(node, "POST", "/users/tokens", json=body).status_code == 400
-    assert node.changes == [("make token", "ann", "ci", 60), ("end token", "ann", "ci")]
+    for body in (
+        b"{",
+        b'{"name": ["ann"]}',
+        b'{"name": "", "token": "ci"}',
+        b'{"name": "\\ud800"}',
+    ):
+        assert request(node, "POST", "/users/tokens", content=body).status_code == 400
+    assert node.changes == [
+        ("make token", "ann", "ci", digest_of(made), 60),
+        ("end token", "ann", "ci"),
+    ]
+    other = request(node, "POST", "/users/tokens", json=wanted)
+    assert other.json()["token"] != made
+
+
+def test_a_leader_is_given_the_digest_of_a_token_and_never_the_token(node) -> None:
+    """
+    What passes between nodes in clear must not open anything: the node that was asked draws it. One
+    that another has drawn is told by that one.
+    """
+    node.failure = NotLeaderError("b")
+    node.be(role="follower", leader="b")
+    wire = Wire()
+    wire.answer = Answer(200, {"name": "ann"})
+    wanted = {"name": "ann", "token": "ci"}
+    answer = request(node, "POST", "/users/tokens", wire=wire, json=wanted)
+    made = answer.json()["token"]
+    assert answer.headers["cache-control"] == "no-store"
+    assert wire.asked[0][3] == {**wanted, "digest": digest_of(made)}
+    assert made not in repr(wire.asked)
+    wire.answer = Answer(409, {"error": {"code": "access", "message": "there is no such user"}})
+    assert "token" not in request(node, "POST", "/users/tokens", wire=wire, json=wanted).json()
+    node.failure = None
+    passed_on = request(node, "POST", "/users/tokens", json={**wanted, "digest": "0" * 64})
+    assert passed_on.json() == {"name": "ann"}
+    unfit = request(node, "POST", "/users/tokens", json={**wanted, "digest": "0" * 63})
+    assert unfit.status_code == 400
 
 
 def test_users_change_roles_and_go(node) -> None:
