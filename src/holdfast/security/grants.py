@@ -127,6 +127,11 @@ class Access:
         }
         """What is more exact comes first."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it allows nothing anywhere."""
+        return not self._by_right
+
     def deciding(self, right: Right, kind: Kind, name: str) -> Grant | None:
         """Give the most exact grant that allows something with one destination; None: none does."""
         by_shape = self._by_right.get((right, kind))

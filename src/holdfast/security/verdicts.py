@@ -59,7 +59,17 @@ def require(
     """
     for each in written:
         if not judge(access, right, each).is_allowed:
-            raise ForbiddenError(_refusal(principal, right, str(each)))
+            raise ForbiddenError(_refusal(principal, right, str(each)) + hint(principal, access))
+
+
+def hint(principal: Principal, access: Access) -> str:
+    """Say what to do where somebody may do nothing anywhere: nobody has thought of it yet."""
+    if not access.is_empty or not (principal.name or principal.roles):
+        return ""
+    roles = ", ".join(sorted(principal.roles))
+    if not roles:
+        return "; they have no role yet ('holdfast users roles')"
+    return f"; nothing at all was granted to {roles[:_SHOWN_MAX]} yet ('holdfast grant')"
 
 
 def _refusal(principal: Principal, right: Right, written: str) -> str:

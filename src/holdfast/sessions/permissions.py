@@ -28,7 +28,7 @@ from holdfast.errors import DestinationError, ForbiddenError
 from holdfast.model.destination import Destination, Kind
 from holdfast.security.grants import Right
 from holdfast.security.principal import ANONYMOUS, Principal
-from holdfast.security.verdicts import judge, require
+from holdfast.security.verdicts import hint, judge, require
 from holdfast.sessions.ownership import named, owner_of, require_own
 from holdfast.sessions.session import Session
 from holdfast.sessions.target import Action
@@ -93,10 +93,11 @@ def require_may_create(session: Session, broker: Broker, written: Iterable[Desti
     for each in written:
         if each.kind is not Kind.QUEUE or each.is_wildcard or has_queue(each.name):
             continue
-        if not judge(book.access(who), Right.ADMIN, each).is_allowed:
+        access = book.access(who)
+        if not judge(access, Right.ADMIN, each).is_allowed:
             raise ForbiddenError(
                 f"there is no {str(each)[:200]}, and {named(who)} may not create it: no role of"
-                f" theirs was granted admin of it"
+                f" theirs was granted admin of it{hint(who, access)}"
             )
 
 

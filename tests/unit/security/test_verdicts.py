@@ -8,7 +8,7 @@ from holdfast.errors import ForbiddenError
 from holdfast.model.destination import Destination, Kind, parse_destinations, parse_sources
 from holdfast.security.grants import Access, Right, read_grant
 from holdfast.security.principal import ANONYMOUS, Principal
-from holdfast.security.verdicts import judge, require
+from holdfast.security.verdicts import hint, judge, require
 
 ME = Principal("me", frozenset({"sales"}))
 MAY = Access(
@@ -75,3 +75,25 @@ def test_a_refusal_says_who_may_not_do_what() -> None:
     assert caught.value.code == "forbidden"
     with pytest.raises(ForbiddenError, match="who is not logged in may not read"):
         require(ANONYMOUS, MAY, Right.READ, [Destination(Kind.QUEUE, "A")])
+
+
+@pytest.mark.parametrize(
+    ("who", "may", "said"),
+    [
+        (Principal("me", frozenset({"b", "a"})), Access([]), "nothing at all was granted to a, b"),
+        (Principal("me"), Access([]), "they have no role yet"),
+        (Principal("", frozenset({"guest"})), Access([]), "nothing at all was granted to guest"),
+        (ANONYMOUS, Access([]), ""),
+        (ME, MAY, ""),
+    ],
+)
+def test_who_may_nothing_at_all_is_told_what_was_forgotten(who, may, said: str) -> None:
+    """
+    A user whose roles have no grants, as that of an admin who expects his role to be enough; who
+    may something else is not told of it.
+    """
+    assert said in hint(who, may)
+    assert bool(said) == bool(hint(who, may))
+    if said:
+        with pytest.raises(ForbiddenError, match=f"was granted that; {said}"):
+            require(who, may, Right.READ, [Destination(Kind.QUEUE, "x")])

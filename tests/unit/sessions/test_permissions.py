@@ -10,6 +10,8 @@ from holdfast.sessions.permissions import named, who_is
 from tests.unit.sessions.guarded import ALL, Guarded
 
 REFUSED = "user 'ann' may not {right} {what}: no role of theirs was granted that"
+NOTHING = "; nothing at all was granted to sales yet ('holdfast grant')"
+"""What is added where that is so; see `verdicts.hint`."""
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def refusal(client, command: str, body: bytes = b"", **headers: str) -> str:
     assert frame.headers["code"] == "forbidden"
     assert frame.headers["receipt-id"] == "r"
     assert not client.session.is_closing
-    return frame.headers["message"]
+    return frame.headers["message"].removesuffix(NOTHING)
 
 
 def take(client) -> list[str]:
