@@ -20,6 +20,7 @@ import pytest
 
 from holdfast.admin.remote import RemoteNode, queue_path
 from trials.chaos.nemesis import FAULTS
+from trials.chaos.people import CLIENT_USER, found_in
 from trials.chaos.report import ScenarioReport
 from trials.chaos.runner import RunSettings, run_schedule
 from trials.chaos.schedule import Schedule, Step
@@ -115,6 +116,11 @@ def test_the_network_of_proxies_hurts_as_well(tmp_path: Path):
     assert report.network == "proxies"
     assert len(report.steps) == len(OVER_PROXIES)
     assert report.links["dropped"] > 0
+    folder = tmp_path / "run"
+    told = {str(path) for path, _ in found_in(folder, {"": CLIENT_USER.encode()})}
+    assert {"a.audit.jsonl", "b.audit.jsonl", "c.audit.jsonl"} & told, "somebody logged in"
+    files = {path.name for path, _ in found_in(folder, {"": b"HFSG"})}
+    assert len(files) > 1, "what was looked through for passwords has the log in it"
 
 
 def run_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault) -> ScenarioReport:

@@ -16,6 +16,7 @@ One event loop, in the main thread.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import zlib
 from collections.abc import AsyncIterator, Awaitable
@@ -38,6 +39,8 @@ from trials.chaos.subscriptions import (
 )
 from trials.chaos.worker import (
     DELAY_MS_MAX,
+    LOGIN_VARIABLE,
+    PASSCODE_VARIABLE,
     PERIOD_MS_MAX,
     REPEATS_MAX,
     TOPIC_SLOWNESS,
@@ -161,6 +164,8 @@ class _Worker:
             heart_beat_receive_seconds=_HEART_BEAT_SECONDS,
             connect_seconds_max=2.0,
             client_id=client_id,
+            login=os.environ.get(LOGIN_VARIABLE),
+            passcode=os.environ.get(PASSCODE_VARIABLE),
         )
 
         @connection.on_interrupted

@@ -237,6 +237,7 @@ class ChaosCluster(NodeGroup[ChaosNode]):
     def _node_arguments(self, node: ChaosNode, members: Iterable[ChaosMember]) -> list[str]:
         arguments = [*self._arguments, "--peers", node.peers]
         arguments += ["--secret-file", str(self.secret_path)]
+        arguments += ["--audit-file", str(self.directory / f"{node.name}.audit.jsonl")]
         # In namespaces all clients come from elsewhere, and show nothing.
         arguments += ["--anonymous-role", "everybody"]
         for member in members:

@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import random
 import threading
@@ -37,6 +38,8 @@ from trials.chaos.subscriptions import (
     part_of,
 )
 from trials.chaos.worker import (
+    LOGIN_VARIABLE,
+    PASSCODE_VARIABLE,
     TOPIC_SLOWNESS,
     TRANSACTION_COUNT_MAX,
     Signals,
@@ -122,7 +125,8 @@ class _Link(stomp.ConnectionListener):  # type: ignore[misc] # stomp.py has no t
         )
         self.connection.set_listener("", self)
         try:
-            self.connection.connect("chaos", "chaos", headers=headers)
+            login = os.environ.get(LOGIN_VARIABLE, "chaos")
+            self.connection.connect(login, os.environ.get(PASSCODE_VARIABLE), headers=headers)
         except _LOST:
             self.close()
             return False

@@ -30,6 +30,10 @@ TRANSACTION_COUNT_MAX = 4
 """Messages of one transaction."""
 TOPIC_SLOWNESS = 3
 """A producer to the topic waits so many times longer between two messages than others."""
+LOGIN_VARIABLE = "CHAOS_LOGIN"
+PASSCODE_VARIABLE = "CHAOS_PASSCODE"
+"""In the environment, as whom a worker logs in: a command line can be read by others."""
+
 FAILOVER_OPTIONS = "initialReconnectDelay=10&maxReconnectDelay=200"
 
 

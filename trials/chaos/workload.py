@@ -15,11 +15,12 @@ For one thread.
 from __future__ import annotations
 
 import logging
+import os
 import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -109,6 +110,7 @@ class Workload:
         addresses: `host:port` of every node that may serve.
         folder: For histories and the workers' logs.
         spawn: Instead of the network's.
+        environment: More of it for a worker, by its name: as whom it logs in.
     """
 
     def __init__(
@@ -120,7 +122,9 @@ class Workload:
         seed: int = 0,
         *,
         spawn: Spawn | None = None,
+        environment: Callable[[str], Mapping[str, str]] = lambda _name: {},
     ) -> None:
+        self._environment = environment
         self.addresses = tuple(addresses)
         self.folder = folder
         self.settings = settings or WorkloadSettings()
@@ -378,6 +382,7 @@ class Workload:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env={**os.environ, **self._environment(settings.name)},
             )
         self._workers[settings.name] = (settings, process)
         self._paths.append(settings.history)
