@@ -44,6 +44,7 @@ from trials.safeguards import (
     strangers,
     sureness,
     time_limits,
+    tls_doors,
     wild_durables,
     wildcards,
 )
@@ -91,4 +92,5 @@ ABLATIONS: list[Ablation] = [
     *strangers.ABLATIONS,
     *sureness.ABLATIONS,
     *time_limits.ABLATIONS,
+    *tls_doors.ABLATIONS,
 ]
