@@ -66,6 +66,8 @@ from holdfast.admin.status import as_json
 from holdfast.admin.subscription_api import SubscriptionInterface
 from holdfast.admin.user_api import Prepared, UserInterface, with_told
 from holdfast.errors import (
+    AccessError,
+    ConfigError,
     HoldfastError,
     LinkLostError,
     NotLeaderError,
@@ -78,6 +80,11 @@ if TYPE_CHECKING:
     from holdfast.admin.metrics import Metrics
 
 _PIECE_BYTES = 64 * 1024
+_KEPT_IN_CLEAR = (
+    "what is kept of a password is passed on in clear to no other machine, and the leader's admin"
+    " port at {leader} is one in clear: ask the leader on its own machine, let the admin ports go"
+    " by TLS (admin_tls), or let the node have plain_without_tls"
+)
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
 _Change = Callable[[Request, bytes], Awaitable[Response]]
@@ -101,7 +108,7 @@ def build_application(
         renew: Reads the node's certificates anew.
     """
     name = operations.status().name
-    api = _Interface(operations, ask or _ask_over_http(name, operations), access)
+    api = _Interface(operations, ask or _ask_over_http(name, operations, access), access)
     log = LogInterface(operations)
     policies = PolicyInterface(operations, api.leaders_answer)
     messages = MessageInterface(operations)
@@ -164,18 +171,27 @@ def _of_users(api: _Interface, users: UserInterface) -> list[Route]:
     ]
 
 
-def _ask_over_http(own_name: str, operations: Operations) -> Ask:
+def _ask_over_http(own_name: str, operations: Operations, access: Access | None) -> Ask:
+    takes_clear = access is not None and access.takes_clear
+
     async def ask(asked: Addressee, method: str, path: str, body: dict[str, Any] | None) -> Answer:
+        is_private = body is not None and "kept" in body and not takes_clear
         patience = QUESTION_SECONDS_MAX if method == "GET" else FORWARD_SECONDS_MAX
         remote = RemoteNode(
             Endpoint("", operations.files).beside(asked.address),
             secret=operations.secret,
             timeout_seconds=patience,
             forwarded_by=own_name,
+            is_private=is_private,
             life=asked.life,
             on_behalf=on_behalf(acting()) if method != "GET" else "",
         )
-        return await asyncio.to_thread(remote.send, method, path, body)
+        try:
+            return await asyncio.to_thread(remote.send, method, path, body)
+        except ConfigError as error:
+            if not is_private:
+                raise
+            raise AccessError(_KEPT_IN_CLEAR.format(leader=asked.address)) from error
 
     return ask
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from holdfast.admin.remote import Answer
-from holdfast.errors import AccessError, NotLeaderError
+from holdfast.admin.remote import Answer, RemoteNode
+from holdfast.errors import AccessError, ConfigError, NotLeaderError
 from holdfast.security.passwords import KeptPassword
 from holdfast.security.tokens import digest_of, owner_of
 from tests.unit.admin.test_http_api import Wire, request
@@ -170,6 +170,31 @@ def test_a_token_is_told_once_and_kept_by_no_cache(node) -> None:
     ]
     other = request(node, "POST", "/users/tokens", json=wanted)
     assert other.json()["token"] != made
+
+
+def test_what_is_kept_of_a_password_goes_to_no_other_machine_in_clear(
+    node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    It is told what to do instead; nothing else that is passed on is held up by that.
+    """
+    node.failure = NotLeaderError("b")
+    node.be(role="follower", leader="b")
+
+    def send(remote: RemoteNode, *_asked: object) -> Answer:
+        if remote.is_private:
+            raise ConfigError(["it is asked in clear"])
+        return Answer(200, {"name": "ann"})
+
+    monkeypatch.setattr(RemoteNode, "send", send)
+    for path in ("/users", "/users/password"):
+        refused = request(node, "POST", path, json={"name": "ann", "password": SECRET})
+        assert refused.status_code == 400
+        assert "passed on in clear to no other machine" in refused.json()["error"]["message"]
+        assert "kept-" not in refused.text
+    assert request(node, "POST", "/users", json={"name": "ann"}).status_code == 200
+    made = request(node, "POST", "/users/tokens", json={"name": "ann", "token": "ci"})
+    assert made.status_code == 200
 
 
 def test_a_leader_is_given_the_digest_of_a_token_and_never_the_token(node) -> None:
