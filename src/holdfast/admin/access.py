@@ -27,8 +27,7 @@ Invariants:
 from __future__ import annotations
 
 import hmac
-import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
@@ -44,7 +43,16 @@ from holdfast.admin.forwarding import (
     is_forwarded,
     proven_body,
 )
-from holdfast.admin.logins import Nobody, People, Scram, Users, read_login
+from holdfast.admin.host_names import LOCAL_NAMES, host_of
+from holdfast.admin.logins import (
+    ITS_LOG_IS_ASKED,
+    NOT_KNOWN,
+    Nobody,
+    People,
+    Scram,
+    Users,
+    read_login,
+)
 from holdfast.admin.person import (
     CLUSTER,
     MACHINE,
@@ -84,21 +92,11 @@ IN_CLEAR: Final = (
     " the node have plain_without_tls"
 )
 
-NOT_KNOWN: Final = (
-    "This node does not know yet who its users are: since it was started no leader has told it how"
-    " far its log is committed"
-)
-
-_ASKED: Final = "its own log is asked, up to its end"
-
 _ROLES: Final = {Duty.VIEW: VIEWER, Duty.OPERATE: OPERATOR, Duty.GOVERN: ADMIN}
 GOES_ON: Final = "this login goes on: answer what the header WWW-Authenticate asks"
 UNREADABLE: Final = "SCRAM: the header Authorization cannot be read (RFC 7804, 5)"
 
 _CHALLENGE: Final = 'Basic realm="holdfast", charset="UTF-8", Bearer'
-
-_HOST: Final = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:@/]+))(:[0-9]*)?")
-_LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
 
 Tell = Callable[[Person, str, str, str], None]
@@ -146,8 +144,8 @@ class Access:
 
     def is_host(self, header: str) -> bool:
         """Whether a `Host` header names this node: an address always does."""
-        host = _host_of(header)
-        return is_address(host) or host in _LOCAL_NAMES or host in self.names
+        host = host_of(header)
+        return is_address(host) or host in LOCAL_NAMES or host in self.names
 
     def proof_of(self, header: bytes) -> str:
         """Say of what an `Authorization` header is a proof; empty: of nothing."""
@@ -199,7 +197,7 @@ class Gate:
             return None
         return _refuse(
             HTTPStatus.MISDIRECTED_REQUEST,
-            f"this node is not known as {_host_of(request.host)[:200]!r}: ask it by its address,"
+            f"this node is not known as {host_of(request.host)[:200]!r}: ask it by its address,"
             f" or add the name to its setting admin_names",
         )
 
@@ -223,8 +221,7 @@ class Gate:
             Person("", request.address, Duty.NONE), request.method, request.path, told
         )
         more: dict[str, Any] = {"clock": taken.clock} if taken.clock else {}
-        if not by:  # No node may act for the machine's own user instead.
-            more |= self._file(request)
+        more |= {} if by else self._file(request)  # No node may act for the machine's own user.
         return _refuse(HTTPStatus.FORBIDDEN, told, **more), receive
 
     def _proven(self, request: _Request) -> Person:
@@ -281,7 +278,7 @@ class Gate:
         if not (request.authorization or request.certified):
             return ""
         trouble = await self._access.people.look()
-        return f". {NOT_KNOWN}; {trouble or _ASKED}"
+        return f". {NOT_KNOWN}; {trouble or ITS_LOG_IS_ASKED}"
 
     async def _by_scram(
         self, request: _Request, scram: Scram
@@ -368,7 +365,7 @@ class Gate:
             " node on its machine"
         )
         if users is Users.NOT_KNOWN:
-            what = f"{what}. {NOT_KNOWN}; {_ASKED}"
+            what = f"{what}. {NOT_KNOWN}; {ITS_LOG_IS_ASKED}"
             how += " or with the cluster's secret (--secret-file)"
         file = self._file(request)
         return _refuse(HTTPStatus.UNAUTHORIZED, f"{what}: {how}", self._challenge(), **file)
@@ -477,13 +474,6 @@ def _connection(scope: Scope) -> Any:
     return scope.get("state", {}).get(CONNECTION_STATE)
 
 
-def own_names(*hosts: str, more: Collection[str] = ()) -> frozenset[str]:
-    """The names among these hosts, and the first label of each."""
-    names = {host.lower().removesuffix(".") for host in (*hosts, *more) if host}
-    names = {name for name in names if not is_address(name)}
-    return frozenset(names | {name.partition(".")[0] for name in names})
-
-
 def _refuse(
     status: HTTPStatus, message: str, challenge: str = "", **more: str | int
 ) -> JSONResponse:
@@ -491,14 +481,6 @@ def _refuse(
     fault: dict[str, Any] = {"code": code, "message": message, **more}
     headers = {"WWW-Authenticate": challenge} if challenge else None
     return JSONResponse({"error": fault}, status_code=status, headers=headers)
-
-
-def _host_of(header: str) -> str:
-    """The host of `host`, `host:port` or `[ipv6]:port`, in small letters; all of it if neither."""
-    found = _HOST.fullmatch(header.strip())
-    if found is None:
-        return header.lower()
-    return (found["address"] or found["name"]).lower().removesuffix(".")
 
 
 def _is_same_machine(scope: Scope) -> bool:

@@ -11,8 +11,8 @@ not to another node, where the token of before was good for everything and for e
 A command that was given the secret proves each of its requests so as well; it passes on nothing.
 
 A node's life is a word drawn anew by each process, which it tells the other members: it need be no
-secret. A command asks for the mark of that (`process_mark`). What was taken is remembered by the process, and dies
-with it; so does what it is good for.
+secret. A command asks for the mark of that (`process_mark`). What was taken is remembered by the
+process, and dies with it; so does what it is good for.
 
 Invariants:
     A proof is taken once, and by one process; what is remembered for that is bounded, and what

@@ -22,6 +22,12 @@ from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.security.scram_exchanges import Begun, Proven
 from holdfast.security.tokens import is_token, is_web_token
 
+NOT_KNOWN: Final = (
+    "This node does not know yet who its users are: since it was started no leader has told it how"
+    " far its log is committed"
+)
+ITS_LOG_IS_ASKED: Final = "its own log is asked, up to its end"
+
 _BASIC: Final = b"basic "
 _BEARER: Final = b"bearer "
 _HEADER_BYTES_MAX: Final = 12 << 10

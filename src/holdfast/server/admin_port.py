@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from holdfast.admin.access import Access, Tell, own_names, tell_nobody
+from holdfast.admin.access import Access, Tell, tell_nobody
 from holdfast.admin.endpoint import Files
+from holdfast.admin.host_names import own_names
 from holdfast.admin.http_api import build_application
 from holdfast.admin.http_server import AdminServer
 from holdfast.admin.logins import Nobody, People

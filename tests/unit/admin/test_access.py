@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from holdfast.admin.access import CONNECTION_STATE, IN_CLEAR, PROVEN, Access, Gate, own_names
+from holdfast.admin.access import CONNECTION_STATE, IN_CLEAR, PROVEN, Access, Gate
 from holdfast.admin.forwarding import Forwarded, sign
+from holdfast.admin.host_names import own_names
 from holdfast.admin.logins import Users
 from holdfast.admin.person import Person, acting, on_behalf
 from holdfast.admin.process_mark import mark_of
