@@ -124,13 +124,9 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     store = ReplicatedStore(driver, journal)
     context = _make_context(config, clock)
     conductor = _make_conductor(config, shares, hearer, clock, broker, store, context)
-    access = NodeAccess(
-        conductor,
-        pepper,
-        SystemRandomness(),
-        open_authorities(config.authorities),
-        log_end=LogEndUsers(journal, store, lambda: broker.state.access),
-    )
+    log_end = LogEndUsers(journal, store, lambda: broker.state.access)
+    vouching = open_authorities(config.authorities)
+    access = NodeAccess(conductor, pepper, SystemRandomness(), vouching, log_end=log_end)
     context.check = access.logins.check
     addresses = AddressKey(config.secret, pepper, SystemRandomness())
     context.address_key = addresses.key
