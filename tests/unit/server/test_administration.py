@@ -171,6 +171,7 @@ def test_what_happens_to_messages_stands_in_the_metrics(tmp_path) -> None:
         "dead_lettered": 1,
         "expired": 0,
         "fired": 0,
+        "scheduled_refused": 0,
         "dropped": 0,
         "evicted": 0,
         "unmatched": 0,
