@@ -296,7 +296,7 @@ class LeasedDriver(LeasedView):
         if state.phase is Phase.HOLDING:
             # The entry before the first one kept stays: it says what that follows on.
             state.drop_to = journal.first_index - 1
-        order: Order | None = ordering.tell_between(state, self._known_level) or tenure.claim(state)
+        order: Order | None = tenure.claim(state)
         if order is None:
             order = ordering.next_order(
                 state,

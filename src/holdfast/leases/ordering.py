@@ -32,9 +32,6 @@ PROJECT_SECONDS_MAX = 2.0
 STORES_IN_ROW_MAX = 16
 """After so many appends without a pause, but for beats, what else is due comes first, once."""
 
-_CALLS_OF_TELL: Final = 3
-"""What it asks of the medium, each in its time."""
-
 _LEFT: Final = (Drop, Fetch, Tell)
 """What comes when nothing waits, each in its turn: where pauses are rare none waits for ever."""
 
@@ -85,34 +82,18 @@ def _most_urgent(
     if kind is Fetch:
         return Fetch(min(state.damaged), seconds)
     if kind is Tell:
-        return _tell(state, known_level, seconds)
+        state.tell_at = state.now + state.settings.tell_seconds
+        state.told_count += 1
+        waiter = Waiter(
+            claimant=state.claimant,
+            known_level=known_level,
+            beat=state.told_count,
+            applied_index=state.taken_index,
+        )
+        return Tell(waiter, seconds, state.forgets)
     if state.projecting and state.phase is Phase.HOLDING:
         return Project(state.projecting[0], min(seconds, PROJECT_SECONDS_MAX))
     return None
-
-
-def tell_between(state: LeasedState, known_level: int) -> Tell | None:
-    """
-    What is told between two calls of a take that goes on, so that others see who is at it.
-
-    It takes no longer than a beat: the take ends where nothing is asked of it.
-    """
-    if not state.taking or state.now < max(state.tell_at, state.put_off_until(Tell)):
-        return None
-    seconds = min(state.call_seconds(), state.beat_seconds / _CALLS_OF_TELL)
-    return _tell(state, known_level, seconds)
-
-
-def _tell(state: LeasedState, known_level: int, seconds: float) -> Tell:
-    state.tell_at = state.now + state.settings.tell_seconds
-    state.told_count += 1
-    waiter = Waiter(
-        claimant=state.claimant,
-        known_level=known_level,
-        beat=state.told_count,
-        applied_index=state.taken_index,
-    )
-    return Tell(waiter, seconds, state.forgets)
 
 
 def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:

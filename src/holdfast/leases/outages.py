@@ -45,11 +45,11 @@ def put_off(state: LeasedState, report: Report, error: StoreError, randomness: R
     order = report.order
     if isinstance(error, TakeGoesOnError):
         # Nobody else has it, and it ends if nothing is asked: at once, by what was read before.
+        # Nothing else comes between: it may be asked of a database that is slow, and has to answer
+        # what the take asks of it next.
         state.taking = str(error)
         state.is_fresh, state.retry_at = True, state.now
         return
-    if state.taking and isinstance(order, Tell):
-        return  # What is begun goes on; it is told again.
     if isinstance(order, Take):
         _put_off_take(state, error, randomness)
         return

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import AppendRefusedError, UnreachableError
+from holdfast.errors import AppendRefusedError
 from holdfast.leases import tenure
 from holdfast.leases.contract import Claimant, TakeGoesOnError, Waiter
+from holdfast.leases.orders import Take
 from holdfast.leases.state import ALWAYS
 from trials.leased.model_medium import ModelMedium
 
@@ -198,12 +199,13 @@ def test_what_a_lost_tenure_had_proposed_holds_up_no_later_one(broker: Callable[
     assert holder.driver.is_writing(holder.propose(b"y"))
 
 
-def test_whoever_takes_it_for_long_says_so_and_tells_of_itself(
+def test_whoever_takes_it_for_long_says_so_and_asks_for_nothing_else(
     pair: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    Nobody serves meanwhile: who held it is gone, and gives no sign of life. That a broker is told
-    of nowhere ends nothing of it.
+    Nobody serves meanwhile: who held it is gone, and gives no sign of life.
+
+    What else is asked of a slow database would be in the way of the take, and end it.
     """
     holder, standby = pair
     driver, passage = standby.driver, standby.passage
@@ -216,24 +218,13 @@ def test_whoever_takes_it_for_long_says_so_and_tells_of_itself(
         passage.wait(1.0)
         raise TakeGoesOnError("b.db gets entries 4 to 11 before anybody serves: 40 %")
 
-    def tell(*_: object, **_more: object) -> None:
-        raise UnreachableError("too few answer")
-
     with monkeypatch.context() as patch:
         patch.setattr(standby.log, "take", take)
         standby.until(lambda: takes)
-        standby.perform() if standby.orders else standby.turn()
-        beats = []
         for _ in range(12):
-            standby.perform()
             assert driver.trouble.endswith("40 %")
             assert (driver.holder, driver.leader, driver.is_serving) == (None, None, False)
-            beats.append(standby.medium.waiters["b"].beat)
-        assert beats[-1] - beats[0] >= 3, "it is seen by others all the time"
-        patch.setattr(standby.log, "tell", tell)
-        before = takes
-        for _ in range(8):
+            assert isinstance(standby.orders[0], Take)
             standby.perform()
-        assert takes > before + 4
     standby.until(lambda: driver.is_serving)
     assert driver.trouble == ""
