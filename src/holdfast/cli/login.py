@@ -14,14 +14,16 @@ from __future__ import annotations
 import sys
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.admin.by_password import ByPassword
 from holdfast.errors import ConfigError
 from holdfast.security.passwords import PASSWORD_BYTES_MAX
 from holdfast.security.token_files import read_token_file
+
+if TYPE_CHECKING:
+    from holdfast.admin.by_password import ByPassword
 
 
 class _Said(NamedTuple):
@@ -182,6 +184,8 @@ def new_password(*, from_stdin: bool) -> str:
 def _password_of(user: str) -> ByPassword:
     if not sys.stdin.isatty():
         raise ConfigError(["--user: nobody can be asked for the password here; use --token-file"])
+    from holdfast.admin.by_password import ByPassword
+
     password = typer.prompt(f"Password of {user}", hide_input=True, err=True)
     return ByPassword(user, password)
 
