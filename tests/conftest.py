@@ -38,8 +38,8 @@ ACCOUNTS = pytest.StashKey[list[Account]]()
 # No deadline: these machines are shared, and a slow moment is not a failure.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
-settings.register_profile("dev", max_examples=50, print_blob=True, **COMMON)
-settings.register_profile("ci", max_examples=100, derandomize=True, database=None, **COMMON)
+settings.register_profile("dev", max_examples=40, print_blob=True, **COMMON)
+settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **COMMON)
 settings.register_profile("full", max_examples=2_000, print_blob=True, **COMMON)
 settings.load_profile(
     os.environ.get("HOLDFAST_HYPOTHESIS", "ci" if os.environ.get("CI") else "dev")

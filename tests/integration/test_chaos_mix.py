@@ -31,9 +31,9 @@ from trials.promises.evidence import save_scenarios, stamp
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(240)]
 
 SEED = 20261121
-LOAD = WorkloadSettings(rate=100.0)
-"""What a fault meets is what is under way, and of that there is enough: with half as many messages
-more, this file took half as much more of the cores, for more of the same."""
+LOAD = WorkloadSettings(rate=50.0)
+"""What a fault meets is what is under way, and of that there is enough: with more, this file took
+as much more of the cores, for more of the same."""
 
 MIXES = {
     "three": (

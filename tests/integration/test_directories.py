@@ -142,11 +142,11 @@ def test_groups_are_read_again_without_the_password(
     """Who is connected has the roles that he has by now, and none when he is gone."""
     directory = Directory(options)
     dora = server.add_person("dora", "dora's own")
-    assert directory.again("dora") == Vouched("dora", frozenset(), 300)
+    assert directory.again("dora", "dora") == Vouched("dora", frozenset(), 300)
     server.set_group("night", [dora])
-    assert directory.again("dora") == Vouched("dora", frozenset({"night"}), 300)
+    assert directory.again("dora", "dora") == Vouched("dora", frozenset({"night"}), 300)
     server.remove_person(dora)
-    assert directory.again("dora") is None
+    assert directory.again("dora", "dora") is None
 
 
 def test_a_directory_is_spoken_to_by_tls_and_checked(

@@ -20,7 +20,7 @@ from trials.safeguards.ablation import Ablation, catch
 from trials.safeguards.elected_leases import ABLATIONS as OF_ELECTORS
 from trials.safeguards.leased_stores import ABLATIONS
 
-SEEDS = range(1, 31)
+SEEDS = range(1, 13)
 BY_NAME = {it.name: it for it in (*ABLATIONS, *OF_ELECTORS)}
 QUICKLY_CAUGHT = [
     ("an append is stored only behind its own end", "T2"),
@@ -58,7 +58,7 @@ def test_worlds_as_they_are_drawn_keep_their_promises() -> None:
     """What is confirmed is in the log, one dispatches at a time, and all caches end as the log."""
     happened = all_kept([simulate(seed) for seed in SEEDS])
 
-    assert happened["confirmed"] > 10_000
+    assert happened["confirmed"] > 4_000
     assert happened["applied"] > happened["confirmed"]
 
 

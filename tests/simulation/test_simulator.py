@@ -38,7 +38,7 @@ from trials.troubles import DRAWN
 from trials.troubles.clocks import WEEKS
 from trials.troubles.long_sleeps import SLEEP
 
-SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "20"))
+SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "10"))
 FIRST_SEED = int(os.environ.get("SEED", "1"))
 BLOCK = 10
 

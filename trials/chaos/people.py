@@ -12,7 +12,6 @@ Invariants:
 
 from __future__ import annotations
 
-import mmap
 import os
 import secrets
 import stat
@@ -39,6 +38,7 @@ _ROLE: Final = "chaos"
 _PASSWORD_BYTES: Final = 18
 _LEVEL_SECONDS_MAX: Final = 30.0
 _ANSWER_SECONDS: Final = 5.0
+_PIECE_BYTES: Final = 4 << 20
 
 
 @dataclass(slots=True)
@@ -149,5 +149,12 @@ def _words_of(path: Path, words: Mapping[str, bytes]) -> list[str]:
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) or not status.st_size:
         return []
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return [name for name, word in words.items() if content.find(word) >= 0]
+    found: set[str] = set()
+    overlap = max(map(len, words.values())) - 1
+    kept = b""
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            text = kept + piece
+            found |= {name for name, word in words.items() if word in text}
+            kept = text[max(len(text) - overlap, 0) :]
+    return [name for name in words if name in found]

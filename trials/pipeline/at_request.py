@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from typing import Any
 from unittest import mock
 
-from holdfast.spark.log import client
+from holdfast.spark.log import admin_link
 
 
 class AtRequest:
@@ -53,7 +53,7 @@ class AtRequest:
                 at.note(method, url)
                 super().request(method, url, *rest, **options)
 
-        with mock.patch.object(client, "HTTPConnection", Noted):
+        with mock.patch.object(admin_link, "HTTPConnection", Noted):
             yield
 
 

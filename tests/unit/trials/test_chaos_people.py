@@ -40,6 +40,16 @@ def test_one_that_was_planted_is_found(tmp_path: Path, name: str, place: str) ->
     assert PEOPLE.left_in(tmp_path) == [f"{name} stands in {place}"]
 
 
+@pytest.mark.parametrize("before", range(20))
+def test_one_that_lies_across_two_pieces_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """Files are read piece by piece, as they are larger than what memory is there for."""
+    monkeypatch.setattr(people, "_PIECE_BYTES", 16)
+    put(tmp_path / "a", bytes(before) + b"correct-horse" + bytes(40))
+    assert [it for _, it in found_in(tmp_path, {"it": b"correct-horse", "x": b"y"})] == ["it"]
+
+
 def test_each_is_told_once_for_each_file(tmp_path: Path) -> None:
     """However often it stands there."""
     put(tmp_path / "b", b"word word")
