@@ -127,4 +127,4 @@ def test_commands_read_by_somebody(secured: Secured, tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert "that takes role operator" in refused.stderr
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["messages"] >= 5
+    assert json.loads(done.stdout)["entries"] > 0
