@@ -348,7 +348,7 @@ class SqlServerSuite(BrokerSuite, ProjectionSuite, ABC):
         writer.take()
         writer.append(b"one")
         with pytest.raises(
-            StoreError, match=r"does not let this user in: .*holdfast_entries"
+            StoreError, match=r"does not let this user do that: .*holdfast_entries"
         ) as it:
             self.at(self.without_delete())
         assert type(it.value) is StoreError
