@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry, bytes_of
-from holdfast.leases.contract import LeasedLog, Outcome, TakeGoesOnError, Waiter
+from holdfast.leases.contract import LeasedLog, Outcome, Place, TakeGoesOnError, Waiter
 from holdfast.leases.projection import Changes, MessageKey, Span
 from holdfast.model.limits import MiB
 from holdfast.raidb.member import Token
@@ -318,12 +318,12 @@ def slow_down(log: RaidbLog, name: str, bytes_per_second: float) -> None:
     (member,) = (it for it in log.databases.members if it.place.endswith(name))
     store = member.store
 
-    def slowly(token: Token, entries: list[Entry], seconds: float) -> Outcome:
+    def slowly(token: Token, entries: list[Entry], before: Place, seconds: float) -> Outcome:
         wanted = bytes_of(entries) / bytes_per_second
         time.sleep(min(wanted, seconds))
         if wanted > seconds:
             raise UnreachableError("the way there is slow")
-        return store(token, entries, seconds)
+        return store(token, entries, before, seconds)
 
     member.store = slowly  # type: ignore[method-assign]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.admin import forwarding
 from holdfast.admin.forwarding import LIFE_LENGTH, ForwardCheck, Forwarded, sign
 from holdfast.errors import AuthenticationError
 from holdfast.replication.frame_buffer import FrameBuffer
@@ -60,7 +61,7 @@ def _only(data: bytes) -> tuple[int, bytes]:
 
 
 def _remember_nothing() -> list[Patch]:
-    return [(ForwardCheck, "_note", lambda _self, _proof, _now: "")]
+    return [(forwarding, "_note", lambda _seen, _proof, _now: "")]
 
 
 def _take_for_another() -> list[Patch]:
