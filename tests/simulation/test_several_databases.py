@@ -24,9 +24,9 @@ BY_NAME = {it.name: it for it in ABLATIONS}
 @pytest.mark.slow
 def test_worlds_as_they_are_drawn_keep_their_promises() -> None:
     """What is confirmed is in all databases in the end, and one broker dispatches at a time."""
-    happened = all_kept([simulate(seed, plan_of_several(seed)) for seed in range(1, 13)])
+    happened = all_kept([simulate(seed, plan_of_several(seed)) for seed in range(1, 7)])
 
-    assert happened["confirmed"] > 10_000
+    assert happened["confirmed"] > 4_000
     assert happened["applied"] > happened["confirmed"]
 
 
