@@ -11,7 +11,11 @@ Pure values.
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NamedTuple
+
+OWNER: Final = struct.Struct("<QH")
+"""How an owner is written: which life of the name, and its length in bytes; the name follows."""
 
 _MARK: Final = ":"
 """Ends the name of whose a client-id is, in which it stands in other letters."""
@@ -29,6 +33,14 @@ class Owner(NamedTuple):
 
 NOBODY: Final = Owner("")
 """Whose is what was made before there were users, or before the log said whose it is."""
+
+
+def owner_bytes(owner: Owner) -> bytes:
+    """Give an owner as records and checkpoints have it; nothing of nobody."""
+    if not owner.name:
+        return b""
+    name = owner.name.encode()
+    return OWNER.pack(owner.life, len(name)) + name
 
 
 def owner_mark(name: str) -> str:

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from holdfast.model.owners import NOBODY, Owner
+from holdfast.model.owners import NOBODY, OWNER, Owner, owner_bytes
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeleteQueueRecord,
@@ -49,8 +49,6 @@ _COUNTED_MAX: Final = 65_536
 """So many messages one record counts at most."""
 _NO_LOCAL: Final = 1
 _OWNED: Final = 2
-_OWNER: Final = struct.Struct("<QH")
-"""Which life of the name, and its length."""
 
 OfQueue = (
     SubscriptionAcknowledgeRecord | PurgeRecord | DeleteQueueRecord | ReturnedRecord | MoveRecord
@@ -94,15 +92,8 @@ def encode_subscription(record: SubscriptionRecord) -> bytes:
         len(client_id),
         len(name),
     )
-    owner = _owner(record.owner)
+    owner = owner_bytes(record.owner)
     return b"".join((state, client_id, name, owner, record.selector.encode()))
-
-
-def _owner(owner: Owner) -> bytes:
-    if not owner.name:
-        return b""
-    name = owner.name.encode()
-    return _OWNER.pack(owner.life, len(name)) + name
 
 
 def decode_subscription(payload: bytes) -> SubscriptionRecord:
@@ -122,8 +113,8 @@ def decode_subscription(payload: bytes) -> SubscriptionRecord:
         raise ValueError(f"it has flags {what:#04x}, which are not known")
     owner, selector_start = NOBODY, end
     if what & _OWNED:
-        life, owner_length = _OWNER.unpack_from(payload, end)
-        owner_start = end + _OWNER.size
+        life, owner_length = OWNER.unpack_from(payload, end)
+        owner_start = end + OWNER.size
         selector_start = owner_start + owner_length
         if not owner_length or selector_start > len(payload):
             raise ValueError("the name of whose it is is cut off")

@@ -1,12 +1,20 @@
 """
-How client-ids of users look.
+How owners are written, and how client-ids of users look.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from holdfast.model.owners import NOBODY, Owner, mark_of, owner_mark, sent_id
+from holdfast.model.owners import (
+    NOBODY,
+    OWNER,
+    Owner,
+    mark_of,
+    owner_bytes,
+    owner_mark,
+    sent_id,
+)
 
 
 def test_no_two_users_have_the_same_client_ids() -> None:
@@ -38,3 +46,12 @@ def test_whose_it_is_is_known_by_his_name_and_the_client_id() -> None:
     assert sent_id(Owner("ann", 7), "c") == sent_id(Owner("ann"), "ann:c") == "ann:c"
     assert sent_id(NOBODY, "c") == "c"
     assert sent_id(Owner("ann"), "eve:c") == "ann:eve:c"
+
+
+def test_an_owner_is_written_with_its_life_and_nobody_with_nothing() -> None:
+    """Records and checkpoints have the same bytes."""
+    assert owner_bytes(NOBODY) == b""
+    written = owner_bytes(Owner("ännchen", 7))
+    life, length = OWNER.unpack_from(written)
+    assert (life, written[OWNER.size :]) == (7, "ännchen".encode())
+    assert length == len("ännchen".encode())

@@ -23,7 +23,7 @@ from holdfast.broker.lasting.intervals import Intervals
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.topics import LastingSubscription, LastingTopic
 from holdfast.broker.lasting.view_index import join_all
-from holdfast.model.owners import NOBODY, Owner
+from holdfast.model.owners import NOBODY, OWNER, Owner, owner_bytes
 
 DECLARED: Final = 1
 TOPIC: Final = 4
@@ -40,8 +40,6 @@ its own client's, 2: behind the selector stands whose it is, the lengths of clie
 stretches of chunks."""
 _NO_LOCAL: Final = 1
 _OWNED: Final = 2
-_OWNER: Final = struct.Struct("<QH")
-"""Which life of the name, and its length."""
 _STRETCH: Final = struct.Struct("<QQ")
 _FLAGS: Final = struct.Struct("<QHH")
 """The chunk's number, how many flags follow, the mask of the columns behind them."""
@@ -83,21 +81,14 @@ def _encode_subscription(queue: LastingQueue, *, canonical: bool) -> bytes:
         len(selector),
         len(stretches),
     )
-    owner = _owner(queue.owner)
+    owner = owner_bytes(queue.owner)
     return b"".join((state, client, selector, owner, *(_STRETCH.pack(*each) for each in stretches)))
-
-
-def _owner(owner: Owner) -> bytes:
-    if not owner.name:
-        return b""
-    name = owner.name.encode()
-    return _OWNER.pack(owner.life, len(name)) + name
 
 
 def _take_owner(flags: int, take: Take, take_bytes: TakeBytes) -> Owner:
     if not flags & _OWNED:
         return NOBODY
-    life, length = take(_OWNER)
+    life, length = take(OWNER)
     return Owner(take_bytes(length).decode(), life)
 
 
