@@ -33,6 +33,7 @@ from holdfast.admin.endpoint import TLS_REQUIRED
 from holdfast.admin.settings import AdminPortSettings
 from holdfast.model.networks import is_same_machine
 from holdfast.transport.admission import Admission
+from holdfast.transport.ends import is_within_machine
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.listener import Apart, PortListener
 from holdfast.transport.settings import PortSettings
@@ -138,8 +139,7 @@ class AdminServer:
     def _plain_answer(self, transport: asyncio.Transport) -> bytes:
         """What somebody hears who speaks in clear where TLS is spoken: HTTP, as that speaks."""
         fault = {"code": TLS_REQUIRED, "message": "this port speaks TLS: ask it by https://"}
-        there, here = (transport.get_extra_info(it) for it in ("peername", "sockname"))
-        if there and here and is_same_machine(there[0], here[0]):
+        if is_within_machine(transport):
             fault["token_file"] = self._told_path()
         body = json.dumps({"error": fault}).encode()
         head = (

@@ -24,12 +24,12 @@ from typing import Any, Final, Protocol, cast
 
 from holdfast.broker.receipts import Receipts
 from holdfast.environment.clock import Clock
-from holdfast.model.networks import is_same_machine
 from holdfast.server.keep_alive import AGAIN_SECONDS, keep_alive
 from holdfast.server.reading import Reading
 from holdfast.server.settings import ServerSettings
 from holdfast.sessions.registration import Registration
 from holdfast.sessions.session import LARGE_BYTES, Session
+from holdfast.transport.ends import is_within_machine
 
 _NOTED_BYTES: Final = 4096
 """What waits for a socket below this is not worth a note."""
@@ -238,8 +238,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether nobody between can read what is sent: by TLS, or within this machine."""
         if self.transport.get_extra_info("sslcontext") is not None:
             return True
-        there, here = map(self.transport.get_extra_info, ("peername", "sockname"))
-        return bool(there) and bool(here) and is_same_machine(str(there[0]), str(here[0]))
+        return is_within_machine(self.transport)
 
     def abort(self) -> None:
         """End it here and now."""

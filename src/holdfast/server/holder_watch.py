@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,8 +27,9 @@ from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.process_mark import MARK, mark_of
 from holdfast.errors import ConfigError
 from holdfast.leases.contract import Claimant
-from holdfast.model.networks import is_same_machine
 from holdfast.replication.peer_address import split_address
+from holdfast.transport.client_tls import unchecked_context
+from holdfast.transport.ends import is_within_machine
 
 _CONNECT_SECONDS = 1.0
 _ANSWER_SECONDS = 2.0
@@ -84,7 +84,7 @@ class HolderWatch:
             except OSError:
                 pass  # No answer tells nothing: its lease is waited for.
             else:
-                is_here = _is_here(streams[1])
+                is_here = is_within_machine(streams[1].transport)
                 is_holder = await _stay(streams, place[0], claimant.holder)
                 was_there = was_there if is_holder is None else is_holder
             lasted = time.monotonic() - began
@@ -101,13 +101,8 @@ def _place_of(claimant: Claimant) -> tuple[tuple[str, int], bool] | None:
 
 
 async def _connect(place: tuple[str, int], is_tls: bool) -> Streams:
-    context = None
-    if is_tls:
-        # Nothing is told him, and what he tells is a mark: which process it is, not who.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return await asyncio.open_connection(*place, ssl=context)
+    # Nothing is told him, and what he tells is a mark: which process it is, not who.
+    return await asyncio.open_connection(*place, ssl=unchecked_context() if is_tls else None)
 
 
 async def _stay(streams: Streams, host: str, holder: str) -> bool | None:
@@ -155,11 +150,6 @@ async def _mark(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host
         raise ValueError("an answer that deep is another's") from None
     found = told.get(MARK, "") if isinstance(told, dict) else ""
     return found if isinstance(found, str) else ""
-
-
-def _is_here(writer: asyncio.StreamWriter) -> bool:
-    there, here = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-    return bool(there and here) and is_same_machine(there[0], here[0])
 
 
 def pause_after(pause: float, lasted_seconds: float) -> float:

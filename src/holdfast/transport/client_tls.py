@@ -25,6 +25,7 @@ def client_context(
 
     Args:
         ca_file: Certificates of the authorities that are believed; empty: those of the system.
+            Not read where nobody is checked.
         certificate_file: Our own; empty: we show none.
         key_file: Its key; empty: it is in the same file.
         is_checked: Whether the other end's certificate is; else whoever asks looks at it himself.
@@ -34,16 +35,24 @@ def client_context(
         ConfigError: A file cannot be read or used, or its key is kept under a password.
     """
     try:
-        context = ssl.create_default_context(cafile=ca_file or None)
-        context.check_hostname = is_checked and is_host_checked
-        if not is_checked:
-            context.verify_mode = ssl.CERT_NONE
+        context = unchecked_context()
+        if is_checked:
+            context = ssl.create_default_context(cafile=ca_file or None)
+            context.check_hostname = is_host_checked
         if certificate_file:
             context.load_cert_chain(certificate_file, key_file or None, _refuse_password)
     except (OSError, ssl.SSLError, ValueError) as error:
         named = ", ".join(filter(None, (ca_file, certificate_file, key_file))) or "(system)"
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError([f"TLS files {named}: {reason}"]) from error
+    return context
+
+
+def unchecked_context() -> ssl.SSLContext:
+    """Give one that takes whatever certificate it is shown."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     return context
 
 

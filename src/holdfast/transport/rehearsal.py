@@ -12,6 +12,8 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
+from holdfast.transport.client_tls import unchecked_context
+
 _ROUNDS_MAX: Final = 16
 """A handshake takes three; one that goes on does not end by itself."""
 
@@ -53,10 +55,7 @@ def certificate_shown(accepting: ssl.SSLContext) -> bytes:
     Raises:
         ssl.SSLError: It has none, or shows it to nobody.
     """
-    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anybody.check_hostname = False
-    anybody.verify_mode = ssl.CERT_NONE
-    shown = rehearse(accepting, anybody)[1].getpeercert(binary_form=True)
+    shown = rehearse(accepting, unchecked_context())[1].getpeercert(binary_form=True)
     if not shown:
         raise ssl.SSLError("it shows no certificate")
     return shown
