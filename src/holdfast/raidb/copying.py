@@ -35,6 +35,23 @@ def require_unbroken(entries: list[Entry], before: Place, name: str) -> None:
         is_known, chain = True, entry.chain
 
 
+def read_on(found: list[Entry], after: int, last: Place | None, name: str) -> Place:
+    """
+    See that entries read behind an index follow on each other; gives the last one of them.
+
+    They follow on what was read last as well, where that is the entry at this index.
+
+    Raises:
+        CorruptEntryError: One does not.
+    """
+    if last is None or last.index != after:
+        last, rest = Place(found[0].index, found[0].chain), found[1:]
+    else:
+        rest = found
+    require_unbroken(rest, last, name)
+    return Place(found[-1].index, found[-1].chain)
+
+
 def does_not_follow(index: int, name: str) -> CorruptEntryError:
     """Give the error of an entry that is whole, and of another history."""
     return CorruptEntryError(

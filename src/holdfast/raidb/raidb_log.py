@@ -39,7 +39,7 @@ from holdfast.leases.contract import (
 from holdfast.leases.projection import Changes, MessageKey
 from holdfast.raidb import founding
 from holdfast.raidb.caretaker import Caretaker
-from holdfast.raidb.copying import require_unbroken
+from holdfast.raidb.copying import read_on
 from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases, named_each, set_of
 from holdfast.raidb.lanes import Lanes
 from holdfast.raidb.member import NOTHING, Member, Row, Token
@@ -380,7 +380,8 @@ class RaidbLog:
             try:
                 found = self.databases.entries(member, after, through, bytes_max, left)
                 apart = apart or found
-                self._require_unbroken(found, after, member)
+                last = self._read_last if after else NOTHING
+                self._read_last = read_on(found, after, last, self.databases.name(member))
             except (MissingEntriesError, CorruptEntryError) as error:
                 logger.warning("%s: %s", self.databases.name(member), error)
                 self.caretaker.met(member, error.index)
@@ -397,15 +398,6 @@ class RaidbLog:
         if apart is not None and not is_one_away:
             return apart  # All say so: who reads them judges it.
         raise away if is_one_away or wrong is None else wrong
-
-    def _require_unbroken(self, found: list[Entry], after: int, member: str) -> None:
-        """See that these follow on each other, and on what was read last if that is before them."""
-        before = self._read_last if after else NOTHING
-        if before is None or before.index != after:
-            before = Place(found[0].index, found[0].chain)
-        rest = [it for it in found if it.index > before.index]
-        require_unbroken(rest, before, self.databases.name(member))
-        self._read_last = Place(found[-1].index, found[-1].chain)
 
     def _is_one_left_out(self) -> bool:
         known = self._sight.start.newest if self._sight is not None else None

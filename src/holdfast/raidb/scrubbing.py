@@ -28,7 +28,7 @@ from holdfast.errors import CorruptEntryError, StoreError, UnreachableError
 from holdfast.journal.entry import Entry, bytes_of, verify_chain
 from holdfast.leases.contract import Outcome, Place
 from holdfast.leases.throughput import LARGE_BYTES
-from holdfast.raidb.copying import does_not_follow, require_unbroken
+from holdfast.raidb.copying import does_not_follow, read_on
 from holdfast.raidb.databases import Databases
 from holdfast.raidb.member import NOTHING, AstrayError, Member, Row
 from holdfast.raidb.settings import RaidbSettings
@@ -138,7 +138,7 @@ class Scrubber:
             return 1 if self._left else 0
         try:
             found = self._read(member, self._after, row.lease.end.index, seconds_max)
-            self._require_unbroken(member, found)
+            last = read_on(found, self._after, self._before, self._databases.name(member))
         except CorruptEntryError as error:
             index = max(error.index, self._after + 1)
             mended_count = self.mended_count
@@ -150,15 +150,8 @@ class Scrubber:
             self._after = index - 1 if is_whole else index
             self._before = None
             return self._settings.copy_bytes
-        self._after, self._before = found[-1].index, Place(found[-1].index, found[-1].chain)
+        self._after, self._before = last.index, last
         return bytes_of(found)
-
-    def _require_unbroken(self, member: str, found: list[Entry]) -> None:
-        """See that these follow on what was read before them, where that is known."""
-        before = self._before
-        if before is None or before.index != self._after:
-            before, found = Place(found[0].index, found[0].chain), found[1:]
-        require_unbroken(found, before, self._databases.name(member))
 
     def _begin_member(self) -> None:
         self._after, self._before = 0, None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import MissingEntriesError, UnreachableError
+from holdfast.errors import CorruptEntryError, MissingEntriesError, UnreachableError
+from holdfast.journal.entry import parse_entry
 from holdfast.leases.contract import Outcome, Place
-from holdfast.raidb.copying import Copier
+from holdfast.raidb.copying import Copier, read_on
 from holdfast.raidb.member import NOTHING, Row, Token
 from tests.unit.raidb.several import Several
 
@@ -94,3 +95,18 @@ def test_what_is_not_there_is_told(several: Several) -> None:
     with pytest.raises(UnreachableError, match="another broker"):
         copier(several).require(Outcome.DEPOSED)
     copier(several).require(Outcome.STORED)
+
+
+def test_what_is_read_piece_by_piece_is_held_against_what_was_read_last(several: Several) -> None:
+    """Where that stands right before it; else the first one begins, and the others follow on it."""
+    entries = [parse_entry(several.databases[0].rows[index]) for index in range(1, 11)]
+    last = Place(4, entries[3].chain)
+    for known in (last, None, Place(2, bytes(16))):
+        assert read_on(entries[4:], 4, known, "a") == Place(10, entries[9].chain)
+    assert read_on(entries, 0, NOTHING, "a") == Place(10, entries[9].chain)
+    with pytest.raises(CorruptEntryError) as found:
+        read_on(entries[4:], 4, Place(4, b"\7" * 16), "a")
+    assert found.value.index == 5
+    with pytest.raises(CorruptEntryError) as found:
+        read_on([entries[4], *entries[6:]], 4, None, "a")
+    assert found.value.index == 6
