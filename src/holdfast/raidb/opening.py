@@ -28,9 +28,12 @@ def open_raidb_log(
     *,
     allow_unsafe_database: bool = False,
     own_directory: Path,
+    known_id: str = "",
 ) -> RaidbLog:
     """
     Give the log in the databases at these URLs; nothing is reached before its own `open`.
+
+    `known_id`: of the log that this broker is known to serve; empty: of none yet.
 
     Raises:
         ConfigError: A URL cannot be used, or the packages of its kind are not installed.
@@ -40,6 +43,7 @@ def open_raidb_log(
     twins = _members(url_texts, own_directory, allow_unsafe_database=allow_unsafe_database)
     for twin in twins:
         twin.may_lay_out, twin.is_twin = False, True
+    log.databases.set_id = known_id
     log.databases.add_twins(twins)
     log.has_thread = True
     return log

@@ -21,7 +21,6 @@ from holdfast.leases.elector_thread import ElectorAsking
 from holdfast.leases.namesakes import Namesakes
 from holdfast.leases.seen import SeenFile
 from holdfast.leases.worker import LogWorker
-from holdfast.raidb.raidb_log import RaidbLog
 from holdfast.replication.format_levels import KNOWN
 from holdfast.server.lease_runner import LeaseRunner
 from holdfast.server.leased_group import LeasedGroup
@@ -63,7 +62,8 @@ def leased(
     Raises:
         ConfigError: The packages for this kind of store, or of elector, are not installed.
     """
-    medium = make_medium(config)
+    seen = SeenFile(config.data, RealDisk())
+    medium = make_medium(config, "" if seen.last is None else seen.last.identity)
     randomness = SystemRandomness()
     claimant = Claimant(
         holder=log_parts.metadata[LIFE],
@@ -79,9 +79,6 @@ def leased(
         holder=claimant.holder,
         tell_seconds=config.sections.lease.tell_seconds,
     )
-    seen = SeenFile(config.data, RealDisk())
-    if isinstance(medium, RaidbLog) and seen.last is not None:
-        medium.databases.set_id = seen.last.identity
     worker = LogWorker(medium, seen, boottime, name=config.name, namesakes=namesakes)
     elector, asking = make_elector(config), None
     if elector is not None:

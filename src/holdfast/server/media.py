@@ -22,9 +22,11 @@ def is_leased(config: NodeConfig) -> bool:
     return bool(config.store) or config.shared is not None
 
 
-def make_medium(config: NodeConfig) -> LeasedLog:
+def make_medium(config: NodeConfig, known_id: str = "") -> LeasedLog:
     """
     Give the medium; nothing is reached yet.
+
+    `known_id`: of the log that this broker has served or followed so far; empty: of none.
 
     Raises:
         ConfigError: Its address cannot be used, or its extra packages are not installed.
@@ -41,6 +43,7 @@ def make_medium(config: NodeConfig) -> LeasedLog:
             _within_the_lease(config),
             allow_unsafe_database=config.sections.lease.allow_unsafe_database,
             own_directory=config.data,
+            known_id=known_id,
         )
     from holdfast.sql.opening import open_sql_log
 

@@ -29,6 +29,15 @@ def test_databases_are_opened_by_their_urls(tmp_path: Path) -> None:
     assert all((tmp_path / f"{name}.db").stat().st_size for name in "abc")
 
 
+def test_a_broker_says_which_log_it_is_known_to_serve(tmp_path: Path) -> None:
+    """Others that an address leads to are none of it, from the first look on."""
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    for known, given in (("", {}), ("ab" * 16, {"known_id": "ab" * 16})):
+        log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path, **given)
+        assert log.databases.set_id == known
+        log.close()
+
+
 def test_a_url_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     """As that of one database is."""
     with pytest.raises(ConfigError, match="write all of its path"):
