@@ -282,7 +282,12 @@ class LeasedView:
         return state.refusal or (self._log.low_room if state.is_holder else "")
 
     @property
-    def cache_refusal(self) -> str | None:
+    def is_journal_a_copy(self) -> bool:
+        """It is a cache of what the medium keeps."""
+        return True
+
+    @property
+    def cache_refusal(self) -> str:
         """Why nothing is published for want of room beside the medium; empty while there is."""
         return _CACHE_FULL if self._state.is_holder and self._room.is_stuck else ""
 

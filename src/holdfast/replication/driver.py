@@ -192,9 +192,14 @@ class Driver(DriverView):
         return 0
 
     @property
-    def cache_refusal(self) -> str | None:
-        """The journal is the log itself, or this member's part in it."""
-        return None
+    def is_journal_a_copy(self) -> bool:
+        """It is the log itself, or this member's part in it."""
+        return False
+
+    @property
+    def cache_refusal(self) -> str:
+        """There is nothing beside the log's own place."""
+        return ""
 
     def refusal(self) -> str:
         """On the leader: why nothing may be published, for another member's sake; or empty."""

@@ -60,12 +60,13 @@ class LogDriver(Tenure, Protocol):
         ...
 
     @property
-    def cache_refusal(self) -> str | None:
-        """
-        Why nothing may be published though the log's own place has room; empty if it may.
+    def is_journal_a_copy(self) -> bool:
+        """Whether the journal copies what is kept elsewhere, and is not the log's own place."""
+        ...
 
-        None where the journal is that place, and no copy of what is kept elsewhere.
-        """
+    @property
+    def cache_refusal(self) -> str:
+        """Why nothing may be published though the log's own place has room; empty if it may."""
         ...
 
     @property

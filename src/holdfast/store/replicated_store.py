@@ -131,9 +131,8 @@ class ReplicatedStore:
         """
         if self.driver.refusal():
             return True
-        is_low = self.journal.space_state(now) == "low"
-        is_copy = self.driver.cache_refusal is not None
-        return self.journal.space_watch.is_log_over if is_copy else is_low
+        is_low = self.journal.space_state(now) == "low"  # Which looks, now and then.
+        return self.journal.space_watch.is_log_over if self.driver.is_journal_a_copy else is_low
 
     @property
     def message_bytes_max(self) -> int:
@@ -152,8 +151,7 @@ class ReplicatedStore:
             return reason
         if not self.is_full(now):
             return self.driver.cache_refusal or None
-        is_copy = self.driver.cache_refusal is not None
-        if is_copy or self.journal.space_watch.is_over_limit:
+        if self.driver.is_journal_a_copy or self.journal.space_watch.is_over_limit:
             return (
                 f"the log has {self.log_bytes:,} bytes, at most"
                 f" {self.journal.settings.log_bytes_max:,} (log_bytes_max): publishing is refused"

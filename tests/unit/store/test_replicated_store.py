@@ -87,7 +87,8 @@ class FakeDriver:
         self.log_epoch = 0
         self.config_index = 1
         self.cramped = ""
-        self.cache_refusal: str | None = None
+        self.is_journal_a_copy = False
+        self.cache_refusal = ""
         self.reclaim_limit = 1 << 60
         self.is_backlog_full = False
         self.calls: list[object] = []
@@ -427,7 +428,7 @@ def test_a_full_disk_under_a_copy_of_the_log_refuses_nothing(store, driver, jour
     """
     The log is elsewhere: only that place, its limit, and what cannot be kept up with count.
     """
-    driver.cache_refusal = ""
+    driver.is_journal_a_copy = True
     journal.space = "low"
     assert (store.is_space_low(0.0), store.is_full(0.0)) == (True, False)
     assert store.refusal(0.0) is None
