@@ -39,7 +39,7 @@ from holdfast.security.scram_messages import (
     write_client_final,
     write_client_first,
 )
-from holdfast.security.tokens import is_token, is_web_token
+from holdfast.security.tokens import is_any_token
 
 _NONCE_BYTES: Final = 18
 _BODY_BYTES_MAX: Final = 1024 * 1024
@@ -94,7 +94,7 @@ class ByPassword:
     @property
     def is_for_scram(self) -> bool:
         """Whether it may be shown by SCRAM: a token in the place of the password may not."""
-        return not is_token(self._password) and not is_web_token(self._password)
+        return not is_any_token(self._password)
 
     def basic(self) -> Shown:
         """Give the password itself."""

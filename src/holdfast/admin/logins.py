@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from holdfast.security.checking import Shown
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.security.scram_exchanges import Begun, Proven
-from holdfast.security.tokens import is_token, is_web_token
+from holdfast.security.tokens import is_any_token
 
 NOT_KNOWN: Final = (
     "This node does not know yet who its users are: since it was started no leader has told it how"
@@ -141,8 +141,7 @@ def read_login(header: bytes, address: str) -> Shown | None:
     scheme = header[: len(_BEARER)].lower()
     if scheme == _BEARER:
         token = header[len(_BEARER) :].strip().decode("latin-1")
-        is_shown = is_token(token) or is_web_token(token)
-        return Shown("", token, address=address) if is_shown else None
+        return Shown("", token, address=address) if is_any_token(token) else None
     if not scheme.startswith(_BASIC):
         return None
     try:

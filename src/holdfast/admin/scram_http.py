@@ -20,7 +20,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from holdfast.security.scram_messages import MESSAGE_BYTES_MAX
+from holdfast.security.scram_messages import BASE64, MESSAGE_BYTES_MAX
 
 SCHEME: Final = "SCRAM-SHA-256"
 REALM: Final = "holdfast"
@@ -28,10 +28,9 @@ OFFER: Final = f'{SCHEME} realm="{REALM}"'
 """How it is offered, among other ways."""
 
 _HEADER_BYTES_MAX: Final = 2 * MESSAGE_BYTES_MAX
-_BASE64: Final = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _PARAMETER: Final = re.compile(r'[ \t]*([A-Za-z0-9]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([^\s",]*))[ \t]*')
 _SID: Final = re.compile(r"[A-Za-z0-9]{1,64}")
-_DATA: Final = re.compile(_BASE64)
+_DATA: Final = re.compile(BASE64)
 _CHALLENGE: Final = re.compile(rf"(?:^|,)[ \t]*{SCHEME}(?:[ \t]+([^ \t].*))?$", re.IGNORECASE)
 
 

@@ -29,7 +29,7 @@ MESSAGE_BYTES_MAX: Final = 2048
 """A name of 256 bytes, each written as three, and a nonce; clients send less than 200."""
 NONCE_LENGTH_MAX: Final = 512
 
-_BASE64: Final = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+BASE64: Final = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _NONCE: Final = rf"(?P<nonce>[\x21-\x2b\x2d-\x7e]{{1,{NONCE_LENGTH_MAX}}})"
 _EXTENSIONS: Final = r"(?P<extensions>(?:,[A-Za-z]=[^,\x00]+)*)"
 _CLIENT_FIRST: Final = re.compile(
@@ -37,11 +37,11 @@ _CLIENT_FIRST: Final = re.compile(
     rf"(?P<bare>(?P<mandatory>m=[^,]*,)?n=(?P<name>[^,\x00]+),r={_NONCE}{_EXTENSIONS})"
 )
 _CLIENT_FINAL: Final = re.compile(
-    rf"(?P<without>c=(?P<binding>{_BASE64}),r={_NONCE}{_EXTENSIONS})"
+    rf"(?P<without>c=(?P<binding>{BASE64}),r={_NONCE}{_EXTENSIONS})"
     rf",p=(?P<proof>[A-Za-z0-9+/]{{43}}=)"
 )
 _SERVER_FIRST: Final = re.compile(
-    rf"r={_NONCE},s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9][0-9]{{0,8}}){_EXTENSIONS}"
+    rf"r={_NONCE},s=(?P<salt>{BASE64}),i=(?P<iterations>[1-9][0-9]{{0,8}}){_EXTENSIONS}"
 )
 _SERVER_FINAL: Final = re.compile(rf"v=(?P<signature>[A-Za-z0-9+/]{{43}}=){_EXTENSIONS}")
 _RESERVED: Final = frozenset("anmrcsipve")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.errors import ConfigError
-from holdfast.security.tokens import PREFIX, TOKEN_BYTES_MAX, is_token, is_web_token
+from holdfast.security.tokens import PREFIX, TOKEN_BYTES_MAX, is_any_token
 
 
 def read_token_file(path: Path) -> str:
@@ -29,8 +29,9 @@ def read_token_file(path: Path) -> str:
     if len(content) > TOKEN_BYTES_MAX:
         raise ConfigError([f"token_file: {path} has more than {TOKEN_BYTES_MAX:,} bytes"])
     token = content.decode("ascii", "replace").strip()
-    is_one = is_token(token) or is_web_token(token)
-    if not (is_one and token.isascii() and token.isprintable() and len(token.split()) == 1):
+    if not (
+        is_any_token(token) and token.isascii() and token.isprintable() and len(token.split()) == 1
+    ):
         expected = f"one begins with {PREFIX}, or is a JSON Web Token of an issuer"
         raise ConfigError([f"token_file: {path} has no token; {expected}"])
     return token

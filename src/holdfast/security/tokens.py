@@ -40,6 +40,11 @@ def is_web_token(secret: str) -> bool:
     return secret.startswith(_OBJECT) and secret.count(".") == 2
 
 
+def is_any_token(secret: str) -> bool:
+    """Whether a secret is shown as a token, of ours or of an issuer: then it is no password."""
+    return is_token(secret) or is_web_token(secret)
+
+
 def owner_of(token: str) -> str | None:
     """Give whose a token says that it is; None: it says nothing."""
     name, dot, _ = token.removeprefix(PREFIX).partition(".")

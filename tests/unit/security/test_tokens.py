@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.security.tokens import digest_of, is_token, is_web_token, make_token, owner_of
+from holdfast.security.tokens import (
+    digest_of,
+    is_any_token,
+    is_token,
+    is_web_token,
+    make_token,
+    owner_of,
+)
 
 
 @pytest.mark.parametrize("name", ["ann", "zoë", "a", "a.b/c", "x" * 128])
@@ -35,12 +42,14 @@ def test_what_is_no_token_is_nobodys(token: str) -> None:
 def test_a_password_is_not_taken_for_a_token() -> None:
     """By how it begins."""
     assert not is_token("hunter2")
+    assert not is_any_token("hunter2")
 
 
 @pytest.mark.parametrize("secret", ["eyJhbGciOiJSUzI1NiJ9.e30.c2ln", "eyJ.."])
 def test_the_token_of_an_issuer_is_known_by_how_it_looks(secret: str) -> None:
     """Three parts, of which the first is an object of JSON: it is no token of ours."""
     assert is_web_token(secret)
+    assert is_any_token(secret)
     assert not is_token(secret)
 
 

@@ -18,7 +18,7 @@ from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.in_clear import require_private
 from holdfast.admin.remote import Answer, asked_again, same_machine
 from holdfast.errors import LinkError
-from holdfast.security.tokens import is_token, is_web_token
+from holdfast.security.tokens import is_any_token
 
 TIMEOUT_SECONDS: Final = 20.0
 POSITION_SECONDS: Final = 3.0
@@ -111,7 +111,7 @@ class AdminLink:
         headers = {"Content-Type": "application/json"} if data is not None else {}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        if is_token(self._token) or is_web_token(self._token):
+        if is_any_token(self._token):
             require_private(self._connection)
         self._connection.request(method, path, data, headers)
         place = same_machine(self._connection)
