@@ -40,7 +40,7 @@ def exposures(
         takes_clear: Whether passwords and tokens are taken in clear, see `plain_without_tls`.
         anonymous_role: What clients may that show nothing; empty: they are not let in.
     """
-    admin = () if settings.admin_tls else _reached(settings.admin)
+    admin = _from_outside([] if settings.admin_tls else [settings.admin])
     yield from _of_clients(settings, takes_clear=takes_clear, anonymous_role=anonymous_role)
     for address in admin:
         yield Exposure(
@@ -52,15 +52,14 @@ def exposures(
         )
     if takes_clear and admin:
         yield _secrets_in_clear(admin[0])
-    if settings.peer_tls != "require":
-        for address in _peers(settings):
-            yield Exposure(
-                "peers",
-                str(address),
-                "links between members may be in clear, and are authenticated at their start only",
-                "keep the network between them to yourself, or give peer_tls = 'require'",
-            )
-            return
+    peers = [] if settings.peer_tls == "require" else _from_outside(_peers(settings))
+    if peers:
+        yield Exposure(
+            "peers",
+            str(peers[0]),
+            "links between members may be in clear, and are authenticated at their start only",
+            "keep the network between them to yourself, or give peer_tls = 'require'",
+        )
 
 
 def _of_clients(
@@ -68,7 +67,7 @@ def _of_clients(
 ) -> Iterator[Exposure]:
     clear = [settings.stomp, *(it.address for it in settings.listen if not it.tls)]
     all_of_them = [*clear, *(it.address for it in settings.listen if it.tls)]
-    for address in (it for one in clear for it in _reached(one)):
+    for address in _from_outside(clear):
         yield Exposure(
             "stomp" if address is settings.stomp else "listen",
             str(address),
@@ -78,7 +77,7 @@ def _of_clients(
         )
         if takes_clear:
             yield _secrets_in_clear(address)
-    open_to_all = [it for one in all_of_them for it in _reached(one)] if anonymous_role else []
+    open_to_all = _from_outside(all_of_them) if anonymous_role else []
     if open_to_all:
         yield Exposure(
             "anonymous_role",
@@ -98,18 +97,16 @@ def _secrets_in_clear(address: Address) -> Exposure:
     )
 
 
-def _reached(address: Address) -> tuple[Address, ...]:
-    """The address, if other machines reach it."""
-    return () if address.is_loopback else (address,)
+def _from_outside(addresses: list[Address]) -> list[Address]:
+    """Those that other machines reach."""
+    return [it for it in addresses if not it.is_loopback]
 
 
 def _peers(settings: NodeSettings) -> list[Address]:
-    """Where members are reached by others; of a file that does not say which one this is, any."""
+    """Where members are linked; of a file that does not say which one this is, any of them."""
     own = own_member(settings)
     if settings.peers is not None:
-        given = [settings.peers]
-    elif own is not None:
-        given = [own.address]
-    else:
-        given = [it.address for it in settings.members]
-    return [it for one in given for it in _reached(one)]
+        return [settings.peers]
+    if own is not None:
+        return [own.address]
+    return [it.address for it in settings.members]
