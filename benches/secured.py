@@ -21,11 +21,11 @@ import argparse
 import asyncio
 import statistics
 import tempfile
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from beside import publishing
 from machine import print_heading
 from tls import Way, processor_seconds, send
 
@@ -34,7 +34,6 @@ from holdfast.admin.remote import RemoteNode
 from holdfast.model.format_level import ACCESS_LEVEL
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from holdfast.transport.certificates import make_node, open_authority
-from trials.clients.stomp_socket import StompSocket
 
 _SIZES = {"200 B": 200, "16 KiB": 16_384}
 _PASSWORD = "correct-horse-battery"
@@ -96,25 +95,11 @@ async def come(port: int, clients: int, secret: str) -> float:
 
 
 def storm(node: LocalNode, clients: int, kind: str, secret: str) -> None:
-    waited: list[float] = []
-    is_over = threading.Event()
-
-    def ask() -> None:
-        with StompSocket(node.stomp_port, timeout_seconds=60) as there:
-            there.connect(login="ann", passcode=secret)
-            while not is_over.is_set():
-                began = time.monotonic()
-                there.publish("/queue/asked", b"x")
-                waited.append(time.monotonic() - began)
-
-    asking = threading.Thread(target=ask)
     before = node.status() or {}
     spent = processor_seconds(node)
-    asking.start()
-    took = asyncio.run(come(node.stomp_port, clients, secret))
-    spent = processor_seconds(node) - spent
-    is_over.set()
-    asking.join()
+    with publishing(node.stomp_port, login="ann", passcode=secret) as waited:
+        took = asyncio.run(come(node.stomp_port, clients, secret))
+        spent = processor_seconds(node) - spent
     after = node.status() or {}
     longest = [1e3 * it["turn_cpu_seconds_max"] for it in (before, after)]
     print(

@@ -21,18 +21,17 @@ import asyncio
 import ssl
 import statistics
 import tempfile
-import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from beside import publishing
 from machine import print_heading
 
 from holdfast.testing.free_ports import free_ports
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from holdfast.transport.certificates import make_node, open_authority
-from trials.clients.stomp_socket import StompSocket
 
 _SIZES = {"200 B": 200, "16 KiB": 16_384}
 _WINDOW = 100
@@ -103,17 +102,6 @@ def compare(ways: list[Way], rounds: int, messages: int) -> None:
 
 
 def storm(way: Way, plain_port: int, clients: int) -> None:
-    waited: list[float] = []
-    is_over = threading.Event()
-
-    def ask() -> None:
-        with StompSocket(plain_port, timeout_seconds=60) as there:
-            there.connect()
-            while not is_over.is_set():
-                began = time.monotonic()
-                there.publish("/queue/asked", b"x")
-                waited.append(time.monotonic() - began)
-
     async def come() -> None:
         async def one() -> None:
             _, writer = await connected(way)
@@ -121,14 +109,11 @@ def storm(way: Way, plain_port: int, clients: int) -> None:
 
         await asyncio.gather(*(one() for _ in range(clients)))
 
-    asking = threading.Thread(target=ask)
     term = (way.node.status() or {})["term"]
     spent, began = processor_seconds(way.node), time.monotonic()
-    asking.start()
-    asyncio.run(come())
-    took = time.monotonic() - began
-    is_over.set()
-    asking.join()
+    with publishing(plain_port) as waited:
+        asyncio.run(come())
+        took = time.monotonic() - began
     spent = processor_seconds(way.node) - spent
     print(
         f"{clients:,} clients at once: {took:.2f} s, {spent / clients * 1e3:.2f} ms of the node for"
