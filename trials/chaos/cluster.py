@@ -238,7 +238,7 @@ class ChaosCluster(NodeGroup[ChaosNode]):
         arguments = [*self._arguments, "--peers", node.peers]
         arguments += ["--secret-file", str(self.secret_path)]
         arguments += ["--audit-file", str(self.directory / f"{node.name}.audit.jsonl")]
-        # In namespaces all clients come from elsewhere: else no leader serves before there are users.
+        # In namespaces all clients come from elsewhere: without users no leader serves else.
         arguments += ["--anonymous-role", "everybody"]
         for member in members:
             arguments += ["--member", member.listed(self.nodes[member.name].peer_address)]
