@@ -89,6 +89,11 @@ def flip_body(path: Path, randomness: Random) -> Rot:
     return _flip_entry(_entries(path), randomness, "body")
 
 
+def has_sealed_segment(data: Path) -> bool:
+    """Tell whether a node's log has a segment that is full, where `rot_segment` may strike."""
+    return len(list((data / "journal").glob("*.segment"))) > 1
+
+
 def rot_segment(data: Path, randomness: Random, where: str = "body") -> Rot:
     """
     Flip one bit in a node's log.

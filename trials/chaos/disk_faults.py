@@ -257,6 +257,9 @@ def _flip_bit(stage: Stage, step: Step) -> Strike:
     """In a segment under a running node: it is there to be found."""
     node = stage.pick(step.where)
     where = str(step.parameters.get("part", "body"))
+    deadline = stage.clock() + _SEGMENT_SECONDS_MAX
+    while not bit_rot.has_sealed_segment(node.data) and stage.clock() < deadline:
+        stage.sleep(0.2)  # the load fills segments
     try:
         rot = bit_rot.rot_segment(node.data, stage.chance, where=where)
     except (LookupError, ValueError, OSError) as error:
