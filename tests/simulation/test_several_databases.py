@@ -89,14 +89,14 @@ def test_what_once_broke_is_whole(seed: int) -> None:
 def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
     """Others lack what is confirmed at many a moment, and nothing is lost by that."""
     results = []
-    for seed in range(1, 5):
+    for seed in range(1, 3):
         made = plan_of_several(seed)
         made.databases, made.is_by_majority = databases, True
         results.append(simulate(seed, made))
     happened = all_kept(results)
 
-    assert happened["confirmed"] > 2_000
-    assert happened[CONFIRMED_WITHOUT] > 100
+    assert happened["confirmed"] > 1_000
+    assert happened[CONFIRMED_WITHOUT] > 50
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def brokers(medium: list[str], tmp_path: Path) -> Iterator[SharedBrokers]:
         yield made
 
 
-def load_on(brokers: SharedBrokers, rate: float = 1_000) -> Load:
+def load_on(brokers: SharedBrokers, rate: float = 500) -> Load:
     """Traffic of one producer and one consumer that find the one that serves."""
     addresses = [f"127.0.0.1:{it.stomp_port}" for it in brokers.nodes.values()]
     settings = LoadSettings(rate=rate, body_bytes=256, deduplicated=True, settle_receipts=True)
@@ -75,11 +75,11 @@ def test_l1_a_holder_that_is_killed_is_replaced_and_comes_back_as_a_standby(
 ) -> None:
     """Its process is seen gone, so nobody waits for its lease; its own cache serves it again."""
     with load_on(brokers) as load:
-        load.wait_confirmed(500)
+        load.wait_confirmed(200)
         for _ in range(2):
             holder = brokers.leader()
             holder.kill()
-            load.wait_confirmed(500)
+            load.wait_confirmed(200)
             assert brokers.leader() is not holder
             holder.start()
             holder.wait_until(lambda status: status["role"] == "standby", "a standby again")
@@ -92,11 +92,11 @@ def test_l2_a_holder_that_is_paused_past_its_lease_confirms_nothing_more(
 ) -> None:
     """It wakes up, finds another one in its place, closes its clients and waits."""
     with load_on(brokers) as load:
-        load.wait_confirmed(500)
+        load.wait_confirmed(200)
         holder = brokers.leader()
         pause(holder, medium)
         other = brokers.leader(but=holder)
-        load.wait_confirmed(500)
+        load.wait_confirmed(200)
         holder.signal(signal.SIGCONT)
         status = holder.wait_until(
             lambda status: status["role"] == "standby" and status["leader"] == other.name,
@@ -104,7 +104,7 @@ def test_l2_a_holder_that_is_paused_past_its_lease_confirms_nothing_more(
         )
         assert not status["serving"]
         assert 0 == status["connections"]
-        load.wait_confirmed(500)
+        load.wait_confirmed(200)
         account = load.finish()
     assert_kept(account)
 
@@ -112,12 +112,12 @@ def test_l2_a_holder_that_is_paused_past_its_lease_confirms_nothing_more(
 def test_l6_a_holder_that_is_stopped_gives_the_lease_back(brokers: SharedBrokers) -> None:
     """The next one does not wait for it, and no confirmed message is late or lost."""
     with load_on(brokers) as load:
-        load.wait_confirmed(500)
+        load.wait_confirmed(200)
         holder = brokers.leader()
         assert 0 == holder.stop()
         other = brokers.leader(but=holder)
         assert f"the lease was given back by {holder.name}" in other.log_path.read_text()
-        load.wait_confirmed(500)
+        load.wait_confirmed(200)
         account = load.finish()
     assert_kept(account)
 
