@@ -1,5 +1,6 @@
 """
-What the pages of statements about queues and stores say is tested is: each test named is there.
+What the pages of statements about queues, stores and security say is tested is: each test named is
+there.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ ROOT = Path(__file__).parent.parent
 PAGES = {
     "queues": [f"M{number}" for number in range(1, 13)] + [f"Q{number}" for number in range(1, 69)],
     "stores": [f"L{number}" for number in range(1, 61)],
+    "security": [f"S{number}" for number in range(1, 20)],
 }
+WHOSE = {"security": "its"}
 EACH_PAGE = pytest.mark.parametrize("page", PAGES)
-ROW = re.compile(r"\| (?P<name>[LMQ]\d+) \| (?P<said>[^|]+) \| (?P<tests>[^|]+) \|")
+ROW = re.compile(r"\| (?P<name>[LMQS]\d+) \| (?P<said>[^|]+) \| (?P<tests>[^|]+) \|")
 NAMED = re.compile(r"`(?P<path>[\w/]+\.py)(?:::(?P<test>\w+))?`")
 
 
 def lines_of(page: str) -> list[str]:
-    path = ROOT / "docs" / "explanation" / f"{page}-and-their-tests.md"
+    path = ROOT / "docs" / "explanation" / f"{page}-and-{WHOSE.get(page, 'their')}-tests.md"
     return path.read_text().splitlines()
 
 
@@ -39,7 +42,7 @@ def named_in(path: Path) -> set[str]:
 def test_every_statement_has_a_row(page: str) -> None:
     """In order, once; a line that is no row of its own would go unseen."""
     assert PAGES[page] == [row["name"] for row in rows(page)]
-    lines = [line for line in lines_of(page) if re.match(r"\| [LMQ]\d", line)]
+    lines = [line for line in lines_of(page) if re.match(r"\| [LMQS]\d", line)]
     assert len(PAGES[page]) == len(lines)
 
 
