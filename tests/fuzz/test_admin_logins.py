@@ -19,6 +19,7 @@ from holdfast.admin.remote import RemoteNode
 from holdfast.admin.scram_http import Said, read_challenge, write_authorization
 from holdfast.model.format_level import ACCESS_LEVEL
 from holdfast.testing.local_cluster import LocalNode
+from tests.fuzz.spoilt_bytes import spoilt
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -69,23 +70,6 @@ def asked(node: LocalNode, header: bytes, source: str) -> tuple[int, dict[str, s
         return 0, {}
     head, *lines = heard.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
     return int(head.split()[1]), dict(line.split(": ", 1) for line in lines)
-
-
-def spoilt(draw: random.Random, data: bytes) -> bytes:
-    """Some bytes of it changed, cut, doubled or put in."""
-    made = bytearray(data)
-    for _ in range(draw.choice((0, 1, 1, 2, 8))):
-        place = draw.randrange(len(made) + 1)
-        kind = draw.randrange(4)
-        if kind == 0 and place < len(made):
-            made[place] = draw.randrange(256)
-        elif kind == 1:
-            del made[place : place + draw.randrange(1, 20)]
-        elif kind == 2:
-            made[place:place] = made[place : place + draw.randrange(1, 2000)]
-        else:
-            made[place:place] = draw.randbytes(draw.randrange(1, 40))
-    return bytes(made)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

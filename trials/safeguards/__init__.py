@@ -33,6 +33,7 @@ from trials.safeguards import (
     poison,
     policies,
     priorities,
+    renewals,
     returns,
     schedules,
     selectors,
@@ -93,4 +94,5 @@ ABLATIONS: list[Ablation] = [
     *sureness.ABLATIONS,
     *time_limits.ABLATIONS,
     *tls_doors.ABLATIONS,
+    *renewals.ABLATIONS,
 ]

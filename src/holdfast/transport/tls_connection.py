@@ -105,6 +105,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._incoming: ssl.MemoryBIO
         self._outgoing: ssl.MemoryBIO
         self._object: ssl.SSLObject
+        self._certificate: dict[str, Any] | None
         self._records = RecordCount()
         self._empty_count = 0
         """Records that have come, less those that were read, less one for each MiB of these."""
@@ -236,6 +237,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _open(self) -> None:
         self._stage = _Stage.OPEN
+        # Kept: OpenSSL tells nothing of it any more once something made no sense to it.
+        self._certificate = self._object.getpeercert() or None
         self._empty_count = 0
         self._stop_timer()
         self._handshakes.done(self)
@@ -488,7 +491,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         """
         if self._within is not None or self._stage is _Stage.OPEN:
             if name == "peercert":
-                return self._object.getpeercert() or None
+                return self._certificate
             if name == "ssl_object":
                 return self._object
             if name == "sslcontext":

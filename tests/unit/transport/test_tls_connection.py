@@ -385,16 +385,17 @@ def test_garbage_in_a_handshake_is_an_end(options, garbage: bytes) -> None:
 
 
 def test_garbage_after_it_ends_the_connection(options, certificates: Path) -> None:
-    """What was changed on its way is not handed on."""
+    """What was changed on its way is not handed on; who it was is told to the end."""
 
     async def work() -> None:
-        pair = Pair(options())
-        pair.dial(certificates / "ca.pem")
+        pair = Pair(options(client="wanted"))
+        pair.dial(certificates / "ca.pem", certificates / "joe.pem")
         await pair.shake()
         sealed = bytearray(pair.says(b"SEND"))
         sealed[-1] ^= 1
         pair.bring(bytes(sealed))
         assert (pair.within.received, pair.wire.is_aborted) == (b"", True)
+        assert pair.server.get_extra_info("peercert")["subject"] == ((("commonName", "joe"),),)
         pair.server.connection_lost(None)
         assert pair.within.heard == ["made", "lost"]
         pair.server.write(b"nothing happens")
