@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _CLOSE_SECONDS = 2.0
 
 
-def tell(urls: Sequence[str], *, as_json: bool) -> None:
+def tell(urls: Sequence[str], *, as_json: bool, allow_unsafe: bool) -> None:
     """Say how each database is, and whether brokers start with them."""
-    with _found(urls) as found:
+    with _found(urls, allow_unsafe=allow_unsafe) as found:
         trouble = found.trouble()
         newest = newest_of(found.copies)
         named = found.databases.name
@@ -54,9 +54,9 @@ def tell(urls: Sequence[str], *, as_json: bool) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-def accept(urls: Sequence[str], *, is_stated: bool) -> None:
+def accept(urls: Sequence[str], *, is_stated: bool, allow_unsafe: bool) -> None:
     """Let brokers go on with these databases alone."""
-    with _found(urls) as found:
+    with _found(urls, allow_unsafe=allow_unsafe) as found:
         trouble = found.trouble()
         if not trouble:
             write_line("nothing is missing: brokers start with these databases as they are")
@@ -69,11 +69,11 @@ def accept(urls: Sequence[str], *, is_stated: bool) -> None:
 
 
 @contextmanager
-def _found(urls: Sequence[str]) -> Iterator[FoundDatabases]:
+def _found(urls: Sequence[str], *, allow_unsafe: bool) -> Iterator[FoundDatabases]:
     from holdfast.raidb.accepting import look_at
     from holdfast.raidb.opening import open_databases
 
-    databases = open_databases(urls, own_directory=Path.cwd())
+    databases = open_databases(urls, allow_unsafe_place=allow_unsafe, own_directory=Path.cwd())
     try:
         yield look_at(databases)
     finally:

@@ -57,6 +57,10 @@ _Place = Annotated[
     str,
     typer.Argument(metavar="DIR|URL", help="As the node knows it, or a folder from this one."),
 ]
+_Unsafe = Annotated[
+    bool,
+    typer.Option("--allow-unsafe", help="Open a file of SQLite also where others may reach it."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -70,10 +74,11 @@ def status(
     store: _Stores = None,
     admin: AdminOption = ADMIN_DEFAULT,
     json: JsonOption = False,
+    allow_unsafe: _Unsafe = False,
 ) -> None:
     """Tell how each mirror is; with --data or --store, what stands in those of stopped nodes."""
     if store:
-        databases.tell(store, as_json=json)
+        databases.tell(store, as_json=json, allow_unsafe=allow_unsafe)
         return
     if data:
         _tell_found(peek([it.absolute() for it in data], RealDisk()), as_json=json)
@@ -135,10 +140,15 @@ def replace(
 
 
 @mirror.command("accept")
-def accept(data: _Directories = None, store: _Stores = None, yes: YesOption = False) -> None:
+def accept(
+    data: _Directories = None,
+    store: _Stores = None,
+    yes: YesOption = False,
+    allow_unsafe: _Unsafe = False,
+) -> None:
     """Let stopped nodes go on with these alone; what only others had is given up."""
     if store:
-        databases.accept(store, is_stated=yes)
+        databases.accept(store, is_stated=yes, allow_unsafe=allow_unsafe)
         return
     if not data:
         write_error(

@@ -94,7 +94,7 @@ def store_copy(
         # First the one that is only named: nothing is waited for where it cannot be used.
         made = _target(wanted, node, settings)
         opened.callback(made.close)
-        held = _source(found)
+        held = _source(found, allow_unsafe=allow_unsafe)
         opened.callback(held.close)
         copied = copy(held, made, told)
         places = {"from": held.place, "to": made.place}
@@ -133,11 +133,12 @@ def _target(place: LogPlace, node: NewNode, settings: JournalSettings) -> Target
     return DirectoryTarget(directory, node, settings)
 
 
-def _source(place: LogPlace) -> Source:
+def _source(place: LogPlace, *, allow_unsafe: bool) -> Source:
     if place.open_medium is not None:
         return LeasedSource.open(place.open_medium(), _waits)
     if place.databases:
-        return LeasedSource.open(open_several(place.databases), _waits)
+        several = open_several(place.databases, allow_unsafe=allow_unsafe)
+        return LeasedSource.open(several, _waits)
     disk = RealDisk()
     if place.kind == "mirrors":
         return _mirrors(place.directories)

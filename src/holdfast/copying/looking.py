@@ -110,20 +110,24 @@ def open_looked(addresses: Sequence[str], *, may_be_one_of_several: bool = False
     return database
 
 
-def open_several(addresses: Sequence[str]) -> SourceLog:
+def open_several(addresses: Sequence[str], *, allow_unsafe: bool) -> SourceLog:
     """
     Give the log in several databases, as the source of a copy; nothing is reached yet.
 
     Whoever takes its lease makes them alike, as a broker does: then each that counts has all.
 
+    `allow_unsafe`: open also those in surroundings that are unsafe.
+
     Raises:
         ConfigError: An address cannot be used, or the packages of its kind are not installed.
     """
-    return _several(addresses, Purpose.VISIT)
+    return _several(addresses, Purpose.VISIT, allow_unsafe_place=allow_unsafe)
 
 
-def _several(addresses: Sequence[str], purpose: Purpose) -> SourceLog:
-    members = [_database(it, purpose) for it in addresses]
+def _several(
+    addresses: Sequence[str], purpose: Purpose, *, allow_unsafe_place: bool = True
+) -> SourceLog:
+    members = [_database(it, purpose, allow_unsafe_place=allow_unsafe_place) for it in addresses]
     from holdfast.raidb.looking import LookedDatabases
 
     return LookedDatabases(members)
@@ -147,12 +151,15 @@ def member_at(address: str) -> str:
         database.close()
 
 
-def _database(address: str, purpose: Purpose = Purpose.LOOK) -> LookedDatabase:
+def _database(
+    address: str, purpose: Purpose = Purpose.LOOK, *, allow_unsafe_place: bool = True
+) -> LookedDatabase:
     return make_sql_log(
         address,
         _database_type,
         # What it would lose by its settings is for who writes it.
         allow_unsafe_database=True,
+        allow_unsafe_place=allow_unsafe_place,
         own_directory=_OWN,
         purpose=purpose,
     )

@@ -49,14 +49,24 @@ def open_raidb_log(
     return log
 
 
-def open_databases(url_texts: Sequence[str], *, own_directory: Path) -> Databases:
+def open_databases(
+    url_texts: Sequence[str], *, allow_unsafe_place: bool, own_directory: Path
+) -> Databases:
     """
     Give the databases alone, to look at them.
+
+    `allow_unsafe_place`: open also those in surroundings that are unsafe.
 
     Raises:
         ConfigError: As above.
     """
-    members = _members(url_texts, own_directory, allow_unsafe_database=True, purpose=Purpose.VISIT)
+    members = _members(
+        url_texts,
+        own_directory,
+        allow_unsafe_database=True,
+        allow_unsafe_place=allow_unsafe_place,
+        purpose=Purpose.VISIT,
+    )
     for member in members:
         member.may_lay_out = False
     return Databases(members, ThreadLanes())
@@ -67,6 +77,7 @@ def _members(
     own_directory: Path,
     *,
     allow_unsafe_database: bool,
+    allow_unsafe_place: bool | None = None,
     purpose: Purpose = Purpose.SERVE,
 ) -> list[SqlMember]:
     return [
@@ -74,6 +85,7 @@ def _members(
             it,
             _member_type,
             allow_unsafe_database=allow_unsafe_database,
+            allow_unsafe_place=allow_unsafe_place,
             own_directory=own_directory,
             purpose=purpose,
         )

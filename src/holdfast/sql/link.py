@@ -47,6 +47,7 @@ class Link:
         *,
         greet: Callable[[Session], None],
         admit: Callable[[Session], None] = lambda _: None,
+        approach: Callable[[], None] = lambda: None,
         clock: Callable[[], float],
     ) -> None:
         """
@@ -55,6 +56,8 @@ class Link:
         Args:
             greet: Judges each new connection before it is used; what it raises ends it.
             admit: The same each time before something is done by it.
+            approach: Judges what can be seen before a connection is made; what it raises keeps it
+                from being made.
         """
         self.url = url
         self._type = session_type
@@ -66,6 +69,7 @@ class Link:
         self._connect = connect
         self._greet = greet
         self._admit = admit
+        self._approach = approach
         self._clock = clock
         self._session: Session | None = None
         self.is_trusted = False
@@ -172,6 +176,7 @@ class Link:
         """Connect to the next host, and see whether it will do."""
         host, session = self._hosts[0], None
         try:
+            self._approach()
             left = min(self._left(deadline), CONNECT_SECONDS_MAX)
             session = self._connect(self.url, host, left)
             session.bound(self._left(deadline))

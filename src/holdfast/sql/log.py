@@ -14,6 +14,7 @@ locking" (2016).
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Final
 
 from holdfast.environment.clock import Clock, SystemClock
@@ -73,10 +74,16 @@ class SqlLog:
         connect: Connect,
         *,
         allow_unsafe_database: bool = False,
+        allow_unsafe_place: bool = False,
         randomness: Randomness | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Take where it is; nothing is reached before `open`."""
+        """
+        Take where it is; nothing is reached before `open`.
+
+        Args:
+            allow_unsafe_place: Open it also where its surroundings are unsafe.
+        """
         self.lease_seconds = session_type.lease_seconds
         self._url = url
         self._randomness = SystemRandomness() if randomness is None else randomness
@@ -87,11 +94,16 @@ class SqlLog:
             connect,
             greet=self._greet,
             admit=self._admit,
+            approach=self._approach,
             clock=self._clock.monotonic,
         )
         self._safety = Safety(
-            self._link, is_overruled=allow_unsafe_database, clock=self._clock.monotonic
+            self._link,
+            is_overruled=allow_unsafe_database,
+            may_be_anywhere=allow_unsafe_place,
+            clock=self._clock.monotonic,
         )
+        self._look_around = partial(session_type.look_around, url)
         self._identity = ""
         self._kind = url.kind
         self._view: str | None = None
@@ -388,6 +400,10 @@ class SqlLog:
 
     def _held(self) -> Tenure | None:
         return None if self._is_given_back else self._tenure
+
+    def _approach(self) -> None:
+        """See where it is, before anything is opened there."""
+        self._safety.approach(self._look_around())
 
     def _greet(self, session: Session) -> None:
         """See that a new connection leads to the same log, and to settings that keep it."""

@@ -71,11 +71,14 @@ def make_sql_log(
     import_type: Callable[[], type[Log]],
     *,
     allow_unsafe_database: bool,
+    allow_unsafe_place: bool | None = None,
     own_directory: Path,
     purpose: Purpose = Purpose.SERVE,
 ) -> Log:
     """
     The same, as a log of a type that is imported now.
+
+    `allow_unsafe_place`: whether its surroundings may be unsafe; None: as its settings.
 
     Raises:
         ConfigError: The URL cannot be used, or the packages of its kind are not installed.
@@ -85,8 +88,14 @@ def make_sql_log(
 
         url = parse_store_url(url_text, own_directory=own_directory)
         session_type = _session_type(url, purpose)
+        if allow_unsafe_place is None:
+            allow_unsafe_place = allow_unsafe_database
         return import_type()(
-            url, session_type, session_type.connect, allow_unsafe_database=allow_unsafe_database
+            url,
+            session_type,
+            session_type.connect,
+            allow_unsafe_database=allow_unsafe_database,
+            allow_unsafe_place=allow_unsafe_place,
         )
 
 

@@ -12,6 +12,7 @@ it away is that its lease row is older than what was read, or written, before.
 Invariants:
     A log that is known to be in a cluster is written through a node of that cluster only.
     No connection is used on which the lease is older than this process has seen it.
+    Where it is is judged before anything is opened there: SQLite writes as it opens and closes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import Link, UnsafeHostError
 from holdfast.sql.schema import FORMAT
-from holdfast.sql.session import Session
+from holdfast.sql.session import Session, Surroundings
 
 logger = logging.getLogger("holdfast.sql")
 
@@ -40,13 +41,29 @@ SEARCH_SECONDS: Final = 15.0
 class Safety:
     """Judges the connections of one log."""
 
-    def __init__(self, link: Link, *, is_overruled: bool, clock: Callable[[], float]) -> None:
-        """Take whose connections; `is_overruled` where an operator allows what is unsafe."""
+    def __init__(
+        self,
+        link: Link,
+        *,
+        is_overruled: bool,
+        clock: Callable[[], float],
+        may_be_anywhere: bool = False,
+    ) -> None:
+        """
+        Take whose connections they are.
+
+        Args:
+            is_overruled: An operator allows settings that are unsafe.
+            may_be_anywhere: He allows surroundings that are unsafe.
+        """
         self._link = link
         self._is_overruled = is_overruled
+        self._may_be_anywhere = may_be_anywhere
         self._clock = clock
-        self.warnings: tuple[str, ...] = ()
-        """What is unsafe, for people."""
+        self._unsafe: tuple[str, ...] = ()
+        """What is unsafe in its settings, for people."""
+        self._around: tuple[str, ...] = ()
+        """The same of where it is."""
         self._refusal = ""
         """Why nothing may be stored; empty if it may."""
         self._looked_at = 0.0
@@ -69,6 +86,29 @@ class Safety:
     def wrote(self, epoch: int, at: int) -> None:
         """Note that the lease row was written, with this time, which is later each time."""
         self._written = (epoch, at)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is unsafe, for people; may be asked by any thread."""
+        return (*self._around, *self._unsafe)
+
+    def approach(self, found: Surroundings) -> None:
+        """
+        Judge where it is, before anything is opened there: to be refused must not change it.
+
+        Raises:
+            UnsafeHostError: What is stored there may be lost, though it was served from before.
+            StoreError: The same, and it was not.
+        """
+        around = (*found.unsafe, *found.told)
+        for it in around:
+            if it not in self._around:
+                logger.warning(it)
+        self._around = around
+        if found.unsafe and not self._may_be_anywhere:
+            allowed = "allow it with 'allow_unsafe_database' (a command: --allow-unsafe)"
+            reason = f"{'; '.join(found.unsafe)}; or {allowed}"
+            raise UnsafeHostError(reason) if self._link.is_trusted else StoreError(reason)
 
     def greet(self, session: Session) -> None:
         """
@@ -129,7 +169,7 @@ class Safety:
         """Why nothing may be stored with the settings as they are now; or nothing."""
         self._looked_at = self._clock()
         place, unsafe = self._link.place, session.unsafe_settings()
-        self.warnings = tuple(f"{place}: {it}" for it in unsafe)
+        self._unsafe = tuple(f"{place}: {it}" for it in unsafe)
         is_refused = unsafe and not self._is_overruled
         sentence = f"{place} would lose what was confirmed: {'; '.join(unsafe)}"
         self._refusal = sentence if is_refused else ""

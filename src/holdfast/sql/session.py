@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from sqlalchemy import text as sql_text
 from sqlalchemy.engine import Dialect
@@ -35,6 +35,16 @@ HASTE_SECONDS: Final = 0.05
 
 class UncertainError(Exception):
     """The database did what it was told and says itself that this may not last."""
+
+
+class Surroundings(NamedTuple):
+    """Where a database is, as far as that is seen without opening it."""
+
+    unsafe: tuple[str, ...] = ()
+    """For what nothing may be opened there."""
+
+    told: tuple[str, ...] = ()
+    """What an operator is to know, though it is used."""
 
 
 class Session(ABC):
@@ -72,6 +82,17 @@ class Session(ABC):
         Raises:
             Exception: One of `errors`: it does not answer in time, or refuses.
         """
+
+    @classmethod
+    def look_around(cls, url: StoreUrl) -> Surroundings:
+        """
+        Look at where it is before anything is opened there: to open a file may change it.
+
+        Raises:
+            OSError: It cannot be seen.
+        """
+        del url
+        return Surroundings()
 
     def require_there(self) -> None:  # noqa: B027 - a server keeps its promise by itself
         """

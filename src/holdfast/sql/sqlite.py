@@ -26,10 +26,12 @@ from holdfast.errors import StoreError
 from holdfast.model.limits import KiB
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
-from holdfast.sql.session import HASTE_SECONDS, Session, Values
+from holdfast.sql.session import HASTE_SECONDS, Session, Surroundings, Values
 from holdfast.sql.sqlite_file import (
+    FoundFile,
     file_at,
     look_at,
+    real_path,
     require_one_way,
     why_refused_anew,
     why_shared,
@@ -109,10 +111,17 @@ class SqliteSession(Session):
         """Take a connection to the file that is at this path now."""
         self._connection = connection
         self._path = path
+        self._real = real_path(path)
         self._file = file_at(path)
+        self._wal: FoundFile | None = None
+        """What was written to is in it until it is moved into the database."""
         self._room = SqliteRoom(Path(path))
         self._is_large = False
         """Whether what is written now is nothing that room is set aside for."""
+
+    @classmethod
+    def look_around(cls, url: StoreUrl) -> Surroundings:
+        return Surroundings(unsafe=tuple(filter(None, (why_shared(url.database),))))
 
     @classmethod
     def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> SqliteSession:
@@ -195,14 +204,23 @@ class SqliteSession(Session):
 
         A file that was removed while it is open goes on taking writes that nobody will ever read,
         beside the one that others open by that name. It is looked at after each write, before that
-        is told of as stored.
+        is told of as stored. The same is so of FILE-wal, which SQLite leaves where it is while
+        anybody has it open: who removes it reaches the file by another mount, or is a person.
         """
         found, name_count = look_at(self._path)
         self._tell_names(name_count)
         if found != self._file:
             raise StoreError(
-                f"{self._path} was removed or replaced while it was in use, so this broker ends:"
-                f" stop the others too before a database is moved or brought back"
+                f"{self._path} was removed or replaced while it was in use, so nothing is stored in"
+                f" it: stop all brokers before a database is moved or brought back"
+            )
+        wal = file_at(f"{self._real}-wal")
+        self._wal = self._wal or wal
+        if wal != self._wal:
+            raise StoreError(
+                f"{self._real}-wal was removed or replaced while it was in use, so nothing is"
+                f" stored in it: another process opened the database by another mount, or somebody"
+                f" removed that file"
             )
 
     def _tell_names(self, count: int) -> None:
@@ -310,8 +328,6 @@ class SqliteSession(Session):
         (level,) = self.rows("PRAGMA synchronous")[0]
         if level < 2:
             unsafe.append(f"synchronous is {level}, and must be FULL (2)")
-        if why := why_shared(self._path):
-            unsafe.append(why)
         return unsafe
 
     @staticmethod

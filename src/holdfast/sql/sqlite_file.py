@@ -70,6 +70,19 @@ def is_there(path: str) -> bool:
     return True
 
 
+def real_path(path: str) -> Path:
+    """
+    Where the file is that this path leads to: SQLite follows links, and has its files beside that.
+
+    Raises:
+        StoreError: It leads nowhere.
+    """
+    try:
+        return Path(path).resolve()
+    except RuntimeError as error:  # So Python calls links that lead round in a circle.
+        raise StoreError(f"{path} is a link that leads to itself: name the file") from error
+
+
 def require_one_way(path: str) -> None:
     """
     See that nobody can reach the file at this path in another folder; fine where there is none yet.
@@ -77,8 +90,7 @@ def require_one_way(path: str) -> None:
     Raises:
         StoreError: It has another name, or is mounted without its folder.
     """
-    # SQLite follows links as well, and has its files beside the one that they lead to.
-    real = Path(path).resolve()
+    real = real_path(path)
     with suppress(OSError):
         if (count := real.stat().st_nlink) > 1:
             raise StoreError(
@@ -95,7 +107,7 @@ def require_one_way(path: str) -> None:
 
 def why_shared(path: str) -> str:
     """Say why the file system of this file may be other machines' as well, or nothing."""
-    mount = mount_of(Path(path).resolve(), _mountinfo())
+    mount = mount_of(real_path(path), _mountinfo())
     if mount is None or mount.is_local:  # Where there is no table of mounts nothing is known.
         return ""
     return (

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.errors import StoreError
+from holdfast.sql.session import Surroundings
 from holdfast.sql.sqlite import SqliteSession
-from holdfast.sql.sqlite_file import file_at
+from holdfast.sql.sqlite_file import file_at, real_path
 
 if TYPE_CHECKING:
     from holdfast.sql.url import StoreUrl
@@ -74,9 +75,14 @@ class SqliteLook(SqliteSession):
         self._rest = rest
 
     @classmethod
+    def look_around(cls, url: StoreUrl) -> Surroundings:
+        """It changes nothing, wherever it is."""
+        del url
+        return Surroundings()
+
+    @classmethod
     def _opened(cls, url: StoreUrl, seconds: float) -> SqliteSession:
-        # SQLite follows links, and has its files beside the one that they lead to.
-        real = Path(url.database).resolve()
+        real = real_path(url.database)
         if not os.access(real, os.R_OK, effective_ids=True) and real.exists():
             raise StoreError(f"{url} may not be read by this user: let it read the file")
         rest = rest_of(real)
@@ -107,7 +113,7 @@ class SqliteLook(SqliteSession):
         if self._rest is None:
             return file_at(self._path) != self._file
         try:
-            return rest_of(Path(self._path).resolve()) != self._rest
+            return rest_of(self._real) != self._rest
         except OSError:
             return True
 

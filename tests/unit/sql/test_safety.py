@@ -20,7 +20,7 @@ from holdfast.sql.faults import Fault
 from holdfast.sql.link import UnsafeHostError
 from holdfast.sql.log import SqlLog
 from holdfast.sql.safety import LOOK_SECONDS, OLDER_SECONDS, SEARCH_SECONDS, Safety
-from holdfast.sql.session import Session, Values
+from holdfast.sql.session import Session, Surroundings, Values
 from holdfast.sql.sqlite import SqliteSession
 from holdfast.sql.url import parse_store_url
 from tests.stores.leased_log_suite import SECONDS, Writer
@@ -99,6 +99,29 @@ def test_a_database_that_was_never_served_from_is_refused_for_good() -> None:
     world.link.is_trusted = world.link.is_choosy = False
     with pytest.raises(StoreError, match=r"db \(at db1\).* would lose .*fsync is off.*allow_unsa"):
         world.safety.greet(Node(None, "fsync is off, and must be on"))
+
+
+def test_where_it_is_is_judged_apart_from_its_settings() -> None:
+    """It ends who begins there, and has who served wait; or is told only, as he wants it."""
+    world = World(is_overruled=True)
+    found = Surroundings(unsafe=("x is on y",), told=("z is a z",))
+    with pytest.raises(UnsafeHostError, match="x is on y; or allow it"):
+        world.safety.approach(found)
+    world.link.is_trusted = False
+    with pytest.raises(StoreError, match="x is on y; or allow it") as raised:
+        world.safety.approach(found)
+    assert not isinstance(raised.value, UnreachableError)
+
+    safety = Safety(
+        world.link,  # type: ignore[arg-type]
+        is_overruled=False,
+        may_be_anywhere=True,
+        clock=lambda: 0.0,
+    )
+    safety.approach(found)
+    assert safety.warnings == ("x is on y", "z is a z")
+    safety.approach(Surroundings())
+    assert safety.warnings == ()
 
 
 def test_of_several_hosts_an_unsafe_one_is_left_for_the_next() -> None:

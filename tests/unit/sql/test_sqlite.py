@@ -190,6 +190,31 @@ def test_a_file_that_was_moved_away_is_written_no_more(tmp_path: Path, is_replac
     log.close()
 
 
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_what_was_written_ahead_is_there_before_it_is_called_stored(
+    tmp_path: Path, is_replaced: bool
+) -> None:
+    """
+    Who has another mount of the folder removes FILE-wal as the last that has the database open: it
+    goes to no file from then on, and none of it is confirmed.
+    """
+    path = tmp_path / "log.db"
+    log = open_sql_log(f"sqlite:///{path}", own_directory=tmp_path)
+    log.open()
+    writer = Writer(log)
+    writer.take()
+    writer.append(b"1")
+    wal = tmp_path / "log.db-wal"
+    kept = wal.read_bytes()
+    wal.unlink()
+    if is_replaced:
+        wal.write_bytes(kept)
+
+    with pytest.raises(StoreError, match=r"-wal was removed or replaced while it was in use"):
+        writer.append(b"2")
+    log.close()
+
+
 def test_a_further_name_is_told_of_while_it_is_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

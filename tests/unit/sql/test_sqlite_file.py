@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -13,13 +14,19 @@ import pytest
 from holdfast.errors import StoreError
 from holdfast.sql import sqlite as sqlite_module
 from holdfast.sql import sqlite_file
+from holdfast.sql.opening import Purpose, open_sql_log
+from holdfast.sql.session import Surroundings
 from holdfast.sql.sqlite import SqliteSession
-from holdfast.sql.sqlite_file import file_at, require_one_way, why_shared
+from holdfast.sql.sqlite_file import file_at, real_path, require_one_way, why_shared
 from holdfast.sql.url import SQLITE, StoreUrl
 
 
 def opened(path: Path) -> SqliteSession:
     return SqliteSession.connect(StoreUrl(SQLITE, (), str(path)), None, 1.0)
+
+
+def around(path: Path) -> Surroundings:
+    return SqliteSession.look_around(StoreUrl(SQLITE, (), str(path)))
 
 
 def connect(path: Path) -> None:
@@ -113,12 +120,11 @@ def test_what_is_not_there_yet_has_no_other_name(tmp_path: Path, table: Path) ->
 
 def test_a_file_system_of_several_machines_is_unsafe(tmp_path: Path, table: Path) -> None:
     """SQLite's locks are in memory that only processes of one machine share."""
-    with closing(opened(tmp_path / "log.db")) as session:
-        assert session.unsafe_settings() == []
-        mount(table, tmp_path, "nfs4")
+    assert around(tmp_path / "log.db") == Surroundings()
+    mount(table, tmp_path, "nfs4")
 
-        (unsafe,) = session.unsafe_settings()
-        assert "is on nfs4, which others may reach by a mount of their own" in unsafe
+    (unsafe,) = around(tmp_path / "log.db").unsafe
+    assert "is on nfs4, which others may reach by a mount of their own" in unsafe
 
 
 @pytest.mark.parametrize(
@@ -129,8 +135,7 @@ def test_what_is_not_known_to_be_one_machines_own_is_refused(
 ) -> None:
     """One folder by two mounts of it: each has locks of its own, and both brokers confirm."""
     mount(table, tmp_path, kind)
-    with closing(opened(tmp_path / "log.db")) as session:
-        (unsafe,) = session.unsafe_settings()
+    (unsafe,) = around(tmp_path / "log.db").unsafe
     assert f"is on {kind}, which others may reach" in unsafe
     assert "put it on a local file system (bcachefs, btrfs, ext2" in unsafe
 
@@ -140,3 +145,72 @@ def test_a_machines_own_file_system_is_used(tmp_path: Path, table: Path, kind: s
     """Whatever is in its options."""
     mount(table, tmp_path, kind)
     assert why_shared(str(tmp_path / "log.db")) == ""
+
+
+def left_behind(path: Path) -> None:
+    """A database as it lies there while a process that has it open writes."""
+    kept = path.with_name("kept.db")
+    with closing(opened(kept)) as session:
+        session.write("CREATE TABLE x (a INTEGER)")
+        for end in ("", "-wal"):
+            shutil.copy(f"{kept}{end}", f"{path}{end}")
+
+
+def as_they_are(folder: Path) -> dict[str, bytes]:
+    return {it.name: it.read_bytes() for it in folder.iterdir()}
+
+
+@pytest.mark.parametrize("purpose", [Purpose.SERVE, Purpose.VISIT])
+@pytest.mark.parametrize("is_looked_at_first", [True, False])
+def test_who_is_refused_has_changed_nothing(
+    tmp_path: Path,
+    table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    purpose: Purpose,
+    is_looked_at_first: bool,
+) -> None:
+    """
+    Who opened it by a second mount, and was refused then, moved what another one has in FILE-wal
+    and removed that file: what the other one confirmed from then on was in no file any more.
+    """
+    (tmp_path / "there").mkdir()
+    path = tmp_path / "there" / "log.db"
+    left_behind(path)
+    for it in (tmp_path / "there").glob("kept*"):
+        it.unlink()
+    before = as_they_are(path.parent)
+    mount(table, path.parent, "virtiofs")
+    if not is_looked_at_first:  # Ablation.
+        why = around(path).unsafe
+        monkeypatch.setattr(SqliteSession, "look_around", lambda _url: Surroundings())
+        monkeypatch.setattr(SqliteSession, "unsafe_settings", lambda _self: list(why))
+
+    log = open_sql_log(f"sqlite:///{path}", own_directory=tmp_path, purpose=purpose)
+    with pytest.raises(StoreError, match=r"virtiofs.*allow_unsafe_database"):
+        log.open()
+    log.close()
+
+    assert (as_they_are(path.parent) == before) is is_looked_at_first
+    assert (tmp_path / "there" / "log.db-wal").exists() is is_looked_at_first
+
+
+def test_what_is_allowed_is_told(
+    tmp_path: Path, table: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once in the log, and for as long as it is so among the facts."""
+    mount(table, tmp_path, "virtiofs")
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    log = open_sql_log(url, own_directory=tmp_path, allow_unsafe_database=True)
+    log.open()
+    log.close()  # As after an error: the next call connects anew.
+    log.observe(5.0)
+    assert [it for it in log.facts().warnings if "virtiofs" in it]
+    log.close()
+    assert caplog.text.count("is on virtiofs") == 1
+
+
+def test_a_link_that_leads_to_itself_is_named(tmp_path: Path) -> None:
+    """It is no file, and no fault of ours."""
+    (tmp_path / "log.db").symlink_to("log.db")
+    with pytest.raises(StoreError, match="is a link that leads to itself"):
+        real_path(str(tmp_path / "log.db"))
