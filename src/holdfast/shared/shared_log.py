@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.environment.disk import NoRoomError
+from holdfast.environment.machine import Machine, this_machine
 from holdfast.environment.mounts import MOUNTINFO, Mount, mount_of
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.environment.shared_disk import RealSharedDisk, SharedDisk
@@ -29,7 +30,7 @@ from holdfast.leases.copies import CopyPlan
 from holdfast.shared.bounded import BoundedCalls
 from holdfast.shared.brokers import BrokerLines
 from holdfast.shared.directory_log import DirectoryLog
-from holdfast.shared.host_file import Host, this_host, why_foreign
+from holdfast.shared.host_file import why_foreign
 from holdfast.shared.mounts import why_unsafe
 from holdfast.shared.places import Places
 from holdfast.shared.settings import SharedSettings
@@ -47,12 +48,12 @@ class Surroundings:
     """What the directory is judged by: what is mounted, and which machine this is."""
 
     mountinfo: Callable[[], str]
-    host: Callable[[], Host]
+    machine: Callable[[], Machine]
 
     @classmethod
     def of_this_machine(cls) -> Surroundings:
         """Look at the machine itself."""
-        return cls(MOUNTINFO.read_text, lambda: this_host(Path.read_text, socket.gethostname()))
+        return cls(MOUNTINFO.read_text, lambda: this_machine(Path.read_text, socket.gethostname()))
 
 
 class SharedLog:
@@ -219,8 +220,8 @@ class SharedLog:
     def _judge_host(self) -> None:
         mount = self._mount
         if mount is not None and mount.is_local:
-            reason = why_foreign(self._disk, self._places, self._surroundings.host())
-            if reason is not None:
+            reason = why_foreign(self._disk, self._places, self._surroundings.machine())
+            if reason:
                 self._warnings += (self._allowed(reason),)
 
     def _allowed(self, reason: str) -> str:

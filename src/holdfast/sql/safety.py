@@ -100,15 +100,15 @@ class Safety:
             UnsafeHostError: What is stored there may be lost, though it was served from before.
             StoreError: The same, and it was not.
         """
+        if found.unsafe and not self._may_be_anywhere:
+            allowed = "allow it with 'allow_unsafe_database' (a command: --allow-unsafe)"
+            reason = f"{'; '.join(found.unsafe)}; or {allowed}"
+            raise UnsafeHostError(reason) if self._link.is_trusted else StoreError(reason)
         around = (*found.unsafe, *found.told)
         for it in around:
             if it not in self._around:
                 logger.warning(it)
         self._around = around
-        if found.unsafe and not self._may_be_anywhere:
-            allowed = "allow it with 'allow_unsafe_database' (a command: --allow-unsafe)"
-            reason = f"{'; '.join(found.unsafe)}; or {allowed}"
-            raise UnsafeHostError(reason) if self._link.is_trusted else StoreError(reason)
 
     def greet(self, session: Session) -> None:
         """

@@ -34,8 +34,8 @@ from holdfast.sql.sqlite_file import (
     real_path,
     require_one_way,
     why_refused_anew,
-    why_shared,
 )
+from holdfast.sql.sqlite_host import around
 from holdfast.sql.sqlite_room import SqliteRoom
 
 if TYPE_CHECKING:
@@ -104,8 +104,9 @@ class SqliteSession(Session):
     view_creation = "CREATE VIEW IF NOT EXISTS"
     kind = f"SQLite {sqlite3.sqlite_version}"
 
-    may_use_reserve: ClassVar[bool] = True
-    """Whether it gives up the room that is set aside for brokers, where there is none."""
+    is_serving: ClassVar[bool] = True
+    """Whether it is a broker's: it may give up the room that is set aside for brokers, where there
+    is none, and this machine has the file from then on."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         """Take a connection to the file that is at this path now."""
@@ -121,7 +122,7 @@ class SqliteSession(Session):
 
     @classmethod
     def look_around(cls, url: StoreUrl) -> Surroundings:
-        return Surroundings(unsafe=tuple(filter(None, (why_shared(url.database),))))
+        return around(url.database, may_note=cls.is_serving)
 
     @classmethod
     def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> SqliteSession:
@@ -263,7 +264,7 @@ class SqliteSession(Session):
             cls._explain_unopened(error, room)
         if cls.fault(error) is not Fault.FULL or is_large:
             return
-        if cls.may_use_reserve:
+        if cls.is_serving:
             room.give_up()
         elif room.is_set_aside:
             error.args = (f"{error}; {room.reserve} is set aside for its broker",)
@@ -361,6 +362,6 @@ class SqliteSession(Session):
 
 
 class SqliteVisit(SqliteSession):
-    """A connection of an operator's command: room that is set aside for brokers is not its own."""
+    """A connection of an operator's command: what is there for brokers is not its own."""
 
-    may_use_reserve = False
+    is_serving = False

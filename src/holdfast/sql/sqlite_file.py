@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.environment.mounts import LOCAL, MOUNTINFO, mount_of
+from holdfast.environment.mounts import LOCAL, MOUNTINFO, Mount, mount_of
 from holdfast.errors import StoreError
 
 _OTHERS: Final = (
@@ -97,7 +97,7 @@ def require_one_way(path: str) -> None:
                 f"{real} has {count} names (hard links): {_OTHERS}; remove the other names"
                 f" (find / -xdev -samefile {real}), or make a copy while no broker runs"
             )
-    mount = mount_of(real, _mountinfo())
+    mount = mount_at(path)
     if mount is not None and mount.point == real:
         raise StoreError(
             f"{real} is mounted by itself, as a file that is bound into a container: {_OTHERS};"
@@ -105,11 +105,18 @@ def require_one_way(path: str) -> None:
         )
 
 
-def why_shared(path: str) -> str:
-    """Say why the file system of this file may be other machines' as well, or nothing."""
-    mount = mount_of(real_path(path), _mountinfo())
-    if mount is None or mount.is_local:  # Where there is no table of mounts nothing is known.
-        return ""
+def mount_at(path: str) -> Mount | None:
+    """
+    What is mounted where this file is; None where that is not told.
+
+    Raises:
+        StoreError: It leads nowhere.
+    """
+    return mount_of(real_path(path), _mountinfo())
+
+
+def why_shared(path: str, mount: Mount) -> str:
+    """Say why a file system that is no machine's own is not to have this file."""
     return (
         f"{path} is on {mount.kind}, which others may reach by a mount of their own, and SQLite's"
         f" locks hold within one mount only: put it on a local file system"

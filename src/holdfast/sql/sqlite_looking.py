@@ -67,7 +67,7 @@ def _stat(path: Path, end: str = "") -> _Stat | None:
 class SqliteLook(SqliteSession):
     """One connection that reads."""
 
-    may_use_reserve = False
+    is_serving = False
 
     def __init__(self, connection: sqlite3.Connection, path: str, rest: Rest | None) -> None:
         """Take a connection that was made while the files lay there like this."""

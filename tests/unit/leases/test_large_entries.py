@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.environment.machine import Machine
 from holdfast.errors import AppendRefusedError, EntryRefusedError
 from holdfast.leases.refusals import Refusals
 from holdfast.model.limits import KiB
-from holdfast.shared.host_file import Host
 from holdfast.shared.reserve import Reserve
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import SharedLog, Surroundings
@@ -174,7 +174,7 @@ class Share:
         self._settings = SharedSettings(
             segment_bytes=64 * KiB, first_segment_bytes=64 * KiB, **settings
         )
-        self._around = Surroundings(lambda: LOCAL_MOUNT, lambda: Host("host", "m1", "start"))
+        self._around = Surroundings(lambda: LOCAL_MOUNT, lambda: Machine("host", "m1", "start"))
 
     def log(self, *_: object) -> SharedLog:
         """Open it as another process does."""

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.environment.disk import NoRoomError
+from holdfast.environment.machine import Machine
 from holdfast.environment.shared_disk import RealSharedDisk
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import HOLDER_LENGTH, LeasedLog, Outcome, Waiter
 from holdfast.shared import bounded
-from holdfast.shared.host_file import Host
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import LEASE_SECONDS_NFS, SharedLog, Surroundings
 from trials.simulation.local_share import claimant, end_of, seal
@@ -26,7 +26,7 @@ SMALL = SharedSettings(segment_bytes=64 * 1024, first_segment_bytes=16 * 1024)
 
 
 def surroundings(mountinfo: str = LOCAL, machine: str = "m1") -> Surroundings:
-    return Surroundings(lambda: mountinfo, lambda: Host("host", machine, "start"))
+    return Surroundings(lambda: mountinfo, lambda: Machine("host", machine, "start"))
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_a_directory_of_another_machine_is_refused(logs: list[SharedLog], tmp_pa
     entries = seal(holding.end, 1, b"moved")
     log.append(entries, SECONDS)
     elsewhere = surroundings(machine="m2")
-    elsewhere = Surroundings(elsewhere.mountinfo, lambda: Host("other", "m2", "start2"))
+    elsewhere = Surroundings(elsewhere.mountinfo, lambda: Machine("other", "m2", "start2"))
     with pytest.raises(StoreError, match="machine 'host' has it"):
         opened(logs, tmp_path, surroundings=elsewhere)
 
@@ -236,7 +236,7 @@ def test_the_machine_itself_is_looked_at(tmp_path: Path) -> None:
     found = Surroundings.of_this_machine()
 
     assert " / " in found.mountinfo()
-    assert found.host().name
+    assert found.machine().name
 
 
 def test_a_share_that_is_away_for_a_while_is_waited_for(

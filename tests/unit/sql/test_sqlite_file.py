@@ -17,7 +17,7 @@ from holdfast.sql import sqlite_file
 from holdfast.sql.opening import Purpose, open_sql_log
 from holdfast.sql.session import Surroundings
 from holdfast.sql.sqlite import SqliteSession
-from holdfast.sql.sqlite_file import file_at, real_path, require_one_way, why_shared
+from holdfast.sql.sqlite_file import file_at, real_path, require_one_way
 from holdfast.sql.url import SQLITE, StoreUrl
 
 
@@ -115,7 +115,7 @@ def test_what_is_not_there_yet_has_no_other_name(tmp_path: Path, table: Path) ->
     table.unlink()
 
     require_one_way(str(tmp_path / "new.db"))
-    assert why_shared(str(tmp_path / "new.db")) == ""
+    assert around(tmp_path / "new.db") == Surroundings()
 
 
 def test_a_file_system_of_several_machines_is_unsafe(tmp_path: Path, table: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_is_not_known_to_be_one_machines_own_is_refused(
 def test_a_machines_own_file_system_is_used(tmp_path: Path, table: Path, kind: str) -> None:
     """Whatever is in its options."""
     mount(table, tmp_path, kind)
-    assert why_shared(str(tmp_path / "log.db")) == ""
+    assert around(tmp_path / "log.db").unsafe == ()
 
 
 def left_behind(path: Path) -> None:
