@@ -1,7 +1,8 @@
 """
 Ablations of what keeps users and grants from being lost or revived.
 
-Cleaning carries on those whose home goes, but none that is being changed.
+Cleaning carries on those whose home goes, but none that is being changed. What grants mean is
+worked out with each that changes, also with one that ends.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Iterator
 
 from holdfast.broker import cleaning
 from holdfast.broker.broker import Broker
+from holdfast.broker.lasting.access import GrantKey
 from holdfast.model.records import Record
+from holdfast.security.grants import Grant, Grants
 from trials.safeguards.ablation import Ablation, Patch
 from trials.simulation.access_books import CHANGED
 from trials.simulation.faults import Plan
@@ -27,6 +30,16 @@ def _revive_what_changes() -> list[Patch]:
             yield access.get(key) if home <= through_record else None
 
     return [(cleaning, "_homeless_access", homeless)]
+
+
+def _tell_of_no_end() -> list[Patch]:
+    real = Grants.put
+
+    def put(grants: Grants, key: GrantKey, grant: Grant | None) -> None:
+        if grant is not None:
+            real(grants, key, grant)
+
+    return [(Grants, "put", put)]
 
 
 def _let_the_log_turn_over(plan: Plan) -> None:
@@ -54,5 +67,11 @@ ABLATIONS = [
         _revive_what_changes,
         (CHANGED,),
         _let_words_be_long_on_their_way,
+    ),
+    Ablation(
+        "work out what is granted and not what is taken back",
+        _tell_of_no_end,
+        (CHANGED,),
+        _let_the_log_turn_over,
     ),
 ]

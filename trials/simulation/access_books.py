@@ -15,14 +15,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.broker.lasting.access import AccessKey, GrantKey, LastingAccess, UserKey
-from holdfast.broker.serving.access_book import AccessBook
+from holdfast.broker.serving.access_book import grant_of
 from holdfast.errors import AccessError, LevelNotReachedError
 from holdfast.model.access_records import AuditRecord
 from holdfast.model.destination import Destination, Kind
-from holdfast.security.grants import Right, bits_of, read_grant
+from holdfast.security.grants import Access, Grants, Right, bits_of, read_grant
+from holdfast.security.principal import Principal
 from holdfast.security.user_values import read_values
 from holdfast.security.verdicts import judge
 from trials.simulation.history import ViolationError
@@ -195,7 +197,10 @@ class AccessBooks:
                     raise ViolationError(
                         "S9", f"{node.name} has {found} for {key}, of {words.possible}"
                     )
-            seen[node.name] = _verdicts(node)
+            anew = Grants(it for it in map(grant_of, access.grants.values()) if it is not None)
+            seen[node.name] = _verdicts(anew.of)
+            if _verdicts(partial(_followed, node)) != seen[node.name]:
+                raise ViolationError("S9", f"{node.name} does not judge as its grants say")
         for name, verdicts in seen.items():
             first = next(iter(seen))
             if verdicts != seen[first]:
@@ -210,10 +215,14 @@ def _told(access: LastingAccess, key: AccessKey) -> str:
     return _ABSENT if user is None else "".join(read_values(user.values).roles)
 
 
-def _verdicts(node: SimulatedNode) -> list[bool]:
-    grants = AccessBook(node.broker.state).grants
+def _followed(node: SimulatedNode, roles: frozenset[str]) -> Access:
+    """Give what these roles may by what the node has worked out as each change was applied."""
+    return node.broker.access_book.access(Principal("", roles))
+
+
+def _verdicts(access_of: Callable[[frozenset[str]], Access]) -> list[bool]:
     return [
-        judge(grants.of(frozenset(roles)), right, written).is_allowed
+        judge(access_of(frozenset(roles)), right, written).is_allowed
         for roles in (_ROLES[:1], _ROLES[1:], _ROLES)
         for right in Right
         for written in _WRITTEN

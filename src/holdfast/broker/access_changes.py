@@ -186,9 +186,10 @@ class AccessChanges:
             )
 
     def _require_room(self, kind: type[AccessKey], count_max: int, what: str) -> None:
-        under_way = self._receipts.access_under_way()
-        known = {key for key in self._state.access.homes if type(key) is kind}
-        known |= {key for key, it in under_way.items() if type(key) is kind and is_kept(it)}
-        known -= {key for key, it in under_way.items() if not is_kept(it)}
-        if len(known) >= count_max:
-            raise LimitReachedError(f"there are {len(known):,} {what}: no more may be")
+        access = self._state.access
+        count = len(access.users if kind is UserKey else access.grants)
+        for key, record in self._receipts.access_under_way().items():
+            if type(key) is kind:
+                count += is_kept(record) - (access.get(key) is not None)
+        if count >= count_max:
+            raise LimitReachedError(f"there are {count:,} {what}: no more may be")

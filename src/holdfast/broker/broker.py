@@ -302,6 +302,7 @@ class Broker:
     def begin_anew(self) -> None:
         """Drop all state: the log it came from was replaced by a leader's."""
         self.state.begin_anew()
+        self.access_book.follow()
         self.follow()
 
     def apply_batch(

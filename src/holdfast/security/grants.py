@@ -6,18 +6,23 @@ grant allows no other takes away, and what none allows is refused. A wildcard is
 name that it can ever mean is, also those that no destination has yet: several grants may do that
 together.
 
+Ten thousand grants are worked out once: each that comes or goes afterwards is put in its place or
+taken from it, and the others are not looked at. They may all be one role's.
+
 Invariants:
     The same grants and roles give the same verdict, and the same deciding grants, on every node,
-    in whatever order they were granted.
+    in whatever order they were granted, and whatever was granted and taken back before.
     Nothing of a verdict depends on which destinations there are.
 
-Pure values.
+Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from bisect import bisect_left, insort
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from holdfast.errors import AccessError, PolicyError
@@ -27,9 +32,6 @@ from holdfast.security.names import require_name
 
 _NEW: Final = "\n"
 """A part of a name that no pattern has: whoever means this one there means every one."""
-
-KNOWN_COUNT_MAX: Final = 1_000
-"""So many different sets of roles are kept worked out."""
 
 
 class Right(Enum):
@@ -105,37 +107,74 @@ def read_grant(role: str, rights: str, pattern: str) -> Grant:
     return Grant(require_name(role, "role"), read_rights(rights), found)
 
 
-_ByKey = dict[tuple[str, ...], Grant]
+_Rank = tuple[int, tuple[int, ...]]
+_ByKey = dict[tuple[str, ...], tuple[Grant, ...]]
+_RANK: Final = itemgetter(0)
+
+
+class _Granted:
+    """What one role was granted by one right, of queues or of topics."""
+
+    __slots__ = ("_by_shape", "ranked")
+
+    def __init__(self) -> None:
+        self._by_shape: dict[Shape, _ByKey] = {}
+        """Of one shape and key is one grant, unless a log says the same pattern in two ways."""
+        self.ranked: list[tuple[_Rank, Shape, _ByKey]] = []
+        """What is more exact comes later."""
+
+    def put(self, grant: Grant) -> None:
+        """Take one more."""
+        shape, key = grant.pattern.shape, grant.pattern.key
+        by_key = self._by_shape.get(shape)
+        if by_key is None:
+            by_key = self._by_shape[shape] = {}
+            insort(self.ranked, (shape.rank, shape, by_key), key=_RANK)
+        by_key[key] = tuple(sorted((*by_key.get(key, ()), grant), key=_in_order))
+
+    def take(self, grant: Grant) -> None:
+        """Give up one that is here."""
+        shape, key = grant.pattern.shape, grant.pattern.key
+        by_key = self._by_shape[shape]
+        left = tuple(it for it in by_key[key] if it is not grant)
+        if left:
+            by_key[key] = left
+            return
+        del by_key[key]
+        if not by_key:
+            del self._by_shape[shape]
+            del self.ranked[bisect_left(self.ranked, shape.rank, key=_RANK)]
+
+    def first(self, parts: list[str]) -> tuple[_Rank, Grant] | None:
+        """Give the most exact grant of what has a name of these parts, and how exact it is."""
+        for rank, shape, by_key in reversed(self.ranked):
+            key = shape.key_of(parts)
+            if key is not None and (grants := by_key.get(key)) is not None:
+                return rank, grants[0]
+        return None
+
+
+_Role = dict[tuple[Right, Kind], _Granted]
+"""What one role was granted; what was not is not there."""
 
 
 class Access:
-    """What one set of roles may, found without asking each grant."""
+    """What one set of roles may, found without asking each grant; until a grant changes."""
 
-    __slots__ = ("_by_right",)
+    __slots__ = ("_roles",)
 
-    def __init__(self, grants: Iterable[Grant]) -> None:
-        """Take the grants to all of these roles."""
-        by_right: dict[tuple[Right, Kind], dict[Shape, _ByKey]] = {}
-        for grant in sorted(grants, key=_in_order):
-            pattern = grant.pattern
-            for right in grant.rights:
-                by_shape = by_right.setdefault((right, pattern.kind), {})
-                by_shape.setdefault(pattern.shape, {}).setdefault(pattern.key, grant)
-        self._by_right = {
-            of: dict(sorted(by_shape.items(), key=_exactness, reverse=True))
-            for of, by_shape in by_right.items()
-        }
-        """What is more exact comes first."""
+    def __init__(self, roles: Sequence[Mapping[tuple[Right, Kind], _Granted]]) -> None:
+        """Take what each of these roles was granted, in the order of their names."""
+        self._roles = roles
 
     @property
     def is_empty(self) -> bool:
         """Whether it allows nothing anywhere."""
-        return not self._by_right
+        return not any(self._roles)
 
     def deciding(self, right: Right, kind: Kind, name: str) -> Grant | None:
         """Give the most exact grant that allows something with one destination; None: none does."""
-        by_shape = self._by_right.get((right, kind))
-        return None if by_shape is None else _first(by_shape, name.split("."))
+        return _first(self._granted(right, kind), name.split("."))
 
     def covering(self, right: Right, wanted: Pattern) -> tuple[Grant, ...]:
         """
@@ -143,28 +182,31 @@ class Access:
 
         None if there is a name, maybe of no destination yet, which it means and they do not.
         """
-        by_shape = self._by_right.get((right, wanted.kind))
-        if by_shape is None:
-            return ()
+        granted = self._granted(right, wanted.kind)
         found: dict[Grant, None] = {}
-        for length in _lengths(wanted.shape, by_shape):
+        for length in _lengths(wanted.shape, granted):
             # What means this one name, whose other parts no pattern has, means all of this length.
-            grant = _first(by_shape, _newest_name(wanted, length))
+            grant = _first(granted, _newest_name(wanted, length))
             if grant is None:
                 return ()
             found[grant] = None
         return tuple(found)
 
-
-def _first(by_shape: dict[Shape, _ByKey], parts: list[str]) -> Grant | None:
-    for shape, by_key in by_shape.items():
-        key = shape.key_of(parts)
-        if key is not None and (grant := by_key.get(key)) is not None:
-            return grant
-    return None
+    def _granted(self, right: Right, kind: Kind) -> list[_Granted]:
+        of = right, kind
+        return [found for role in self._roles if (found := role.get(of)) is not None]
 
 
-def _lengths(wanted: Shape, shapes: Iterable[Shape]) -> list[int]:
+def _first(granted: list[_Granted], parts: list[str]) -> Grant | None:
+    """Give the most exact grant; of several that say the same, the one of the first role."""
+    if len(granted) == 1:
+        found = granted[0].first(parts)
+        return None if found is None else found[1]
+    all_found = [found for it in granted if (found := it.first(parts)) is not None]
+    return max(all_found, key=_RANK)[1] if all_found else None
+
+
+def _lengths(wanted: Shape, granted: list[_Granted]) -> list[int]:
     """
     Give how many parts the names have that must be looked at, for all that are meant.
 
@@ -173,7 +215,8 @@ def _lengths(wanted: Shape, shapes: Iterable[Shape]) -> list[int]:
     shortest = max(1, wanted.length)
     if not wanted.is_open:
         return [shortest]
-    turns = {length for shape in shapes for length in (shape.length, shape.length + 1)}
+    lengths = {shape.length for it in granted for _, shape, _ in it.ranked}
+    turns = {length + more for length in lengths for more in (0, 1)}
     return sorted({shortest} | {length for length in turns if length > shortest})
 
 
@@ -184,47 +227,49 @@ def _newest_name(wanted: Pattern, length: int) -> list[str]:
     return parts
 
 
-def _in_order(grant: Grant) -> tuple[str, str, str]:
-    return grant.role, str(grant.pattern), named(grant.rights)
-
-
-def _exactness(of_shape: tuple[Shape, _ByKey]) -> tuple[int, tuple[int, ...]]:
-    return of_shape[0].rank
+def _in_order(grant: Grant) -> str:
+    return named(grant.rights)
 
 
 class Grants:
     """All grants there are."""
 
-    __slots__ = ("_by_role", "_known")
+    __slots__ = ("_by_key", "_by_role")
 
-    def __init__(self, grants: Iterable[Grant] = (), before: Grants | None = None) -> None:
-        """Take all; what was worked out `before` of roles that have the same is not once more."""
-        by_role: dict[str, list[Grant]] = {}
-        for grant in grants:
-            by_role.setdefault(grant.role, []).append(grant)
-        self._by_role = {role: tuple(sorted(of, key=_in_order)) for role, of in by_role.items()}
-        self._known: dict[frozenset[str], Access] = {}
-        """Worked out once for all principals with the same roles."""
-        if before is not None:
-            changed = self.changed_since(before)
-            self._known = before.known_but(changed)
+    def __init__(self, grants: Iterable[Grant] = ()) -> None:
+        """Take these, each as one of its own."""
+        self._by_key: dict[Hashable, Grant] = {}
+        self._by_role: dict[str, _Role] = {}
+        for place, grant in enumerate(grants):
+            self.put(place, grant)
 
-    def known_but(self, changed: frozenset[str]) -> dict[frozenset[str], Access]:
-        """Give what is worked out of sets without these roles."""
-        return {roles: it for roles, it in self._known.items() if not roles & changed}
-
-    def changed_since(self, before: Grants) -> frozenset[str]:
-        """Give the roles that had other grants then."""
-        now, then = self._by_role, before._by_role
-        return frozenset(it for it in now.keys() | then.keys() if now.get(it) != then.get(it))
+    def put(self, key: Hashable, grant: Grant | None) -> None:
+        """Let this be what stands under a key from now on; None: nothing does."""
+        known = self._by_key.pop(key, None)
+        if known is not None:
+            self._take(known)
+        if grant is None or not grant.rights:
+            return
+        self._by_key[key] = grant
+        role = self._by_role.setdefault(grant.role, {})
+        for right in grant.rights:
+            of = right, grant.pattern.kind
+            granted = role.get(of)
+            if granted is None:
+                granted = role[of] = _Granted()
+            granted.put(grant)
 
     def of(self, roles: frozenset[str]) -> Access:
-        """Give what a principal with these roles may; as long as that is the same, the same."""
-        granted = frozenset(roles & self._by_role.keys())
-        found = self._known.get(granted)
-        if found is None:
-            found = Access(grant for role in granted for grant in self._by_role[role])
-            if len(self._known) >= KNOWN_COUNT_MAX:
-                self._known.clear()
-            self._known[granted] = found
-        return found
+        """Give what a principal with these roles may."""
+        return Access([self._by_role[role] for role in sorted(roles & self._by_role.keys())])
+
+    def _take(self, grant: Grant) -> None:
+        role = self._by_role[grant.role]
+        for right in grant.rights:
+            of = right, grant.pattern.kind
+            granted = role[of]
+            granted.take(grant)
+            if not granted.ranked:
+                del role[of]
+        if not role:
+            del self._by_role[grant.role]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.broker import Broker
-from holdfast.security.grants import Grants
+from holdfast.broker.lasting.access import GrantKey, UserKey
 from holdfast.security.principal import Principal
 from holdfast.server.clients import Clients
 from holdfast.server.containment import Containment
@@ -39,7 +39,7 @@ class _Change(NamedTuple):
     """What has changed."""
 
     names: set[str]
-    roles: frozenset[str]
+    roles: set[str]
     is_everybodys: bool
 
     def concerns(self, who: Principal) -> bool:
@@ -65,7 +65,7 @@ class Rejudging:
     """Judges clients again."""
 
     __slots__ = (
-        *("_begun_count", "_concerned", "_grants", "_judged", "_left", "_on_change"),
+        *("_begun_count", "_concerned", "_judged", "_left", "_on_change"),
         "_was_guarded",
         *("is_under_way", "seen_count", "still"),
     )
@@ -75,7 +75,6 @@ class Rejudging:
         self._judged = judged
         self._on_change = on_change
         self._left: Iterator[None] = iter(())
-        self._grants = Grants()
         self._was_guarded = False
         self._begun_count = 0
         self._concerned: set[str] = set()
@@ -114,18 +113,17 @@ class Rejudging:
         self._left = iter(())
         self.is_under_way = False
         self._begun_count = self.seen_count = -1
-        self._judged.broker.state.access.changed_names = None
+        self._judged.broker.state.access.changed = None
 
     def _begin(self) -> None:
         broker = self._judged.broker
         book, access = broker.access_book, broker.state.access
         was_guarded, self._was_guarded = self._was_guarded, book.is_guarded
-        # Users themselves are not gone through: there may be ten thousand, changed one by one.
-        changed, access.changed_names = access.changed_names, set()
-        names = self._concerned | (changed or set())
+        # Users and grants are not gone through: there may be ten thousand, changed one by one.
+        changed, access.changed = access.changed, set()
+        names = self._concerned | {it.name for it in changed or () if isinstance(it, UserKey)}
+        roles = {it.role for it in changed or () if isinstance(it, GrantKey)}
         self._concerned = set()
-        roles = book.grants.changed_since(self._grants)
-        self._grants = book.grants
         broker.destinations.leadership.patterns.unsettle()
         if was_guarded != book.is_guarded:
             self._on_change()

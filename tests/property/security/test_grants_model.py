@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.model.destination import Destination, Kind
 from holdfast.model.wildcards import parse_pattern
-from holdfast.security.grants import Access, Grant, Grants, Right, read_grant
+from holdfast.security.grants import Grant, Grants, Right, read_grant
 from holdfast.security.verdicts import judge
 
 LENGTH_MAX = 3
@@ -85,7 +85,7 @@ def test_a_name_is_allowed_if_any_grant_of_any_role_allows_it(
 @example(["a.>", "b.>"], "*.>")
 def test_a_wildcard_is_covered_exactly_if_every_name_is(granted_: list[str], wanted: str) -> None:
     """Neither is one refused that is covered by several together, nor one let pass that is not."""
-    access = Access(read_grant("r", "read", text) for text in granted_)
+    access = Grants(read_grant("r", "read", text) for text in granted_).of(frozenset("r"))
     found = access.covering(Right.READ, parse_pattern(wanted))
     meant = [name for name in NAMES if means(wanted, name)]
     assert bool(found) is all(any(means(text, name) for text in granted_) for name in meant)
@@ -106,3 +106,33 @@ def test_the_order_of_grants_changes_nothing(
     written = Destination(Kind.QUEUE, wanted)
     for right in Right:
         assert judge(one, right, written) == judge(other, right, written)
+
+
+changes = st.lists(
+    st.tuples(
+        st.integers(0, 4),
+        st.none() | st.tuples(st.sampled_from("rs"), rights, st.sampled_from([*KINDS]), texts),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(changes, texts)
+def test_what_was_granted_and_taken_back_before_changes_nothing(
+    changes_: list[tuple[int, tuple[str, str, str, str] | None]], wanted: str
+) -> None:
+    """Who has followed each change judges as who has read what is left of them (S9)."""
+    followed, left = Grants(), {}
+    for key, said in changes_:
+        grant = None if said is None else granted([said])[0]
+        followed.put(key, grant)
+        left.pop(key, None)
+        if grant is not None:
+            left[key] = grant
+    both = frozenset("rs")
+    one, other = followed.of(both), Grants(left.values()).of(both)
+    assert one.is_empty == other.is_empty
+    for written in [Destination(kind, name) for kind in KINDS.values() for name in ("a.b", wanted)]:
+        for right in Right:
+            assert judge(one, right, written) == judge(other, right, written)

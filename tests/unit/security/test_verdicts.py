@@ -6,17 +6,17 @@ import pytest
 
 from holdfast.errors import ForbiddenError
 from holdfast.model.destination import Destination, Kind, parse_destinations, parse_sources
-from holdfast.security.grants import Access, Right, read_grant
+from holdfast.security.grants import Access, Grants, Right, read_grant
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.security.verdicts import hint, judge, require
 
 ME = Principal("me", frozenset({"sales"}))
-MAY = Access(
+MAY = Grants(
     [
         read_grant("sales", "read,write", "queue://ORDERS.>"),
         read_grant("sales", "read", "topic://PRICES.*"),
     ]
-)
+).of(ME.roles)
 
 
 def test_each_part_of_a_composite_is_judged() -> None:

@@ -8,6 +8,7 @@ Invariants:
     Each is replaced as a whole, and never changed: who remembers a record can tell whether it still
     counts.
     What the cleaner carries on, unchanged, is the same record as before: nobody is judged anew.
+    Whoever works out what grants mean is told of each that changes, and need not go through all.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ class GrantKey(NamedTuple):
 
 AccessKey: TypeAlias = UserKey | GrantKey
 KeptRecord: TypeAlias = UserRecord | GrantRecord
+GrantListener: TypeAlias = Callable[[GrantKey, GrantRecord | None], None]
+"""Is told what a key has from now on; None: nothing."""
 
 
 class LastingAccess:
     """All users and grants."""
 
-    __slots__ = ("change_count", "changed_names", "grants", "homes", "users")
+    __slots__ = ("change_count", "changed", "grants", "homes", "listeners", "users")
 
     def __init__(self) -> None:
         self.users: dict[str, UserRecord] = {}
@@ -48,8 +51,9 @@ class LastingAccess:
         """The newest record that carries each whole."""
         self.change_count = 0
         """How often anything changed since this process began."""
-        self.changed_names: set[str] | None = None
-        """Users who changed since somebody has looked who takes this away; None: nobody looks."""
+        self.changed: set[AccessKey] | None = None
+        """What has changed since somebody has looked who takes this away; None: nobody looks."""
+        self.listeners: list[GrantListener] = []
 
     def apply(self, record: KeptRecord, number: int) -> None:
         """Take one record's word, whose number is this."""
@@ -66,8 +70,9 @@ class LastingAccess:
                 del self.users[key.name]
             else:
                 del self.grants[key]
-        if self.changed_names is not None and isinstance(key, UserKey):
-            self.changed_names.add(key.name)
+                self._tell(key, None)
+        if self.changed is not None:
+            self.changed.add(key)
         self.change_count += 1
 
     def put(self, record: KeptRecord, home: int) -> None:
@@ -75,7 +80,9 @@ class LastingAccess:
         if isinstance(record, UserRecord):
             self.users[record.name] = record
         else:
-            self.grants[GrantKey(record.role, record.pattern)] = record
+            key = GrantKey(record.role, record.pattern)
+            self.grants[key] = record
+            self._tell(key, record)
         self.homes[key_of(record)] = home
 
     def get(self, key: AccessKey) -> KeptRecord | None:
@@ -84,8 +91,12 @@ class LastingAccess:
 
     def records(self) -> list[KeptRecord]:
         """Give all of them, in one order on every node."""
-        users = sorted(self.users.items())
-        return [*(it for _, it in users), *(it for _, it in sorted(self.grants.items()))]
+        users = [self.users[name] for name in sorted(self.users)]
+        return [*users, *(self.grants[key] for key in sorted(self.grants))]
+
+    def _tell(self, key: GrantKey, record: GrantRecord | None) -> None:
+        for listener in self.listeners:
+            listener(key, record)
 
 
 def key_of(record: KeptRecord) -> AccessKey:

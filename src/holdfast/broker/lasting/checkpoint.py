@@ -23,7 +23,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.broker.lasting.access_checkpoint import decode_access, encode_access
+from holdfast.broker.lasting.access_checkpoint import decode_access
 from holdfast.broker.lasting.chunk import CHUNK_SIZE, Chunk
 from holdfast.broker.lasting.columns import columns_bytes, decode_columns, encode_columns
 from holdfast.broker.lasting.policies import Policies, key_of
@@ -90,7 +90,7 @@ _LISTED_PER_WORK: Final = 16
 
 
 def encode_head(state: BrokerState) -> bytes:
-    """Give what stands before the queues."""
+    """Give what stands before users and grants, behind which the queues begin."""
     parts = [
         _HEAD.pack(
             _MAGIC,
@@ -113,7 +113,6 @@ def encode_head(state: BrokerState) -> bytes:
         parts.append(_HOLD.pack(len(encoded), *fields, *times))
         parts.append(encoded)
     parts += _encode_policies(state.policies)
-    parts += encode_access(state.access)
     return b"".join(parts)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from holdfast.broker.lasting.access_checkpoint import encode_access
 from holdfast.broker.lasting.checkpoint import (
     chunk_work,
     encode_chunk,
@@ -57,6 +58,8 @@ from holdfast.model.topic_records import (
 _PRODUCERS_PER_PIECE: Final = 512
 _PIECE_WORK: Final = 64
 """What that many producers cost, in chunks."""
+_ACCESS_PER_PIECE: Final = 128
+"""So many users and grants cost as much."""
 
 
 class _FrozenQueue:
@@ -108,6 +111,7 @@ class Snapshot:
     """
 
     __slots__ = (
+        "_access",
         "_canonical",
         "_frozen",
         "_order",
@@ -130,12 +134,20 @@ class Snapshot:
         producers = state.producers.as_they_are()
         self._producers = iter(sorted(producers)) if canonical else producers
         self.parts: list[bytes] = [encode_head(state)]
+        self._access: Iterator[bytes] | None = encode_access(state.access, canonical=canonical)
+        """Users and grants, which come first; None: all are in `parts`."""
         self.is_done = False
 
     def step(self, work_max: int) -> bool:
         """Encode so much more, counted in queues and full chunks; True when all is in `parts`."""
         done = 0
         pieces: list[bytes] = []
+        while self._access is not None and done < work_max:
+            encoded = list(islice(self._access, _ACCESS_PER_PIECE))
+            pieces += encoded
+            done += _PIECE_WORK
+            if len(encoded) < _ACCESS_PER_PIECE:
+                self._access = None
         while self._order and done < work_max:
             number = self._order[-1]
             frozen = self._freeze(number)

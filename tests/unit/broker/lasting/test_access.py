@@ -45,6 +45,17 @@ def test_what_is_carried_on_is_the_record_of_before(access: LastingAccess) -> No
     assert access.users["ann"] is not before
 
 
+def test_who_listens_is_told_of_each_grant_that_changes(access: LastingAccess) -> None:
+    """And of nothing that is as it was: all the rest need not be looked at again."""
+    told: list[tuple[GrantKey, int]] = []
+    access.listeners.append(lambda key, it: told.append((key, it.rights if it else 0)))
+    key = GrantKey("a", "queue://b")
+    for number, rights in enumerate([3, 3, 1, 0, 0], 1):
+        access.apply(GrantRecord(*key, rights), number)
+    access.apply(UserRecord("ann", "{}", 1), 6)
+    assert told == [(key, 3), (key, 1), (key, 0)]
+
+
 def test_users_and_roles_of_one_name_are_two(access: LastingAccess) -> None:
     """A user is no role, whatever it is called."""
     access.apply(UserRecord("a", "{}", 1), 1)
