@@ -7,12 +7,15 @@ the other in turn, a window of them at a time. Printed are medians: messages a s
 processor time of all three nodes for each message.
 
 Logins: one node with a user. So many clients come to its port at once and log in by the password,
-then by a token, while another one that is there already asks; printed are how long that took, the
-processor time of the node for each, the longest that the other one waited, and the longest turn of
-the node's loop, by its processor time, beside what that was before. Then one after the other logs
-in on the admin port by SCRAM and by Basic: the processor time of the node for each request.
+then by a token, while another one that is there already asks; printed are how long that took, who
+was cut off meanwhile and had to come again, the processor time of the node for each, the longest
+that the other one waited, and the longest turn of the node's loop, by its processor time, beside
+what that was before. Then one after the other logs in on the admin port by SCRAM and by Basic: the
+processor time of the node for each request. And of a cluster the leader is killed with so many
+clients, who all come to the next one: that must cost no further election.
 
-Run: .venv/bin/python benches/secured.py [--rounds 3] [--messages 10000] [--clients 3000]
+Run: .venv/bin/python benches/secured.py [--rounds 3] [--messages 10000] [--clients 10000]
+With `--rounds 0` nothing is measured of members.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from beside import publishing
+from crowd import Crowd
 from machine import print_heading
 from tls import Way, processor_seconds, send
 
@@ -56,7 +60,7 @@ def secured(directory: Path, mode: str) -> LocalCluster:
 
 
 def compare(clusters: dict[str, LocalCluster], rounds: int, messages: int) -> None:
-    for what, size in _SIZES.items():
+    for what, size in _SIZES.items() if clusters else ():
         count = messages if size < 1024 else messages // 8
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in clusters}
         for number in range(rounds + 1):
@@ -75,39 +79,53 @@ def compare(clusters: dict[str, LocalCluster], rounds: int, messages: int) -> No
             )
 
 
-async def come(port: int, clients: int, secret: str) -> float:
-    """Let so many log in at once and stay until all have; gives how long that took."""
-    connect = b"CONNECT\naccept-version:1.2\nhost:h\nlogin:ann\npasscode:%b\n\n\0" % secret.encode()
-
-    async def one() -> asyncio.StreamWriter:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(connect)
-        answer = await reader.readuntil(b"\0")
-        assert answer.startswith(b"CONNECTED"), answer
-        return writer
-
-    began = time.monotonic()
-    writers = await asyncio.gather(*(one() for _ in range(clients)))
-    took = time.monotonic() - began
-    for writer in writers:
-        writer.close()
-    return took
+def greeting(secret: str) -> bytes:
+    head = "CONNECT\naccept-version:1.2\nhost:h"
+    return f"{head}\nlogin:ann\npasscode:{secret}\n\n\0".encode()
 
 
 def storm(node: LocalNode, clients: int, kind: str, secret: str) -> None:
     before = node.status() or {}
     spent = processor_seconds(node)
+    crowd = Crowd(clients, greeting(secret))
     with publishing(node.stomp_port, login="ann", passcode=secret) as waited:
-        took = asyncio.run(come(node.stomp_port, clients, secret))
+        crowd.come(node.stomp_port)
         spent = processor_seconds(node) - spent
+    crowd.leave()
     after = node.status() or {}
     longest = [1e3 * it["turn_cpu_seconds_max"] for it in (before, after)]
     print(
-        f"{clients:,} logins at once by {kind}: {took:.2f} s, {spent / clients * 1e3:.2f} ms of the"
+        f"{clients:,} logins at once by {kind}: {crowd.seconds:.2f} s, cut off meanwhile:"
+        f" {dict(crowd.failures)}, {spent / clients * 1e3:.2f} ms of the"
         f" node each with all it did meanwhile; another waited {max(waited) * 1e3:.0f} ms at most,"
         f" {statistics.median(waited) * 1e3:.1f} ms by median; longest turn {longest[1]:.1f} ms of"
         f" a processor (before: {longest[0]:.1f} ms); elections: {after['term'] - before['term']}"
     )
+
+
+def failover(cluster: LocalCluster, clients: int, secret: str) -> None:
+    """Kill the leader; all of its clients come to the next one at once."""
+    first = cluster.leader()
+    crowd = Crowd(clients, greeting(secret))
+    crowd.come(first.stomp_port)
+    first.kill()
+    began = time.monotonic()
+    crowd.wait_until_cut_off()
+    leader = cluster.leader()
+    elected = time.monotonic() - began
+    term = (leader.status() or {})["term"]
+    crowd.failures.clear()
+    with publishing(leader.stomp_port, login="ann", passcode=secret) as waited:
+        crowd.come(leader.stomp_port)
+    after = leader.status() or {}
+    print(
+        f"{clients:,} clients that come back after a failover, {elected:.2f} s after which another"
+        f" one leads: all are in after {crowd.seconds:.2f} s, cut off meanwhile:"
+        f" {dict(crowd.failures)}; another waited {max(waited) * 1e3:.0f} ms at most,"
+        f" {statistics.median(waited) * 1e3:.1f} ms by median; further elections:"
+        f" {after['term'] - term}, still leads: {cluster.leader() is leader}"
+    )
+    crowd.leave()
 
 
 class _Basic(ByPassword):
@@ -131,38 +149,44 @@ def operators(node: LocalNode) -> None:
         )
 
 
+def make_user(node: LocalNode) -> str:
+    """Make the user whom all are, who may do everything; gives a token of his."""
+    node.wait_until(lambda it: it["format_level"] >= ACCESS_LEVEL, "at the level of users")
+    machine = RemoteNode(node.admin)
+    granted = {"role": "all", "rights": "read,write,admin", "pattern": "queue://>"}
+    machine.change("POST", "/grants", granted)
+    made = {"name": "ann", "roles": ["all", "admin"], "password": _PASSWORD}
+    machine.change("POST", "/users", made)
+    asked = {"name": "ann", "token": "t"}
+    return str(machine.change("POST", "/users/tokens", asked)["token"])
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--messages", type=int, default=10_000)
-    options.add_argument("--clients", type=int, default=3_000)
+    options.add_argument("--clients", type=int, default=10_000)
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-secured-") as folder:
         directory = Path(folder)
         print_heading(directory, rounds=given.rounds, messages=given.messages)
         with ExitStack() as stack:
             clusters = {}
-            for mode in ("off", "require"):
+            for mode in ("off", "require") if given.rounds else ():
                 clusters[mode] = stack.enter_context(secured(directory / mode, mode))
                 clusters[mode].start()
             compare(clusters, given.rounds, given.messages)
-        flags = ["--connections", str(given.clients + 100), "--scram"]
-        with LocalCluster(directory / "logins", "single", flags) as cluster:
-            cluster.start()
-            node = cluster.leader()
-            node.wait_until(lambda it: it["format_level"] >= ACCESS_LEVEL, "at the level of users")
-            machine = RemoteNode(node.admin)
-            machine.change(
-                "POST",
-                "/grants",
-                {"role": "all", "rights": "read,write,admin", "pattern": "queue://>"},
-            )
-            made = {"name": "ann", "roles": ["all", "admin"], "password": _PASSWORD}
-            machine.change("POST", "/users", made)
-            token = machine.change("POST", "/users/tokens", {"name": "ann", "token": "t"})["token"]
-            storm(node, given.clients, "password", _PASSWORD)
-            storm(node, given.clients, "token", token)
-            operators(node)
+        for topology in ("single", "three"):
+            flags = ["--connections", str(given.clients + 100), "--scram"]
+            with LocalCluster(directory / topology, topology, flags) as cluster:
+                cluster.start()
+                token = make_user(cluster.leader())
+                if topology == "three":
+                    failover(cluster, given.clients, _PASSWORD)
+                    continue
+                storm(cluster.leader(), given.clients, "password", _PASSWORD)
+                storm(cluster.leader(), given.clients, "token", token)
+                operators(cluster.leader())
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from holdfast.transport import tls_connection, turn_slice
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.listener import PortListener
 from holdfast.transport.settings import PortSettings
-from holdfast.transport.tls_connection import EMPTY_RECORDS_MAX, TlsConnection
+from holdfast.transport.tls_connection import TlsConnection
+from holdfast.transport.tls_records import EMPTY_RECORDS_MAX
 from holdfast.transport.turn_slice import UNITS_PER_TURN, TurnSlice
 from trials.safeguards.ablation import Ablation, Patch
 

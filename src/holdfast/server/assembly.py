@@ -48,7 +48,7 @@ from holdfast.replication.peer_tls import PeerTls
 from holdfast.server.access import NodeAccess
 from holdfast.server.address_key import AddressKey
 from holdfast.server.connection import ClientConnection
-from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
+from holdfast.server.descriptors import CLIENT_BACKLOG, SET_ASIDE, Shares, share_out
 from holdfast.server.leased_assembly import LogParts, leased, only_failures
 from holdfast.server.listener import ClientPort, Listener
 from holdfast.server.log_end_users import LogEndUsers
@@ -337,7 +337,7 @@ def _make_listener(
         ports,
         conductor.role,
         Handshakes(config.sections.ports, count_max=shares.tls_strangers),
-        backlog=shares.client_backlog,
+        backlog=CLIENT_BACKLOG,
         lets_others_in=lambda: access.lets_others_in,
         fail=hearer.fail,
     )

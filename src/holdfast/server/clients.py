@@ -14,7 +14,7 @@ Owned by the loop.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, Protocol
 
 from holdfast.broker.broker import Broker
@@ -79,8 +79,9 @@ class Clients:
             "_now",
             "_resuming",
         ),
-        *("_role", "_sealer", "_store", "admission", "clock", "commit_count", "connections"),
+        *("_role", "_sealer", "_store", "admission", "clock", "coming", "commit_count"),
         *(
+            "connections",
             "held_memory",
             "paused",
             "protocols",
@@ -118,6 +119,9 @@ class Clients:
         self.admission = client_admission(loop.settings.connection_count_max)
         self.reading = Reading(loop.settings)
         self.ready: list[ClientConnection] = []
+        """Who brought something, of those who have said who they are."""
+        self.coming: list[ClientConnection] = []
+        """The same of those who have not."""
         self.paused = Pausing()
         self.commit_count = 0
         self.received_bytes = 0
@@ -215,13 +219,35 @@ class Clients:
         if self._heart_beats.is_under_way or self._departures.are_waiting:
             self.schedule()
 
+    @property
+    def have_brought(self) -> bool:
+        """Whether there is something to be read of anybody."""
+        return bool(self.ready or self.coming)
+
     def read(self, now: float) -> None:
-        """Take what every ready client has brought, as far as the time goes."""
+        """
+        Take what every ready client has brought, as far as the time goes.
+
+        Who has not said yet who he is has a slice of its own, behind the others: of ten thousand
+        who come at once nobody has to wait who was there before.
+        """
         self._now = now
-        ready = self.ready
-        self.ready = []
+        ready, self.ready = self.ready, []
+        if ready:
+            self._budget.begin(now)
+            left = self._read(ready)
+            if left:
+                self.ready[:0] = left  # Whoever was not read goes first next time.
+        coming, self.coming = self.coming, []
+        if coming:
+            self._budget.begin()
+            self.coming[:0] = self._read(coming)
+        if self.coming or (self.ready and not all(it.session.is_spreading for it in self.ready)):
+            self.schedule()
+
+    def _read(self, ready: list[ClientConnection]) -> list[ClientConnection]:
+        """Do what these ask until the time is spent; gives those who were not read."""
         is_spent = self._budget.is_spent
-        self._budget.begin(now)
         for place, connection in enumerate(ready, 1):
             session = connection.session
             if connection not in self.connections:
@@ -248,18 +274,15 @@ class Clients:
                 self._forget(connection)
                 continue
             session = connection.session  # What it speaks may have been found out just now.
-            session.note_received(now)
+            session.note_received(self._now)
             if session.is_full:
                 self.pause(connection)
             if place < len(ready) and is_spent():
-                # Whoever was not read goes first next time.
-                self.ready[:0] = ready[place:]
                 break
         if self.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             for connection in ready[:place]:
                 self.pause(connection)
-        if self.ready and not all(it.session.is_spreading for it in self.ready):
-            self.schedule()
+        return ready[place:]
 
     def _receive(self, connection: ClientConnection) -> bool:
         """Do what a client asks, as far as the time goes; whether that was all."""
@@ -297,7 +320,7 @@ class Clients:
         A hand-over may be given up; then all goes on, with what is only in memory still there.
         """
         self._budget.begin()
-        for connection in self.ready:
+        for connection in chain(self.ready, self.coming):
             if not connection.is_paused:
                 self.pause(connection)
                 if self._budget.is_spent():
@@ -369,4 +392,5 @@ class Clients:
         self.paused.clear()
         self.held_memory.clear()
         self.ready.clear()
+        self.coming.clear()
         self._resuming.stop()

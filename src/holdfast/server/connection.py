@@ -30,6 +30,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.sessions.registration import Registration
 from holdfast.sessions.session import LARGE_BYTES, Session
 from holdfast.transport.ends import is_within_machine
+from holdfast.transport.unread import holds_unread
 
 _NOTED_BYTES: Final = 4096
 """What waits for a socket below this is not worth a note."""
@@ -51,6 +52,8 @@ class Keeper(Protocol):
     reading: Reading
     ready: list[ClientConnection]
     """Those who brought something."""
+    coming: list[ClientConnection]
+    """The same of those who have not said yet who they are."""
     receipts: Receipts
     """What waits to be committed."""
     commit_count: int
@@ -104,6 +107,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         "is_paused",
         "is_ready",
         "look_at",
+        "overdue_at",
         "protocols",
         "session",
         "transport",
@@ -136,6 +140,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.is_lost = False
         self.look_at = 0.0
         """No heart-beat is due, or missed, before then."""
+        self.overdue_at: float | None = None
+        """When it should have said who it is, and what it had brought was not read yet."""
         self.connected_at = keeper.clock.monotonic()
         self.ask_at = self.connected_at + AGAIN_SECONDS
         """When it is looked whether its machine is still there."""
@@ -181,7 +187,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             keeper.pause(self)
         if not self.is_ready:
             self.is_ready = True
-            keeper.ready.append(self)
+            (keeper.ready if self.session.is_connected else keeper.coming).append(self)
             keeper.schedule()
 
     def pause_writing(self) -> None:
@@ -216,6 +222,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.is_lost = True
         self.session.disconnected()  # At once: it may be back before what it held is given back.
         self.keeper.lost(self)
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether it has brought something that was not served: in here, or still in its socket."""
+        return self.is_ready or holds_unread(self.transport)
 
     @property
     def peer(self) -> str:

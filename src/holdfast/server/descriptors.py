@@ -5,8 +5,9 @@ Sockets and files share the process's limit of open files. The log's files come 
 links to the members and the ports of strangers and operators, each within its bound; clients get
 the rest, at most as many as are configured.
 
-Connections that wait to be accepted are taken all at once, before any of them can be turned away:
-so each port's backlog is counted beside its bound.
+Connections that wait to be taken have no descriptor. Those of clients are taken a few a turn and
+turned away some turns later, so these few are counted beside the bound; the admin port in clear
+takes all that wait at once, so its backlog is.
 
 Pure: numbers in, numbers out.
 """
@@ -31,8 +32,14 @@ _OTHER_FILES: Final = 32
 """The log being written, its next file, ballot, checkpoint, lock, standard streams, the loop's."""
 
 _LINKS_PER_MEMBER: Final = 2
-_BACKLOG_MAX: Final = 1024
-_BACKLOG_MIN: Final = 8
+CLIENT_BACKLOG: Final = 4096
+"""So many clients wait at each port to be taken, if the kernel lets them (Linux:
+`net.core.somaxconn`, 4,096). Who finds no place there asks again after a second or more."""
+
+_TURNS_TO_TURN_AWAY: Final = 4
+"""Taken, a connection, told that it is closed, closed: each a turn of the loop."""
+
+_PASSING_MIN: Final = 8
 _STEP: Final = 64
 APART_COUNT_MAX: Final = 16
 """Handshakes by TLS of those who have a line apart: members on their port, this machine on that of
@@ -56,7 +63,9 @@ class Shares:
     """Files of the log kept open for reading."""
 
     clients: int
-    client_backlog: int
+    passing: int
+    """Of clients beyond that, taken to be turned away."""
+
     admin: int
     strangers: int
     """On the peer port, from sources that are no member's."""
@@ -102,7 +111,9 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     apart = (APART_COUNT_MAX if config.admin_tls else 0) + _members_apart(config)
     wanted = _fixed(config, read_files_max, admin_max, strangers_max) + tls_strangers_max
     wanted += admin_strangers_max + _peer_strangers(config, strangers_max) + apart
-    wanted += clients + min(_BACKLOG_MAX, clients)
+    ports = 1 + len(config.listen)
+    passing_max = ports * _TURNS_TO_TURN_AWAY * sections.ports.accept_count_max
+    wanted += clients + passing_max
     read_files = max(8, min(read_files_max, open_files // 8))
     per_port = max(8, open_files // 12)
     admin = min(admin_max, per_port)
@@ -111,13 +122,13 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     admin_strangers = min(admin_strangers_max, per_port)
     rest = open_files - _fixed(config, read_files, admin, strangers) - tls_strangers
     rest -= admin_strangers + _peer_strangers(config, strangers) + apart
-    backlog = max(_BACKLOG_MIN, min(_BACKLOG_MAX, rest // 4))
+    passing = max(_PASSING_MIN, min(passing_max, rest // 4))
     return Shares(
         open_files=open_files,
         wanted=wanted,
         read_files=read_files,
-        clients=min(clients, rest - backlog),
-        client_backlog=backlog,
+        clients=min(clients, rest - passing),
+        passing=passing,
         admin=admin,
         strangers=strangers,
         strangers_per_source=min(sections.links.strangers_per_source_max, strangers),

@@ -8,6 +8,7 @@ Invariants:
     What comes and goes only puts a deadline off, once heart-beats are agreed upon. So a client is
     looked at again when the deadline that was seen last has come: ten thousand that are quiet and
     well cost a comparison each.
+    Nobody is held to be silent of whom something waits here to be read.
 
 Owned by the loop.
 """
@@ -74,10 +75,29 @@ class HeartBeats:
         try:
             beat = session.handle_deadline(now)
             if beat is None:
-                connection.transport.abort()
+                if not self._is_put_off(connection, now):
+                    connection.transport.abort()
             # What its socket has not taken is a sign of life as well. Beats behind it would
             # only heap up, ten a second for as long as it reads nothing.
             elif beat and not connection.transport.get_write_buffer_size():
                 connection.transport.write(beat)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
             self._containment.broke(session, error)
+
+    def _is_put_off(self, connection: ClientConnection, now: float) -> bool:
+        """
+        Whether one whose time is up is waited for, as it is we who have not read what came.
+
+        Who has not said who he is gains the time until that is read, whatever he sends behind it.
+        """
+        session = connection.session
+        if not connection.has_unread:
+            return False
+        if session.is_connected:
+            session.note_received(now)
+            return True
+        if connection.overdue_at is None:
+            connection.overdue_at = now
+        received_at = session.received_at
+        was_read = received_at is not None and received_at > connection.overdue_at
+        return not was_read and not session.is_full

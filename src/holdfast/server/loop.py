@@ -211,12 +211,12 @@ class Conductor:
         if self.heart_beats.is_under_way or self.departures.are_waiting:
             self.clients.attend(now)
         if self.store.is_handing_over:
-            if self.clients.ready or self.is_behind:
+            if self.clients.have_brought or self.is_behind:
                 self.clients.hold()
         else:
             if self.is_behind or self.rejudging.is_under_way:
                 self.schedule()  # First what was published goes out: else more comes than leaves.
-            elif self.clients.ready:
+            elif self.clients.have_brought:
                 self.clients.read(now)
             if self.role.is_serving:
                 self._seal(now)
@@ -469,7 +469,7 @@ class Conductor:
         steps.close()
         # A message that is being spread stops its own publisher only.
         self.is_behind = broker.publishing.is_behind
-        if broker.has_to_dispatch or self.clients.ready:
+        if broker.has_to_dispatch or self.clients.have_brought:
             self.schedule()  # Of those who are ready some may have waited for just this.
         while broker.broken:
             self.containment.destination_broke(*broker.broken.pop())

@@ -289,7 +289,7 @@ class Node:
                 not (
                     conductor.broker.receipts.proposed_count
                     or conductor.sealer.has_work()
-                    or conductor.clients.ready
+                    or conductor.clients.have_brought
                 )
             ),
             self.clock,

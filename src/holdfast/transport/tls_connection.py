@@ -29,8 +29,9 @@ from holdfast.model.limits import KiB, MiB
 from holdfast.transport.handshakes import Handshakes, Stranger
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_faults import refused_because
-from holdfast.transport.tls_records import RecordCount
+from holdfast.transport.tls_records import EMPTY_RECORDS_MAX, RecordCount
 from holdfast.transport.tls_sealing import RECORD_BYTES, Piece, Sealing, joined
+from holdfast.transport.unread import UNREAD, holds_unread
 
 READ_BYTES_MAX: Final = 64 * KiB
 """So much is read and decrypted at once, in less than a tenth of a millisecond."""
@@ -41,12 +42,6 @@ LINGER_SECONDS: Final = 1.0
 _STRANGERS_READ_BYTES: Final = 4 * KiB
 _RECORD_HEAD_BYTES: Final = 5
 _RECORD_BYTES_MAX: Final = _RECORD_HEAD_BYTES + RECORD_BYTES + 256
-EMPTY_RECORDS_MAX: Final = 64
-"""
-So many records without anything for anybody may come, and one more for each MiB that is read; then
-the connection ends. This bounds what is answered to them, too.
-"""
-
 RECORDS_AT_ONCE: Final = 64
 """So many are given to OpenSSL at once, and what has come of them is handed on."""
 
@@ -283,6 +278,12 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def _start_timer(self) -> None:
         seconds = self._handshakes.settings.handshake_seconds_max
         loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        """Give it up; what has come and was not read yet, as we were late, is read first."""
+        seconds = LINGER_SECONDS if holds_unread(self._transport) else 0.0
+        loop = asyncio.get_running_loop()
         self._timer = loop.call_later(seconds, self.give_up, "it took too long")
 
     def _stop_timer(self) -> None:
@@ -496,4 +497,6 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
                 return self._object
             if name == "sslcontext":
                 return self._context
+            if name == UNREAD and (self._held or self._is_fed):
+                return True
         return self._transport.get_extra_info(name, default)

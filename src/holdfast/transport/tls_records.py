@@ -12,6 +12,12 @@ from __future__ import annotations
 
 from typing import Final
 
+EMPTY_RECORDS_MAX: Final = 64
+"""
+So many records without anything for anybody may come, and one more for each MiB that is read; then
+the connection ends. This bounds what is answered to them, too.
+"""
+
 _HEAD_BYTES: Final = 5
 
 

@@ -43,6 +43,28 @@ def test_who_was_not_read_goes_first_in_the_next_turn(new_node, send) -> None:
         assert clients.ready == waiting[3 - left :]
 
 
+def test_a_crowd_that_comes_is_read_behind_who_is_there(new_node, send) -> None:
+    """
+    He waited for all of ten thousand logins that came before what he sent, a second and longer.
+    """
+    node = new_node(settings=ServerSettings(slice_seconds=0.0))
+    node.serve()
+    client = node.connect()
+    crowd = [node.open() for _ in range(100)]
+    for each in crowd:
+        each.data_received(b"STOMP\naccept-version:1.2\n\n\0")
+    client.data_received(send(b"x"))
+    clients = node.conductor.clients
+    clients.read(node.clock.now)
+    assert not client.incoming
+    assert [it.session.is_connected for it in crowd] == [True] + [False] * 99
+    for left in range(98, -1, -1):  # And he who goes on keeps nobody of it out.
+        client.data_received(send(b"x"))
+        clients.read(node.clock.now)
+        assert len(clients.coming) == left
+    assert all(it.session.is_connected for it in crowd)
+
+
 def test_an_answer_for_who_is_gone_is_nobodys(node) -> None:
     """
     It may have taken longer than the client had patience.

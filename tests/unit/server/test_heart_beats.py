@@ -5,12 +5,18 @@ Heart-beats of many clients, in slices. What a beat means is tested with the loo
 from __future__ import annotations
 
 import itertools
+import socket
+from collections.abc import Iterator
 
+import pytest
+
+from holdfast.protocols.detect import by_words
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.connection import ClientConnection
 from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.pace import REST_SECONDS_MAX
 from holdfast.server.settings import ServerSettings
+from holdfast.sessions.registration import Registration
 from holdfast.sessions.stomp_connecting import HEART_BEAT_MS_MIN
 
 BEATING = b"STOMP\naccept-version:1.2\nheart-beat:1000,1000\n\n\0"
@@ -121,5 +127,88 @@ def test_silence_while_a_client_was_not_read_is_not_held_against_it(new_node) ->
     node.conductor.tick()
     assert not client.transport.is_aborted
     node.clock.now += 60.0
+    node.conductor.tick()
+    assert client.transport.is_aborted
+
+
+@pytest.fixture
+def wire() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The socket of a client here, and the client's end of it."""
+    here, there = socket.socketpair()
+    with here, there:
+        yield here, there
+
+
+def test_beats_that_wait_to_be_read_are_no_silence(new_node, wire) -> None:
+    """
+    A loop that was stopped, or had ten thousand logins to read, ended clients whose beats lay in
+    its own sockets.
+    """
+    node = new_node()
+    node.serve()
+    client = node.open()
+    client.data_received(BEATING)
+    node.turn()
+    client.transport.opened, there = wire
+    there.send(b"\n")
+    node.clock.now += 60.0
+    node.conductor.tick()
+    assert not client.transport.is_aborted
+    client.data_received(client.transport.opened.recv(1))
+    node.turn()
+    node.clock.now += 60.0
+    node.conductor.tick()
+    assert client.transport.is_aborted
+
+
+def test_beats_that_were_read_and_wait_for_their_turn_are_no_silence(new_node) -> None:
+    """The slice of a turn may have been spent on others again and again."""
+    node = new_node()
+    node.serve()
+    client = node.open()
+    client.data_received(BEATING)
+    node.turn()
+    client.data_received(b"\n")
+    node.clock.now += 60.0
+    node.conductor.heart_beats.begin(node.conductor.connections)
+    node.conductor.heart_beats.step(node.clock.now, lambda: False)
+    assert not client.transport.is_aborted
+
+
+@pytest.mark.parametrize("is_undecided", [False, True])
+def test_a_connect_that_waits_to_be_read_is_read_first(new_node, wire, is_undecided) -> None:
+    """
+    Of ten thousand who came at once thousands were ended after 30 s, with their logins unread.
+    """
+    node = new_node()
+    node.serve()
+    spoken = node.conductor.clients.protocols
+    other = Registration("OTHER", by_words([b"HELO"], b" "), spoken[0].accept)
+    client = node.open(*spoken, *([other] if is_undecided else []))
+    client.transport.opened, there = wire
+    there.send(BEATING)
+    for _ in range(20):
+        node.clock.now += 31.0
+        node.conductor.tick()
+    assert not client.transport.is_aborted
+    client.data_received(client.transport.opened.recv(4096))
+    node.turn()
+    assert client.transport.take().startswith(b"CONNECTED")
+
+
+def test_who_goes_on_without_saying_who_he_is_gains_one_reading(new_node, wire) -> None:
+    """Bytes that never end keep nobody a place beyond his time."""
+    node = new_node()
+    node.serve()
+    client = node.open()
+    client.transport.opened, there = wire
+    there.send(b"\n" * 10)
+    node.clock.now += 31.0
+    node.conductor.tick()
+    assert not client.transport.is_aborted
+    node.clock.now += 0.1
+    client.data_received(client.transport.opened.recv(1))
+    node.turn()
+    node.clock.now += 0.1
     node.conductor.tick()
     assert client.transport.is_aborted

@@ -7,6 +7,7 @@ from __future__ import annotations
 import _ssl
 import asyncio
 import ctypes
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,13 +18,8 @@ import pytest
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.tls import ServerTls
-from holdfast.transport.tls_connection import (
-    EMPTY_RECORDS_MAX,
-    READ_BYTES_MAX,
-    RECORDS_AT_ONCE,
-    TlsConnection,
-)
-from holdfast.transport.tls_records import RecordCount
+from holdfast.transport.tls_connection import READ_BYTES_MAX, RECORDS_AT_ONCE, TlsConnection
+from holdfast.transport.tls_records import EMPTY_RECORDS_MAX, RecordCount
 from holdfast.transport.tls_sealing import SHARED_BYTES
 from holdfast.transport.turn_slice import UNITS_PER_TURN
 
@@ -38,6 +34,7 @@ class Wire:
         self.is_reading = True
         self.is_closed = self.is_aborted = self.is_half_closed = False
         self.limits: tuple[int | None, int | None] = (None, None)
+        self.opened: object = None
 
     def write(self, data: bytes) -> None:
         assert not self.is_closed
@@ -69,7 +66,7 @@ class Wire:
         return len(self.sent)
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("10.0.0.9", 4711) if name == "peername" else default
+        return {"peername": ("10.0.0.9", 4711), "socket": self.opened}.get(name, default)
 
 
 class Within(asyncio.BufferedProtocol):
@@ -329,6 +326,32 @@ def test_half_a_greeting_costs_nothing_but_its_bytes(options, certificates: Path
         while not pair.wire.is_aborted:
             await asyncio.sleep(0)
         assert len(pair.handshakes) == 0
+
+    run(work)
+
+
+def test_a_greeting_that_came_in_time_is_read_though_the_loop_was_late(
+    options, certificates: Path
+) -> None:
+    """A loop that was stopped hears that the time is up before it hears of the greeting."""
+
+    async def work() -> None:
+        pair = Pair(options(), handshake_seconds_max=0.05)
+        pair.dial(certificates / "ca.pem")
+        with pytest.raises(ssl.SSLWantReadError):
+            pair.client.do_handshake()
+        here, there = socket.socketpair()
+        with here, there:
+            pair.wire.opened = here
+            there.send(pair._outgoing.read())
+            late = asyncio.get_running_loop().time() + 0.1
+            while asyncio.get_running_loop().time() < late:
+                await asyncio.sleep(0)
+            assert not pair.wire.is_aborted
+            pair.bring(here.recv(READ_BYTES_MAX))
+            while not pair.wire.sent:
+                await asyncio.sleep(0)
+            assert not pair.wire.is_aborted
 
     run(work)
 
