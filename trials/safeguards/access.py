@@ -2,7 +2,7 @@
 Ablations of what keeps users and grants from being lost or revived.
 
 Cleaning carries on those whose home goes, but none that is being changed. What grants mean is
-worked out with each that changes, also with one that ends.
+worked out with each that changes, also with one that ends. Who did it stands in the same entry.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.broker import cleaning
+from holdfast.broker.access_changes import AccessChanges
 from holdfast.broker.broker import Broker
-from holdfast.broker.lasting.access import GrantKey
+from holdfast.broker.lasting.access import GrantKey, KeptRecord
+from holdfast.model.access_records import AuditRecord
 from holdfast.model.records import Record
 from holdfast.security.grants import Grant, Grants
 from trials.safeguards.ablation import Ablation, Patch
@@ -42,6 +44,16 @@ def _tell_of_no_end() -> list[Patch]:
     return [(Grants, "put", put)]
 
 
+def _say_it_in_another_batch() -> list[Patch]:
+    def write(changes: AccessChanges, record: KeptRecord, audit: AuditRecord) -> None:
+        receipts = changes._receipts  # noqa: SLF001 - it is in the place of a method
+        receipts.add_records([record])
+        receipts.close_batch()
+        receipts.add_records([audit])
+
+    return [(AccessChanges, "_write", write)]
+
+
 def _let_the_log_turn_over(plan: Plan) -> None:
     plan.segment_bytes = 8 * 1024
     plan.chaos_seconds = max(plan.chaos_seconds, 6.0)
@@ -67,6 +79,12 @@ ABLATIONS = [
         _revive_what_changes,
         (CHANGED,),
         _let_words_be_long_on_their_way,
+    ),
+    Ablation(
+        "say in another entry who changed a user or grant",
+        _say_it_in_another_batch,
+        (CHANGED, "crash"),
+        _let_the_log_turn_over,
     ),
     Ablation(
         "work out what is granted and not what is taken back",

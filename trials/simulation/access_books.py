@@ -4,7 +4,8 @@ Who was made a user and what was granted in a simulated world, and what must hol
 Every word on a user is its own number, so that what a node has tells which word it is of. Of a user
 and of a grant the last confirmed word must hold, or one that was said after it and may have been
 lost: never an older one. All nodes come to the same verdicts, whether they followed, led, or read
-the log again (S9).
+the log again (S9). Who did what was confirmed stands in the committed log, with what he did (S15 of
+what is secured: see `audits`).
 
 Invariants:
     What was confirmed before a copy was forced to go on may be gone: no promise covers it.
@@ -18,15 +19,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.broker.lasting.access import AccessKey, GrantKey, LastingAccess, UserKey
+from holdfast.broker.lasting.access import (
+    AccessKey,
+    GrantKey,
+    KeptRecord,
+    LastingAccess,
+    UserKey,
+    is_kept,
+)
 from holdfast.broker.serving.access_book import grant_of
 from holdfast.errors import AccessError, LevelNotReachedError
-from holdfast.model.access_records import AuditRecord
+from holdfast.model.access_records import AuditRecord, GrantRecord
 from holdfast.model.destination import Destination, Kind
 from holdfast.security.grants import Access, Grants, Right, bits_of, read_grant
 from holdfast.security.principal import Principal
 from holdfast.security.user_values import read_values
 from holdfast.security.verdicts import judge
+from trials.simulation.audits import NAME as AUDIT
 from trials.simulation.history import ViolationError
 
 if TYPE_CHECKING:
@@ -69,15 +78,16 @@ class _Words:
 class _Listener:
     """An operator who waits for the answer to one change."""
 
-    def __init__(self, books: AccessBooks, key: AccessKey, place: int) -> None:
+    def __init__(self, books: AccessBooks, key: AccessKey, place: int, number: int) -> None:
         self._books = books
         self._key = key
         self._place = place
+        self._number = number
         self._said_at = books.world.timeline.now
 
     def reply(self, _receipt: bytes) -> None:
         """It is confirmed."""
-        self._books.confirm(self._key, self._place, self._said_at)
+        self._books.confirm(self._key, self._place, self._number, self._said_at)
 
 
 class _Nobody:
@@ -100,6 +110,10 @@ class AccessBooks:
         keys += [GrantKey(role, pattern) for role in _ROLES for pattern in _PATTERNS]
         self._words = {key: _Words() for key in keys}
         self._count = 0
+        self._done: dict[int, tuple[AccessKey, str]] = {}
+        """By number: what was changed, and to what."""
+        self._confirmed: set[int] = set()
+        """Of these what somebody was told is stored."""
         self._began_at = 0.0
 
     def change(self) -> None:
@@ -129,13 +143,15 @@ class AccessBooks:
         kind = UserKey if self._chance.random() < 0.5 else GrantKey
         key = self._chance.choice([each for each in self._words if type(each) is kind])
         words = self._words[key]
-        listener = _Listener(self, key, len(words.said))
         self._count += 1
+        listener = _Listener(self, key, len(words.said), self._count)
         change = self._change_user if isinstance(key, UserKey) else self._change_grant
         try:
-            words.said.append(change(leader, key, listener))  # type: ignore[arg-type]
+            word = change(leader, key, listener)  # type: ignore[arg-type]
         except (LevelNotReachedError, AccessError):
             return
+        words.said.append(word)
+        self._done[self._count] = key, word
 
     def _audit(self, what: str) -> AuditRecord:
         now_ms = int(self.world.timeline.now * 1000)
@@ -160,11 +176,12 @@ class AccessBooks:
         rights = said(grant, self._audit("grant"), listener, b"")
         return str(bits_of(rights)) if rights else _ABSENT
 
-    def confirm(self, key: AccessKey, place: int, said_at: float) -> None:
+    def confirm(self, key: AccessKey, place: int, number: int, said_at: float) -> None:
         """Note that what was said is stored."""
         self._forget_the_lost()
         if said_at > self._began_at:
             words = self._words[key]
+            self._confirmed.add(number)
             words.confirmed = max(words.confirmed, place)
             self.world.count(CHANGED)
 
@@ -172,6 +189,7 @@ class AccessBooks:
         began_at = self.world.checkers.generations.began_at
         if began_at > self._began_at:
             self._began_at = began_at
+            self._confirmed.clear()
             for words in self._words.values():
                 words.confirmed = 0
 
@@ -205,14 +223,31 @@ class AccessBooks:
             first = next(iter(seen))
             if verdicts != seen[first]:
                 raise ViolationError("S9", f"{name} does not judge as {first} does")
+        self._check_audits()
+
+    def _check_audits(self) -> None:
+        """What was confirmed is in the log with who did it, and he did no more."""
+        found = self.world.checkers.log.audits.by_object
+        for number in sorted(self._confirmed):
+            if str(number) not in found:
+                raise ViolationError(AUDIT, f"change {number} was confirmed, not who made it")
+        for text, change in found.items():
+            done = self._done.get(int(text))
+            if done is not None and done != (change.key, _word_of(change.record)):
+                raise ViolationError(AUDIT, f"change {text} was {done}, not {change}")
 
 
 def _told(access: LastingAccess, key: AccessKey) -> str:
-    if isinstance(key, GrantKey):
-        grant = access.grants.get(key)
-        return _ABSENT if grant is None else str(grant.rights)
-    user = access.users.get(key.name)
-    return _ABSENT if user is None else "".join(read_values(user.values).roles)
+    record = access.get(key)
+    return _ABSENT if record is None else _word_of(record)
+
+
+def _word_of(record: KeptRecord) -> str:
+    if not is_kept(record):
+        return _ABSENT
+    if isinstance(record, GrantRecord):
+        return str(record.rights)
+    return "".join(read_values(record.values).roles)
 
 
 def _followed(node: SimulatedNode, roles: frozenset[str]) -> Access:

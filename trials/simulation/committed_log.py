@@ -41,6 +41,7 @@ from holdfast.model.records import (
 from holdfast.model.topic_records import CountedRecord, SubscriptionRecord, TopicRecord
 from holdfast.replication.membership import Membership, decode_membership
 from holdfast.store.record_codec import decode_records
+from trials.simulation.audits import Audits
 from trials.simulation.calendars import Calendars
 from trials.simulation.history import History, ViolationError
 from trials.simulation.stored_topics import StoredTopics
@@ -80,6 +81,7 @@ class CommittedLog:
         self._history = history
         self.calendars = Calendars(history)
         self.topics = StoredTopics()
+        self.audits = Audits()
         self._to_count: dict[tuple[int, int], Returned] = {}
         """Of what the present entry has written again of topics: what came of it, and is still to
         be said."""
@@ -137,6 +139,7 @@ class CommittedLog:
             return
         sent: dict[str, int] = {}
         for record in decode_records(entry.body):
+            self.audits.take(record, entry.index)
             if type(record) is MessageRecord:
                 self._message(record, entry.index, sent)
             else:
@@ -147,6 +150,7 @@ class CommittedLog:
                 take = self._TAKERS.get(type(record))
                 if take is not None:
                     take(self, record)
+        self.audits.end_change(entry.index)
         self._end_unit(None)
         self._check_several(entry.index)
         self.topics.end_entry(self.live)
