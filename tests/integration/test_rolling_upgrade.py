@@ -7,13 +7,16 @@ facts did, and tells the others no more. Where the real one is at hand the same 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
+from typing import Any
 
 import pytest
 
 from holdfast.config.format_level import VARIABLE
-from holdfast.model.format_level import NEWEST_LEVEL
+from holdfast.model.format_level import NEWEST_LEVEL, OWNERS_LEVEL
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from trials.clients.load import Load, LoadSettings
 from trials.clients.stomp_socket import StompSocket
@@ -21,6 +24,8 @@ from trials.clients.stomp_socket import StompSocket
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 OLD = {VARIABLE: "1"}
+TOPIC = "/topic/prices"
+PASSWORD = "correct-horse-battery"
 BEYOND = (
     f"has reached level {NEWEST_LEVEL} of the log's format, and this node knows no level above 1"
 )
@@ -170,6 +175,76 @@ def test_an_old_witness_ends_as_well(start_cluster) -> None:
     witness.environment = {}
     witness.start()
     witness.wait_until(lambda status: status["leader"] is not None, "back")
+
+
+def ask(node: LocalNode, method: str, path: str, **said: Any) -> tuple[int, dict[str, Any]]:
+    """What the node's own user is answered."""
+    connection = HTTPConnection(node.admin, timeout=30)
+    try:
+        headers = {**node.proof(), "Content-Type": "application/json"}
+        connection.request(method, path, json.dumps(said) if said else None, headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}")
+    finally:
+        connection.close()
+
+
+def subscribed_as_ann(node: LocalNode) -> list[tuple[str, str]]:
+    """Subscribe durably as a user, be given what waits, and go away; gives what she was told."""
+    with StompSocket(node.stomp_port) as client:
+        client.connect(login="ann", passcode=PASSWORD, client_id="till")
+        named = {"destination": TOPIC, "id": "d", "ack": "client", "activemq.subscriptionName": "s"}
+        answer = client.ask("SUBSCRIBE", named)
+        told = [(answer.command, answer.headers.get("message", ""))]
+        client.send("SEND", {"destination": TOPIC, "persistent": "true"}, b"kept")
+        if answer.command == "RECEIPT":
+            message = client.read_message()
+            told.append((message.command, message.body.decode()))
+            client.publish(TOPIC, b"waits")
+        return told
+
+
+def owners(cluster: LocalCluster) -> list[str]:
+    """Whose durable subscriptions are, by the log."""
+    _, found = ask(cluster.leader(), "GET", "/subscriptions?limit=10")
+    return [it["owner"] for it in found["subscriptions"]]
+
+
+@pytest.mark.promise("F38")
+def test_whose_a_durable_subscription_is_is_said_once_every_member_can_read_it(
+    start_cluster,
+) -> None:
+    """
+    Made at the level before, it says nobody's name while one member is old, and an operator who
+    would give it away is told why not. Then it is hers who subscribes to it, with all that it kept,
+    and whoever has her name after her gets nothing of it.
+    """
+    before = {VARIABLE: str(OWNERS_LEVEL - 1)}
+    cluster = start_cluster("pair", environment=before)
+    first, second = cluster.nodes.values()
+    ann = {"name": "ann", "roles": ["till"], "password": PASSWORD}
+    grant = {"role": "till", "rights": "read,write", "pattern": "topic://prices"}
+    leader = cluster.leader()
+    leader.wait_until(lambda it: it["format_level"] == OWNERS_LEVEL - 1, "at the level of users")
+    assert ask(leader, "POST", "/grants", **grant)[0] == 200
+    assert ask(leader, "POST", "/users", **ann)[0] == 200
+    assert subscribed_as_ann(leader) == [("RECEIPT", ""), ("MESSAGE", "kept")]
+    restart(first, {})
+    assert owners(cluster) == [""]
+    give = {"client_id": "ann:till", "name": "s", "user": "ann"}
+    status, refused = ask(cluster.leader(), "POST", "/subscriptions/give", **give)
+    assert (status, "level 14" in json.dumps(refused)) == (409, True), refused
+
+    restart(second, {})
+    wait_raised(cluster)
+    assert subscribed_as_ann(cluster.leader()) == [("RECEIPT", ""), ("MESSAGE", "kept")]
+    assert owners(cluster) == ["ann"]
+    assert ask(cluster.leader(), "POST", "/users/remove", name="ann", last=True)[0] == 200
+    assert ask(cluster.leader(), "POST", "/users", **ann)[0] == 200
+    [(word, why)] = subscribed_as_ann(cluster.leader())
+    assert (word, "was left by an earlier user 'ann'" in why) == ("ERROR", True), why
+    assert ask(cluster.leader(), "POST", "/subscriptions/give", **give)[0] == 200
+    assert subscribed_as_ann(cluster.leader())[0] == ("RECEIPT", "")
 
 
 def test_a_new_cluster_begins_at_the_newest_level(start_cluster) -> None:
