@@ -51,7 +51,7 @@ from holdfast.admin.metrics_selection import CONTENT_TYPE, Selection, read_selec
 from holdfast.admin.operations import Operations
 from holdfast.admin.person import acting, on_behalf
 from holdfast.admin.policy_api import PolicyInterface
-from holdfast.admin.process_mark import MARK, mark_of
+from holdfast.admin.process_mark import MARK, PLACE, mark_of, place_mark_of
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX, page
 from holdfast.admin.reload_api import ReloadInterface, Renew, nothing
 from holdfast.admin.remote import (
@@ -65,6 +65,7 @@ from holdfast.admin.slices import Desk, Slices, listed
 from holdfast.admin.status import as_json
 from holdfast.admin.subscription_api import SubscriptionInterface
 from holdfast.admin.user_api import Prepared, UserInterface, with_told
+from holdfast.environment.network_place import network_place
 from holdfast.errors import (
     AccessError,
     ConfigError,
@@ -201,7 +202,10 @@ class _Interface:
 
     def __init__(self, operations: Operations, ask: Ask, access: Access | None = None) -> None:
         self._operations = operations
-        self._mark = mark_of(access.life) if access is not None and access.life else ""
+        life = "" if access is None else access.life
+        self._marks = {MARK: mark_of(life), PLACE: place_mark_of(life, network_place())}
+        if not life:
+            self._marks = {}
         self._metrics: Metrics | None = None
         """Made when they are asked for first: what makes them is imported then."""
         self._desk = Desk()
@@ -210,7 +214,7 @@ class _Interface:
     async def health(self, request: Request) -> Response:
         status = self._operations.status()
         told = {"alive": True, "name": status.name, "uptime_seconds": status.uptime_seconds}
-        return JSONResponse(told | ({MARK: self._mark} if self._mark else {}))
+        return JSONResponse(told | self._marks)
 
     async def ready(self, request: Request) -> Response:
         verdict = self._operations.readiness()

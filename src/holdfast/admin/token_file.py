@@ -113,4 +113,6 @@ def _is_at(bound: str, host: str) -> bool:
         listens, asked = ip_address(bound), ip_address(host)
     except ValueError:
         return False
-    return listens.is_unspecified or listens == asked
+    if listens.is_unspecified:  # Of the other family anybody may listen at the same port.
+        return listens.version == asked.version
+    return listens == asked

@@ -5,7 +5,8 @@ A connection to its admin port is kept open: the kernel closes it with the proce
 refuses a new one, nobody listens there any more, and the lease need not be waited for. What stands
 in the lease as its address may lead to somebody else from here: a port of loopback is this
 machine's own, whoever wrote it. So whoever answers is asked which process he is, and what another
-one does, or an address where the holder never answered, says nothing.
+one does, or an address where the holder never answered, says nothing. He is asked as well where he
+is: a tunnel that leads to him by loopback closes while he lives.
 
 Only a hint: a process that is stopped keeps its connections, a machine that is gone says nothing,
 what stands between two machines may refuse for the holder's, and what a hint cannot break is the
@@ -19,12 +20,13 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import h11
 
 from holdfast.admin.endpoint import Endpoint
-from holdfast.admin.process_mark import MARK, mark_of
+from holdfast.admin.process_mark import MARK, PLACE, mark_of, place_mark_of
+from holdfast.environment.network_place import network_place
 from holdfast.errors import ConfigError
 from holdfast.leases.contract import Claimant
 from holdfast.replication.peer_address import split_address
@@ -84,9 +86,11 @@ class HolderWatch:
             except OSError:
                 pass  # No answer tells nothing: its lease is waited for.
             else:
-                is_here = is_within_machine(streams[1].transport)
-                is_holder = await _stay(streams, place[0], claimant.holder)
-                was_there = was_there if is_holder is None else is_holder
+                is_near = is_within_machine(streams[1].transport)
+                told = await _stay(streams, place[0], claimant.holder)
+                if told is not None:
+                    was_there = told.get(MARK) == mark_of(claimant.holder)
+                    is_here = is_near and _is_here(told, claimant)
             lasted = time.monotonic() - began
             pause = pause_after(pause, lasted) if was_there else _STRANGE_SECONDS
 
@@ -105,25 +109,33 @@ async def _connect(place: tuple[str, int], is_tls: bool) -> Streams:
     return await asyncio.open_connection(*place, ssl=unchecked_context() if is_tls else None)
 
 
-async def _stay(streams: Streams, host: str, holder: str) -> bool | None:
-    """Ask who is there, and stay while it is this holder; gives whether it was, None: no answer."""
+def _is_here(told: dict[str, Any], claimant: Claimant) -> bool:
+    """Whether nothing stands between that process and this one."""
+    mark = place_mark_of(claimant.holder, network_place())
+    return bool(mark) and told.get(PLACE) == mark
+
+
+async def _stay(streams: Streams, host: str, holder: str) -> dict[str, Any] | None:
+    """Ask who is there, and stay while it is this holder; gives what was told, None: no answer."""
     reader, writer = streams
-    is_holder: bool | None = None
+    told: dict[str, Any] | None = None
     try:
         with suppress(OSError, TimeoutError, ValueError, h11.ProtocolError):
             async with asyncio.timeout(_ANSWER_SECONDS):
-                is_holder = await _mark(reader, writer, host) == mark_of(holder)
-            if is_holder:
+                told = await _told(reader, writer, host)
+            if told.get(MARK) == mark_of(holder):
                 while await reader.read(_ANSWER_BYTES_MAX):
                     pass
     finally:
         writer.close()
-    return is_holder
+    return told
 
 
-async def _mark(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> str:
+async def _told(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str
+) -> dict[str, Any]:
     """
-    Ask `/health` which process answers; empty: one of an earlier version, or something else.
+    Ask `/health` which process answers; an earlier version tells no mark, others anything.
 
     Raises:
         ValueError: What comes is no JSON, or too long.
@@ -148,8 +160,7 @@ async def _mark(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host
         told = json.loads(bytes(body))
     except RecursionError:
         raise ValueError("an answer that deep is another's") from None
-    found = told.get(MARK, "") if isinstance(told, dict) else ""
-    return found if isinstance(found, str) else ""
+    return told if isinstance(told, dict) else {}
 
 
 def pause_after(pause: float, lasted_seconds: float) -> float:

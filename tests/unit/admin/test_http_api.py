@@ -15,9 +15,10 @@ from holdfast.admin.access import Access
 from holdfast.admin.forwarding import BODY_BYTES_MAX, FORWARDED_HEADER
 from holdfast.admin.http_api import build_application
 from holdfast.admin.operations import Operations
-from holdfast.admin.process_mark import mark_of
+from holdfast.admin.process_mark import mark_of, place_mark_of
 from holdfast.admin.remote import Answer, admin_token
 from holdfast.admin.status import HoldStatus
+from holdfast.environment.network_place import network_place
 from holdfast.errors import (
     LinkLostError,
     MembershipError,
@@ -79,6 +80,7 @@ def test_health_answers_while_the_loop_turns(node) -> None:
     node.be(role="candidate", leader=None)
     health = request(node, "GET", "/health").json()
     assert (health["alive"], health["process"]) == (True, mark_of(LIFE))
+    assert health["place"] == place_mark_of(LIFE, network_place())
     answer = request(node, "GET", "/ready")
     assert answer.status_code == 503
     assert answer.json()["reason"].startswith("no leader: ")

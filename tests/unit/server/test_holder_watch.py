@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.admin.process_mark import mark_of
+from holdfast.admin.process_mark import mark_of, place_mark_of
+from holdfast.environment.network_place import network_place
 from holdfast.leases.contract import Claimant
 from holdfast.server import holder_watch
 from holdfast.server.holder_watch import HolderWatch, pause_after
@@ -53,7 +54,8 @@ class Port:
     """An admin port: it tells which process it is, and goes on with the connection."""
 
     def __init__(self, holder: str = "h", tls: ssl.SSLContext | None = None) -> None:
-        self.told: bytes = json.dumps({"process": mark_of(holder)}).encode()
+        place = place_mark_of(holder, network_place())
+        self.told: bytes = json.dumps({"process": mark_of(holder), "place": place}).encode()
         self.tls = tls
         self.answers = True
         [self.number] = free_ports(1)
@@ -97,6 +99,25 @@ def test_a_process_that_ends_is_told_at_once() -> None:
         await port.end()
         await gone.until(1)
         assert {("h", True)} == set(gone.all)
+        watch.end()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("place", [None, place_mark_of("h", "elsewhere"), ["h"]], ids=range(3))
+def test_a_tunnel_to_it_that_closes_is_told_as_of_another_machine(place: Any) -> None:
+    """Its end is here, and the process is not: that one may live."""
+
+    async def run() -> None:
+        gone, port = Told(), Port()
+        port.told = json.dumps({"process": mark_of("h"), "place": place}).encode()
+        await port.listen()
+        watch = HolderWatch(gone.told)
+        watch.follow(claimant(port.number))
+        await port.taken.until(1)
+        await port.end()
+        await gone.until(1)
+        assert {("h", False)} == set(gone.all)
         watch.end()
 
     asyncio.run(run())
