@@ -98,22 +98,22 @@ def shake(door: Door, draw: random.Random) -> str:
     context = door.context("bob.pem" if draw.random() < 0.5 else "")
     end = context.wrap_bio(back, there, server_hostname="localhost")
     spoilt_flight, has_spoken = draw.randrange(4), False
-    with socket.create_connection(("127.0.0.1", door.port), timeout=0.3) as client:
-        with suppress(OSError):
-            for flight in range(FLIGHTS_MAX):
-                try:
-                    if has_spoken:
-                        return end.read().decode()
-                    end.do_handshake()
-                    has_spoken = True
-                    end.write(draw.choice(WRONG))
-                except ssl.SSLWantReadError:
-                    pass
-                data = there.read()
-                client.sendall(spoilt(draw, data) if flight == spoilt_flight else data)
-                if not (heard := client.recv(65_536)):
-                    break
-                back.write(heard)
+    with (
+        socket.create_connection(("127.0.0.1", door.port), timeout=0.3) as client,
+        suppress(OSError),
+    ):
+        for flight in range(FLIGHTS_MAX):
+            with suppress(ssl.SSLWantReadError):
+                if has_spoken:
+                    return end.read().decode()
+                end.do_handshake()
+                has_spoken = True
+                end.write(draw.choice(WRONG))
+            data = there.read()
+            client.sendall(spoilt(draw, data) if flight == spoilt_flight else data)
+            if not (heard := client.recv(65_536)):
+                break
+            back.write(heard)
     return ""
 
 

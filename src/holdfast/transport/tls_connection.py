@@ -100,7 +100,6 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._incoming: ssl.MemoryBIO
         self._outgoing: ssl.MemoryBIO
         self._object: ssl.SSLObject
-        self._certificate: dict[str, Any] | None
         self._records = RecordCount()
         self._empty_count = 0
         """Records that have come, less those that were read, less one for each MiB of these."""
@@ -233,7 +232,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def _open(self) -> None:
         self._stage = _Stage.OPEN
         # Kept: OpenSSL tells nothing of it any more once something made no sense to it.
-        self._certificate = self._object.getpeercert() or None
+        self._certificate: dict[str, Any] | None = self._object.getpeercert() or None
         self._empty_count = 0
         self._stop_timer()
         self._handshakes.done(self)
@@ -270,21 +269,20 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._stop_timer()
         if self._transport.is_closing():
             return
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(LINGER_SECONDS, self._transport.abort)
+        self._set_timer(LINGER_SECONDS, self._transport.abort)
         self._transport.resume_reading()
         self._transport.write_eof()
 
     def _start_timer(self) -> None:
-        seconds = self._handshakes.settings.handshake_seconds_max
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(seconds, self._time_is_up)
+        self._set_timer(self._handshakes.settings.handshake_seconds_max, self._time_is_up)
 
     def _time_is_up(self) -> None:
         """Give it up; what has come and was not read yet, as we were late, is read first."""
         seconds = LINGER_SECONDS if holds_unread(self._transport) else 0.0
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(seconds, self.give_up, "it took too long")
+        self._set_timer(seconds, self.give_up, "it took too long")
+
+    def _set_timer(self, seconds: float, work: Callable[..., None], *words: str) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, work, *words)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
