@@ -44,9 +44,9 @@ CLIENT_ID_IN_USE: Final = "client-id-in-use"
 
 def own_of(client_id: str, who: Principal, book: AccessBook) -> str:
     """
-    Give by what a client-id is known here that a client gives.
+    Give by what a client-id, or the secret that a client shows, is known here.
 
-    Each user has ids of his own: two users with the same are in each other's way no more than with
+    Each user has his own: two users with the same are in each other's way no more than with
     different ones. So nobody takes over what is another's, whoever is there first. One with a mark
     in it, of who is nobody in particular, begins with one: no user has an empty name.
     """

@@ -304,7 +304,7 @@ class StompSession(ClientSession):
             self,
             self.context,
             client_id=own_of(said.get("client-id", ""), answer, book),
-            shown=said.get("holdfast-client", ""),
+            shown=own_of(said.get("holdfast-client", ""), answer, book),
             steals=self._steals_links,
             address_key=self.context.address_key() if book.is_guarded else b"",
         )

@@ -179,6 +179,24 @@ def test_nobody_guesses_where_somebody_awaits_answers(guarded, named: dict[str, 
         address_key(b"", "ab" * 16)
 
 
+def test_nobody_is_another_users_client_by_what_that_one_shows(guarded) -> None:
+    """Each user's clients are his own, whatever they show: hers stays, and so does her address."""
+    context = guarded.desk.context
+    context.address_key = lambda: b"k" * 32
+    guarded.add("ann", ["sales"])
+    guarded.add("eve", ["sales"])
+    ann = guarded.connect("ann", holdfast_client="s")
+    eve = guarded.connect("eve", holdfast_client="s")
+    guarded.desk.turn()
+    assert not ann.session.is_closing
+    assert ann.session.address != eve.session.address
+    again = guarded.connect("ann", holdfast_client="s")
+    guarded.desk.turn()
+    assert ann.session.is_closing
+    assert again.session.address == ann.session.address
+    assert not eve.session.is_closing
+
+
 def test_a_message_says_who_has_sent_it_and_nobody_says_that_himself(guarded) -> None:
     """By the login, in a header and for selectors; a client's own word is not passed on (S18)."""
     make_queue(guarded, "a")
