@@ -6,7 +6,9 @@ the cluster, as the leader that serves clients or as a member in contact with on
 waits for it. A node whose journal failed is neither: it has exited.
 
 Why nobody leads is told by one node's status: what it says of its own disk and log first, then whom
-it waits for before there is a cluster, then how many of the voters it is connected to.
+it waits for before there is a cluster, then how many of the voters it is connected to. Behind any
+verdict stands what has run out by which others know this node: it makes none unready by itself, as
+links that stand go on.
 
 Pure: a verdict from a status.
 """
@@ -45,6 +47,7 @@ class Readiness:
 def readiness(status: NodeStatus) -> Readiness:
     """Judge a node by its status."""
     ready, reason = _judge(status)
+    reason = "; ".join((reason, *(it.sentence for it in status.certificates if it.is_trouble)))
     return Readiness(ready, status.role, status.leader, reason)
 
 

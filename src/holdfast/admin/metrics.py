@@ -245,6 +245,15 @@ def _node_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("producers", "Producers whose last sequence is known", producers.count)
     yield _gauge("producers_max", "Beyond it the oldest are forgotten", producers.count_max)
     yield _counter("producers_forgotten", "Producers forgotten", producers.forgotten)
+    if status.certificates:
+        left = GaugeMetricFamily(
+            "holdfast_certificate_left_seconds",
+            "Until a certificate or a list of revocations runs out; less than 0: it has",
+            labels=["tls", "kind", "named"],
+        )
+        for it in status.certificates:
+            left.add_metric([it.tls, it.kind, it.named], it.left_seconds)
+        yield left
 
 
 def _store_metrics(status: NodeStatus) -> Iterator[Metric]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from holdfast.admin.certificate_status import CertificateStatus
 from holdfast.admin.counters import (
     BatchCounters,
     ConsumerCounters,
@@ -345,6 +346,9 @@ class NodeStatus:
     batches: BatchCounters = field(default_factory=BatchCounters)
     memory: MemoryStatus = field(default_factory=MemoryStatus)
     producers: ProducerStatus = field(default_factory=ProducerStatus)
+    certificates: tuple[CertificateStatus, ...] = ()
+    """What it shows by TLS and judges others by, the first to run out first."""
+
     holds: tuple[HoldStatus, ...] = ()
 
     def member(self, name: str | None) -> MemberStatus | None:

@@ -90,6 +90,9 @@ def status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None
                 f"{hold.name} has lost entries up to {hold.lost_through:,}: they were dropped"
                 f" before it took them{because}"
             )
+    for certificate in found.certificates:
+        if certificate.state != "good":
+            write_error(f"{certificate.sentence}; put a new one in its place and reload")
     for damage in found.store.unrepaired:
         write_error(
             f"damage: {damage.reason} in {damage.segment} at byte {damage.byte:,},"
@@ -140,9 +143,20 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         *[("lives in damage", name) for name in store.pinned_queues],
         *[("cannot be removed", path) for path in store.unremovable],
         *[(f"mirror {it.state}", f"{it.directory} {it.reason}") for it in store.mirrors],
+        *_certificate_fields(status),
         ("up for", format_seconds(status.uptime_seconds)),
         ("version", status.version),
     ]
+
+
+def _certificate_fields(status: NodeStatus) -> list[tuple[str, object]]:
+    """The one that runs out first, if there are any; each that does so soon is told below."""
+    if not status.certificates:
+        return []
+    first = status.certificates[0]
+    left = format_seconds(abs(first.left_seconds))
+    when = f"ran out {left} ago" if first.state == "over" else f"runs out in {left}"
+    return [("certificates", f"tls.{first.tls}.{first.kind} {when}, {first.ends}")]
 
 
 def _topic_fields(topics: TopicCounters) -> list[tuple[str, object]]:

@@ -30,6 +30,7 @@ from holdfast.server.admin_port import admin_access, admin_server
 from holdfast.server.administration import Administration
 from holdfast.server.assembly import assemble
 from holdfast.server.audit_file import AuditFile
+from holdfast.server.certificate_watch import CertificateWatch
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.client_audit import audit_clients
 from holdfast.server.cycle_collector import CycleCollector
@@ -96,6 +97,9 @@ class Node:
         self.hold_watch = HoldWatch(parts)
         self.founding_watch = FoundingWatch(self._awaited)
         self.member_watch = MemberWatch(config.name, self.driver)
+        self.certificate_watch = CertificateWatch(
+            parts.shown.values(), self.clock.wall_microseconds
+        )
 
     async def run(self) -> int:
         """Serve until told to stop; give the exit code."""
@@ -199,6 +203,7 @@ class Node:
             self._watch_role()
             self.founding_watch.step(now)
             self.member_watch.step(now)
+            self.certificate_watch.step(now)
             conductor.budget.begin()
             self.checkpoints.step(conductor.budget.is_spent)
             self.showing.step(now)

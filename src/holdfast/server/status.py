@@ -37,6 +37,7 @@ from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
 from holdfast.replication.peer_links import PeerLinks
 from holdfast.replication.status import MemberView, ReplicationStatus
+from holdfast.server.certificate_watch import certificate_statuses
 from holdfast.server.founding import awaited
 from holdfast.server.lease_telling import lease_status
 from holdfast.server.leased_group import LeasedGroup
@@ -108,6 +109,7 @@ def node_status(node: Parts) -> NodeStatus:
             used_bytes=node.broker.flow.memory_bytes, limit_bytes=node.broker.settings.memory_bytes
         ),
         producers=_producers(node),
+        certificates=certificate_statuses(node.shown.values(), node.clock.wall_microseconds()),
         holds=tuple(
             sorted(hold_statuses(node, node.broker.state.holds.values()), key=lambda it: it.name)
         ),

@@ -31,6 +31,8 @@ _BLOCK: Final = re.compile(
 _ALIASES: Final = {"X509 CERTIFICATE": CERTIFICATE, "TRUSTED CERTIFICATE": CERTIFICATE}
 _SEQUENCE, _VERSION, _INTEGER, _UTC_TIME, _TIME = 0x30, 0xA0, 0x02, 0x17, 0x18
 _TIMES: Final = {_UTC_TIME: "%y%m%d%H%M%SZ", _TIME: "%Y%m%d%H%M%SZ"}
+_COMMON_NAME: Final = b"\x55\x04\x03"
+"""2.5.4.3"""
 _BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -46,6 +48,11 @@ class Dated:
     begins: datetime
     ends: datetime | None
     """None: it does not say."""
+
+    @property
+    def named(self) -> str:
+        """The common name of whose it is; empty: it has none that can be read."""
+        return _common_name(self.subject)
 
 
 def read_pem(path: Path) -> list[tuple[str, bytes]]:
@@ -106,6 +113,20 @@ def _revocations(content: bytes) -> Dated:
     _, issuer, begins, *rest = fields
     ends = _time(*rest[0]) if rest and rest[0][0] in _TIMES else None
     return Dated(content, issuer[1], issuer[1], _time(*begins), ends)
+
+
+def _common_name(name: bytes) -> str:
+    """RFC 5280, 4.1.2.4: the last of that kind, as the most particular one stands last."""
+    found = ""
+    try:
+        for _, parts in _fields(name):
+            for _, pair in _fields(parts):
+                (_, kind), (_, value) = _fields(pair)[:2]
+                if kind == _COMMON_NAME:
+                    found = value.decode("utf-8", "replace")
+    except (ValueError, IndexError):
+        return ""
+    return found
 
 
 def _time(kind: int, text: bytes) -> datetime:

@@ -36,7 +36,7 @@ What keys are agreed upon by, which everybody has to know (RFC 8446, 9.1). OpenS
 a stranger may choose, the largest of which stops the loop for 0.12 s, by a single greeting.
 """
 
-SOON: Final = timedelta(days=14)
+SOON: Final = timedelta(days=30)
 """So long before a certificate has run out it is told of, or in the last fifth of its time."""
 
 _READ_AGAIN_MAX: Final = 3
@@ -47,6 +47,23 @@ _ASKED: Final = {
     "wanted": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
+
+
+ENDINGS_MAX: Final = 32
+"""Of so many of one table is told when they end, of the first to do so."""
+
+
+class Ending(NamedTuple):
+    """Until when a certificate, or a list of revocations, can be used."""
+
+    kind: str
+    """What of a table it is, by its key there: `certificate`, `client_ca`, `ca` or `crl`."""
+
+    named: str
+    """The common name in it."""
+
+    begins: datetime
+    ends: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +170,30 @@ class TlsOptions:
                 )
         return [f"tls.{self.name}.{it}" for it in dict.fromkeys(found)]
 
+    def endings(self) -> tuple[Ending, ...]:
+        """
+        Say until when each of its certificates and lists can be used, the first to end first.
+
+        Of several authorities of one name the one that ends last counts, as a renewed one stands
+        beside the one that it follows; of certificates that are shown the first, as it is the one
+        that is. A file that cannot be read has none.
+        """
+        last: dict[tuple[str, str], Ending] = {}
+        for key, path in self._files():
+            if key == "key":
+                continue
+            try:
+                blocks = read_pem(path)
+            except OSError:
+                continue
+            for it in revocations_of(blocks) if key == "crl" else certificates_of(blocks):
+                if it.ends is None:
+                    continue
+                known = last.get((key, it.named))
+                if known is None or (key != "certificate" and known.ends < it.ends):
+                    last[key, it.named] = Ending(key, it.named, it.begins, it.ends)
+        return tuple(sorted(last.values(), key=lambda it: it.ends)[:ENDINGS_MAX])
+
     def _require_readable(self, key: str, path: Path) -> None:
         try:
             if path.exists() and not path.is_file():
@@ -244,11 +285,14 @@ class Contexts(NamedTuple):
     fingerprint: str
     """The SHA-256 of the certificate that is shown, hexadecimal."""
 
+    endings: tuple[Ending, ...] = ()
+    """Until when what was read can be used."""
+
 
 class ServerTls:
     """What a port goes by now; given to each connection when its handshake begins."""
 
-    __slots__ = ("_dials", "context", "dialing", "fingerprint", "options")
+    __slots__ = ("_dials", "context", "dialing", "endings", "fingerprint", "options")
 
     def __init__(self, options: TlsOptions, *, dials: bool = False) -> None:
         """
@@ -279,7 +323,7 @@ class ServerTls:
             accepting = options.build_context()
             if shown_by(accepting) == before:
                 break  # Else it was replaced just now, and who dials shows another one.
-        made = Contexts(accepting, dialing, shown_by(accepting))
+        made = Contexts(accepting, dialing, shown_by(accepting), options.endings())
         if made.dialing is not None:
             _SHOWN[made.dialing] = made.fingerprint
         return made
@@ -287,7 +331,7 @@ class ServerTls:
     @property
     def used(self) -> Contexts:
         """What it goes by now."""
-        return Contexts(self.context, self.dialing, self.fingerprint)
+        return Contexts(self.context, self.dialing, self.fingerprint, self.endings)
 
     def use(self, made: Contexts) -> None:
         """Go by this from now on."""
@@ -295,6 +339,7 @@ class ServerTls:
         self.dialing: ssl.SSLContext | None = made.dialing
         """What connections to other nodes go by."""
         self.fingerprint: str = made.fingerprint
+        self.endings: tuple[Ending, ...] = made.endings
 
 
 def read_again(shown: Collection[ServerTls]) -> list[tuple[ServerTls, Contexts]]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.admin.certificate_status import CertificateStatus
 from holdfast.admin.health import readiness
 from holdfast.admin.lease_status import ElectorStatus, LeaseStatus
 from holdfast.admin.status import AwaitedStatus, MemberStatus, NodeStatus, StoreStatus
@@ -117,6 +118,30 @@ def test_a_node_is_ready_when_it_serves_or_follows(
     """
     verdict = readiness(status)
     assert (verdict.ready, verdict.reason) == (ready, reason)
+
+
+@pytest.mark.parametrize(
+    ("tls", "state", "is_told"),
+    [
+        ("peers", "soon", False),
+        ("peers", "urgent", True),
+        ("peers", "over", True),
+        ("outside", "urgent", False),
+        ("outside", "over", True),
+    ],
+)
+def test_what_runs_out_is_told_and_makes_nobody_unready(tls, state, is_told) -> None:
+    """
+    Links that stand go on: to take a node out of service for it would cost what it warns of.
+    """
+    told = CertificateStatus(tls=tls, kind="certificate", named="a", ends="then", state=state)
+    for status in (
+        NodeStatus(name="a", role="leader", serving=True),
+        NodeStatus(name="a", role="candidate"),
+    ):
+        before, found = readiness(status), readiness(replace(status, certificates=(told,)))
+        assert found.ready == before.ready
+        assert found.reason == before.reason + (f"; {told.sentence}" if is_told else "")
 
 
 def test_a_verdict_is_readable_by_programs() -> None:

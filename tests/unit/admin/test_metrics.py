@@ -9,6 +9,7 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from holdfast.admin.certificate_status import CertificateStatus
 from holdfast.admin.metrics import Metrics
 from holdfast.admin.metrics_selection import read_selection
 from holdfast.admin.operations import Operations
@@ -95,6 +96,20 @@ def test_each_number_has_its_sample(node, name: str, value: float) -> None:
     What the operator sees is what Prometheus scrapes.
     """
     assert samples(node)[name] == value
+
+
+def test_what_runs_out_is_a_number_of_seconds(node) -> None:
+    """An alarm is set on it; where nothing is shown by TLS there is none."""
+    name = "holdfast_certificate_left_seconds"
+    assert not any(it.startswith(name) for it in samples(node))
+    made = [
+        CertificateStatus(tls="peers", kind=kind, named="a", left_seconds=left)
+        for kind, left in (("certificate", 60.0), ("crl", -5.0))
+    ]
+    node.be(certificates=tuple(made))
+    found = samples(node)
+    assert found[f"{name}[certificate][a][peers]"] == 60.0
+    assert found[f"{name}[crl][a][peers]"] == -5.0
 
 
 def test_what_only_the_leader_knows_has_no_sample_elsewhere(node) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.admin.certificate_status import CertificateStatus
 from holdfast.admin.counters import TopicCounters
 from holdfast.admin.status import (
     AwaitedStatus,
@@ -51,6 +52,33 @@ def test_status_shows_what_is_stored_of_topics(cluster, run) -> None:
     cluster.set_status(A, replace(now_of(cluster), topics=replace(topics, offline=None)))
     assert run("status") == 0
     assert "durable subscriptions  12\n" in run.out
+
+
+def test_status_tells_what_runs_out(cluster, run) -> None:
+    """
+    The first of all in a field; what does so soon, with what comes of it, beside the answer.
+    """
+    made = [
+        CertificateStatus(
+            tls="peers",
+            kind=kind,
+            named="a",
+            ends="2026-12-01T00:00:00Z",
+            left_seconds=left,
+            state=state,
+        )
+        for kind, left, state in (("certificate", -90.0, "over"), ("ca", 9e7, "good"))
+    ]
+    cluster.set_status(A, replace(now_of(cluster), certificates=tuple(made)))
+    assert run("status") == 0
+    ran_out = "tls.peers.certificate ran out 1 min 30 s ago, 2026-12-01T00:00:00Z\n"
+    assert f"certificates   {ran_out}" in run.out
+    assert "tls.peers.certificate (a) ran out at 2026-12-01T00:00:00Z: a link" in run.err
+    assert "tls.peers.ca" not in run.err
+    cluster.set_status(A, replace(now_of(cluster), certificates=tuple(made[1:])))
+    assert run("status") == 0
+    assert "certificates   tls.peers.ca runs out in 1041 d 16 h" in run.out
+    assert run.err == ""
 
 
 def test_status_as_json_is_what_the_node_said(cluster, run) -> None:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from holdfast.transport.certificates import open_authority
-from holdfast.transport.pem import certificates_of, read_pem, revocations_of
+from holdfast.transport.pem import Dated, certificates_of, read_pem, revocations_of
 
 
 def test_a_file_is_told_by_its_blocks(certificates: Path) -> None:
@@ -27,6 +27,14 @@ def test_a_file_is_told_by_its_blocks(certificates: Path) -> None:
     assert found.begins == told.not_valid_before_utc
     (authority,) = certificates_of(read_pem(certificates / "ca.pem"))
     assert authority.subject == authority.issuer == found.issuer
+    assert found.named == "node"
+
+
+@pytest.mark.parametrize("name", [b"", b"\x31", b"\x31\x02\x30\x00", b"\xff" * 9])
+def test_a_name_that_cannot_be_read_is_none(name: bytes) -> None:
+    """It is told of by its place all the same."""
+    now = datetime.now(UTC)
+    assert Dated(b"", name, name, now, now).named == ""
 
 
 @pytest.mark.parametrize("days", [3, 365 * 40])

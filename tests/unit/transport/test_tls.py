@@ -244,6 +244,7 @@ def test_what_has_run_out_is_told_and_used(options, certificates, tmp_path) -> N
     """
     now = datetime.now(UTC)
     assert options(client_ca=certificates / "ca.pem", client="wanted").warnings(now) == []
+    assert options().warnings(now + timedelta(days=23)) == []
     (soon,) = options().warnings(now + timedelta(days=27))
     assert soon.startswith(f"tls.outside.certificate: {certificates}/node.pem runs out at ")
     (over,) = options().warnings(now + timedelta(days=31))
@@ -258,6 +259,30 @@ def test_what_has_run_out_is_told_and_used(options, certificates, tmp_path) -> N
     assert told.endswith("each certificate is to stand before the one that vouches for it")
     wrong.write_bytes(own + (certificates / "ca.pem").read_bytes())
     assert options(certificate=wrong).warnings(now) == []
+
+
+def test_each_file_says_until_when_it_can_be_used(options, certificates, tmp_path) -> None:
+    """
+    Of two authorities of one name the later one counts: the other is what it was renewed from. Of
+    two certificates the first, which is the one that is shown.
+    """
+    made = options(client="wanted").endings()
+    assert [it.kind for it in made] == ["certificate", "client_ca"]
+    assert made[0].named == "node"
+    authority, _ = open_authority(certificates)
+    make_node(authority, tmp_path / "later.pem", "node", [], 90)
+    node, later = ((it).read_bytes() for it in (certificates / "node.pem", tmp_path / "later.pem"))
+    both = tmp_path / "both.pem"
+    both.write_bytes(node + later)
+    both_ways = options(certificate=both, client_ca=both).endings()
+    assert [(it.kind, it.ends - made[0].ends > timedelta(days=59)) for it in both_ways] == [
+        ("certificate", False),
+        ("client_ca", True),
+    ]
+    shown = ServerTls(options())
+    assert shown.endings == shown.used.endings == made[:1]
+    both.unlink()
+    assert options(certificate=both).endings() == ()
 
 
 def test_who_dials_knows_the_authorities_of_the_others(options, certificates, tmp_path) -> None:
