@@ -225,6 +225,8 @@ def test_a_lost_site_is_recovered(
             old.wait_level()
             for node in (old.nodes["a"], old.nodes["b"]):
                 node.kill()
+            # Who reads the page is slower: for a moment it believes that one of them leads.
+            far.wait_until(lambda status: status["leader"] is None, "without a leader")
 
         def look_at_far() -> None:
             far.wait_until(lambda status: bool(status["serving"]), "serving")
