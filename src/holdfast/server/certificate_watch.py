@@ -22,12 +22,12 @@ from typing import Final
 import structlog
 
 from holdfast.admin.certificate_status import CertificateStatus, State
-from holdfast.transport.tls import SOON, Ending, ServerTls
+from holdfast.transport.tls import SOON, SOON_PART, Ending, ServerTls
 
 log = structlog.get_logger("holdfast.server")
 
 LOOK_SECONDS: Final = 10.0
-_STEPS: Final = ((SOON, 5), (timedelta(days=7), 10), (timedelta(days=1), 50))
+_STEPS: Final = ((SOON, SOON_PART), (timedelta(days=7), 10), (timedelta(days=1), 50))
 """So long before the end, or in this part of the whole time if that is less."""
 
 _STATES: Final[tuple[State, ...]] = ("good", "soon", "urgent", "urgent", "over")

@@ -37,7 +37,9 @@ a stranger may choose, the largest of which stops the loop for 0.12 s, by a sing
 """
 
 SOON: Final = timedelta(days=30)
-"""So long before a certificate has run out it is told of, or in the last fifth of its time."""
+"""So long before a certificate has run out it is told of, or in the last part of its time."""
+SOON_PART: Final = 5
+"""Which part that is, if it is less."""
 
 _READ_AGAIN_MAX: Final = 3
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
@@ -154,14 +156,17 @@ class TlsOptions:
         """
         found = []
         for key, path in self._files():
-            blocks = read_pem(path)
-            dated = revocations_of(blocks) if key == "crl" else certificates_of(blocks)
+            dated = _dated_in(key, path)
             for each in dated:
                 if each.begins > now:
                     found.append(f"{key}: {path} is valid from {each.begins:%Y-%m-%d %H:%M} on")
                 elif each.ends is not None and each.ends < now:
                     found.append(f"{key}: {path} ran out at {each.ends:%Y-%m-%d %H:%M} UTC")
-                elif key != "crl" and each.ends is not None and each.ends < now + _soon(each):
+                elif (
+                    key != "crl"
+                    and each.ends is not None
+                    and each.ends - now < _soon(each.begins, each.ends)
+                ):
                     found.append(f"{key}: {path} runs out at {each.ends:%Y-%m-%d %H:%M} UTC")
             if key == "certificate" and any(a.issuer != b.subject for a, b in pairwise(dated)):
                 found.append(
@@ -183,10 +188,10 @@ class TlsOptions:
             if key == "key":
                 continue
             try:
-                blocks = read_pem(path)
+                dated = _dated_in(key, path)
             except OSError:
                 continue
-            for it in revocations_of(blocks) if key == "crl" else certificates_of(blocks):
+            for it in dated:
                 if it.ends is None:
                     continue
                 known = last.get((key, it.named))
@@ -254,8 +259,13 @@ class TlsOptions:
             raise ConfigError([f"tls.{self.name}.{key}: {path} is not used: {reason}"]) from None
 
 
-def _soon(each: Dated) -> timedelta:
-    return SOON if each.ends is None else min(SOON, (each.ends - each.begins) / 5)
+def _dated_in(key: str, path: Path) -> list[Dated]:
+    blocks = read_pem(path)
+    return revocations_of(blocks) if key == "crl" else certificates_of(blocks)
+
+
+def _soon(begins: datetime, ends: datetime) -> timedelta:
+    return min(SOON, (ends - begins) / SOON_PART)
 
 
 def _why(error: Exception) -> str:
@@ -292,7 +302,7 @@ class Contexts(NamedTuple):
 class ServerTls:
     """What a port goes by now; given to each connection when its handshake begins."""
 
-    __slots__ = ("_dials", "context", "dialing", "endings", "fingerprint", "options")
+    __slots__ = ("_dials", "options", "used")
 
     def __init__(self, options: TlsOptions, *, dials: bool = False) -> None:
         """
@@ -329,17 +339,28 @@ class ServerTls:
         return made
 
     @property
-    def used(self) -> Contexts:
-        """What it goes by now."""
-        return Contexts(self.context, self.dialing, self.fingerprint, self.endings)
+    def context(self) -> ssl.SSLContext:
+        """What those go by who come."""
+        return self.used.accepting
+
+    @property
+    def dialing(self) -> ssl.SSLContext | None:
+        """What connections to other nodes go by."""
+        return self.used.dialing
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the certificate that is shown, hexadecimal."""
+        return self.used.fingerprint
+
+    @property
+    def endings(self) -> tuple[Ending, ...]:
+        """Until when what was read can be used."""
+        return self.used.endings
 
     def use(self, made: Contexts) -> None:
         """Go by this from now on."""
-        self.context: ssl.SSLContext = made.accepting
-        self.dialing: ssl.SSLContext | None = made.dialing
-        """What connections to other nodes go by."""
-        self.fingerprint: str = made.fingerprint
-        self.endings: tuple[Ending, ...] = made.endings
+        self.used: Contexts = made
 
 
 def read_again(shown: Collection[ServerTls]) -> list[tuple[ServerTls, Contexts]]:

@@ -102,7 +102,7 @@ def test_a_renewed_certificate_is_shown_to_who_comes_then(
 
         authority, _ = open_authority(certificates / "other")
         make_node(authority, tmp_path / "new.pem", "node", [], 1)
-        shown.context = options(certificate=tmp_path / "new.pem").build_context()
+        shown.use(ServerTls(options(certificate=tmp_path / "new.pem")).read())
         assert await echo(number, other) == b"hello"
         writer.write(b"still")
         assert await reader.read(5) == b"still"
