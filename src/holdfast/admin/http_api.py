@@ -197,15 +197,16 @@ def _ask_over_http(own_name: str, operations: Operations, access: Access | None)
     return ask
 
 
+def _marks_of(life: str) -> dict[str, str]:
+    return {MARK: mark_of(life), PLACE: place_mark_of(life, network_place())}
+
+
 class _Interface:
     """The endpoints of one node."""
 
     def __init__(self, operations: Operations, ask: Ask, access: Access | None = None) -> None:
         self._operations = operations
-        life = "" if access is None else access.life
-        self._marks = {MARK: mark_of(life), PLACE: place_mark_of(life, network_place())}
-        if not life:
-            self._marks = {}
+        self._marks = _marks_of(access.life) if access is not None and access.life else {}
         self._metrics: Metrics | None = None
         """Made when they are asked for first: what makes them is imported then."""
         self._desk = Desk()

@@ -28,7 +28,7 @@ from typing import Any, Final
 from holdfast.environment.mounts import MOUNTINFO, mount_of
 
 _MACHINE_ID: Final = Path("/etc/machine-id")
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _BOARD_ID: Final = Path("/sys/class/dmi/id/product_uuid")
 
 _OF_NO_MACHINE: Final = frozenset({"overlay", "aufs", "tmpfs", "ramfs", "fuse.fuse-overlayfs"})
@@ -148,7 +148,7 @@ def this_machine(read: Callable[[Path], str], name: str) -> Machine:
     return Machine(
         name,
         _id(read, _MACHINE_ID) if is_own else "",
-        _id(read, _BOOT_ID),
+        _id(read, BOOT_ID),
         board="" if board in _OF_MANY_BOARDS else board,
     )
 

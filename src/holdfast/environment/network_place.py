@@ -11,11 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+from holdfast.environment.machine import BOOT_ID
+
 _NAMESPACE: Final = Path("/proc/self/ns/net")
 
 
-def network_place(boot_id: Path = _BOOT_ID, namespace: Path = _NAMESPACE) -> str:
+def network_place(boot_id: Path = BOOT_ID, namespace: Path = _NAMESPACE) -> str:
     """Give a word for it that no other place has; empty where the system does not say."""
     try:
         return f"{boot_id.read_text().strip()} {namespace.stat().st_ino}"

@@ -73,6 +73,7 @@ class HolderWatch:
 
     async def _watch(self, claimant: Claimant, place: tuple[str, int], is_tls: bool) -> None:
         pause = began = 0.0
+        mark = mark_of(claimant.holder)
         was_there = is_here = False
         while True:
             await asyncio.sleep(max(began + pause - time.monotonic(), 0.0))
@@ -87,9 +88,9 @@ class HolderWatch:
                 pass  # No answer tells nothing: its lease is waited for.
             else:
                 is_near = is_within_machine(streams[1].transport)
-                told = await _stay(streams, place[0], claimant.holder)
+                told = await _stay(streams, place[0], mark)
                 if told is not None:
-                    was_there = told.get(MARK) == mark_of(claimant.holder)
+                    was_there = told.get(MARK) == mark
                     is_here = is_near and _is_here(told, claimant)
             lasted = time.monotonic() - began
             pause = pause_after(pause, lasted) if was_there else _STRANGE_SECONDS
@@ -115,15 +116,15 @@ def _is_here(told: dict[str, Any], claimant: Claimant) -> bool:
     return bool(mark) and told.get(PLACE) == mark
 
 
-async def _stay(streams: Streams, host: str, holder: str) -> dict[str, Any] | None:
-    """Ask who is there, and stay while it is this holder; gives what was told, None: no answer."""
+async def _stay(streams: Streams, host: str, mark: str) -> dict[str, Any] | None:
+    """Ask who is there, and stay while it has this mark; gives what was told, None: no answer."""
     reader, writer = streams
     told: dict[str, Any] | None = None
     try:
         with suppress(OSError, TimeoutError, ValueError, h11.ProtocolError):
             async with asyncio.timeout(_ANSWER_SECONDS):
                 told = await _told(reader, writer, host)
-            if told.get(MARK) == mark_of(holder):
+            if told.get(MARK) == mark:
                 while await reader.read(_ANSWER_BYTES_MAX):
                     pass
     finally:
