@@ -13,18 +13,18 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
-    "queues": [f"M{number}" for number in range(1, 13)] + [f"Q{number}" for number in range(1, 69)],
-    "stores": [f"L{number}" for number in range(1, 61)],
-    "security": [f"S{number}" for number in range(1, 20)],
+    "queues-and-their-tests": [f"M{number}" for number in range(1, 13)]
+    + [f"Q{number}" for number in range(1, 69)],
+    "stores-and-their-tests": [f"L{number}" for number in range(1, 61)],
+    "security-and-its-tests": [f"S{number}" for number in range(1, 20)],
 }
-WHOSE = {"security": "its"}
 EACH_PAGE = pytest.mark.parametrize("page", PAGES)
 ROW = re.compile(r"\| (?P<name>[LMQS]\d+) \| (?P<said>[^|]+) \| (?P<tests>[^|]+) \|")
 NAMED = re.compile(r"`(?P<path>[\w/]+\.py)(?:::(?P<test>\w+))?`")
 
 
 def lines_of(page: str) -> list[str]:
-    path = ROOT / "docs" / "explanation" / f"{page}-and-{WHOSE.get(page, 'their')}-tests.md"
+    path = ROOT / "docs" / "explanation" / f"{page}.md"
     return path.read_text().splitlines()
 
 

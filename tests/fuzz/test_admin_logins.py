@@ -17,15 +17,14 @@ import pytest
 from holdfast.admin.by_password import ByPassword
 from holdfast.admin.remote import RemoteNode
 from holdfast.admin.scram_http import Said, read_challenge, write_authorization
-from holdfast.model.format_level import ACCESS_LEVEL
 from holdfast.testing.local_cluster import LocalNode
+from tests.fuzz.logins import PASSWORD, make_ada
 from tests.fuzz.spoilt_bytes import spoilt
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 SEEDS = range(3)
 REQUESTS = 150
-PASSWORD = "correct-horse-battery"
 FIRST = b"n,,n=ada,r=fyko+d2lbbFgONRv9qkxdawL"
 FINAL = b"c=biws,r=%s,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 HEADERS = (
@@ -46,11 +45,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
     node = LocalNode("a", tmp_path_factory.mktemp("fuzz"), ["--segment", "1MiB", "--scram"])
     node.start()
     try:
-        node.wait_until(
-            lambda it: it["serving"] and it["format_level"] >= ACCESS_LEVEL, "at the level"
-        )
-        made = {"name": "ada", "roles": ["admin"], "password": PASSWORD}
-        RemoteNode(node.admin).change("POST", "/users", made)
+        make_ada(node)
         yield node
     finally:
         node.kill()

@@ -16,12 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.admin.remote import RemoteNode
 from holdfast.client import blocking
-from holdfast.model.format_level import ACCESS_LEVEL
 from holdfast.testing.free_ports import free_ports
 from holdfast.testing.local_cluster import LocalNode
 from holdfast.transport.certificates import make_client, make_node, open_authority
+from tests.fuzz.logins import PASSWORD, make_ada
 from tests.fuzz.spoilt_bytes import spoilt
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -31,7 +30,6 @@ HANDSHAKES = 60
 LOGINS = 60
 FLIGHTS_MAX = 6
 """Of an exchange; one that is not spoilt has three."""
-PASSWORD = "correct-horse-battery"
 WRONG = (
     b"CONNECT\naccept-version:1.2\nhost:h\nlogin:ada\npasscode:correct-horse-batter\n\n\0",
     b"STOMP\naccept-version:1.0,1.2\nhost:h\nlogin:bob\npasscode:correct-horse-battery\n\n\0",
@@ -72,11 +70,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     node = LocalNode("a", folder, flags)
     node.start()
     try:
-        node.wait_until(
-            lambda it: it["serving"] and it["format_level"] >= ACCESS_LEVEL, "at the level"
-        )
-        made = {"name": "ada", "roles": ["admin"], "password": PASSWORD}
-        RemoteNode(node.admin).change("POST", "/users", made)
+        make_ada(node)
         yield Door(node, port, folder)
     finally:
         node.kill()

@@ -49,7 +49,7 @@ _ENDS_AT_START = ("recovery could not write",)
 """What it says when it finds no room while it starts: it ends, and is started again."""
 
 _SEGMENT_SECONDS_MAX = 10.0
-"""So long sealed segments that all nodes hold are waited for."""
+"""So long sealed segments are waited for."""
 
 _FREE_BYTES = 1 << 20
 """What a full disk tells to have: less than any reserve."""
@@ -257,14 +257,19 @@ def _flip_bit(stage: Stage, step: Step) -> Strike:
     """In a segment under a running node: it is there to be found."""
     node = stage.pick(step.where)
     where = str(step.parameters.get("part", "body"))
-    deadline = stage.clock() + _SEGMENT_SECONDS_MAX
-    while not bit_rot.has_sealed_segment(node.data) and stage.clock() < deadline:
-        stage.sleep(0.2)  # the load fills segments
+    _await_segments(stage, lambda: bit_rot.has_sealed_segment(node.data))
     try:
         rot = bit_rot.rot_segment(node.data, stage.chance, where=where)
     except (LookupError, ValueError, OSError) as error:
         raise InapplicableError(f"nothing to spoil on {node.name}: {error}") from error
     return Strike((node.name,), str(rot), partial(_await_mended, stage, node, rot), (node,))
+
+
+def _await_segments(stage: Stage, are_there: Callable[[], bool]) -> None:
+    """Wait for sealed segments: the load fills them, the cleaner takes old ones away."""
+    deadline = stage.clock() + _SEGMENT_SECONDS_MAX
+    while not are_there() and stage.clock() < deadline:
+        stage.sleep(0.2)
 
 
 def _await_mended(stage: Stage, node: Node, rot: bit_rot.Rot, seconds: float = 60.0) -> None:
@@ -338,9 +343,7 @@ def _lose_second_data_node(stage: Stage, step: Step) -> Strike:
 def _spoil_everywhere(stage: Stage, step: Step) -> Strike:
     """Each node has rot in another place: no node is whole, together they are."""
     nodes = [node for node in stage.nodes if stage.kind(node) == "voter"][:3]
-    deadline = stage.clock() + _SEGMENT_SECONDS_MAX
-    while len(_shared_segments(nodes)) < len(nodes) and stage.clock() < deadline:
-        stage.sleep(0.2)  # the load fills segments, the cleaner takes old ones away
+    _await_segments(stage, lambda: len(_shared_segments(nodes)) >= len(nodes))
     kill_all(stage, nodes)
     rots = []
     try:
