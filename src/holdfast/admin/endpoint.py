@@ -8,6 +8,9 @@ Files that an address does not name are taken from HOLDFAST_CA_FILE, HOLDFAST_CE
 HOLDFAST_KEY_FILE; without any authority those of the system are believed. The name in the address
 must stand in the certificate.
 
+A port that is full closes on who comes, or on who came before: so a connection by TLS is tried
+again for some seconds (`knocked`). Nothing has been asked by then, so nothing is asked twice.
+
 Invariants:
     No key asks a terminal for its password.
     Nothing is sent before the other end has shown a certificate that is believed.
@@ -19,11 +22,12 @@ import functools
 import hashlib
 import os
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http.client import BadStatusLine, HTTPConnection
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from holdfast.errors import CertificateError, ConfigError, LinkError, LinkLostError
@@ -32,6 +36,19 @@ from holdfast.transport.tls_faults import ALERT, Fault, met
 
 TLS_REQUIRED: Final = "tls-required"
 """The code of the answer to who speaks in clear where TLS is spoken."""
+
+T = TypeVar("T")
+
+KNOCK_SECONDS_MAX: Final = 5.0
+"""For so long one is tried again that was closed before either end was shown."""
+
+_KNOCK_SECONDS: Final = 0.02
+_KNOCK_FACTOR: Final = 1.5
+CLOSED: Final = (
+    *(ConnectionResetError, ConnectionAbortedError, BrokenPipeError),
+    *(ssl.SSLEOFError, ssl.SSLZeroReturnError),
+)
+"""What is met where the other end closes before it has said anything."""
 
 _ALERT_LINE: Final = ALERT.decode("latin-1")
 _OPTIONS: Final = {
@@ -133,6 +150,11 @@ class Endpoint:
         """Give our error for what became of asking it."""
         if isinstance(error, BadStatusLine) and str(error).startswith(_ALERT_LINE):
             return spoken_in_clear(self)
+        if isinstance(error, ClosedError):
+            return LinkLostError(
+                f"no answer from the admin port {self}: it closed each connection without a word,"
+                f" for {KNOCK_SECONDS_MAX:g} seconds; if it has no room its node's log says so"
+            )
         if isinstance(error, ssl.SSLError):
             return self._tls_failure(error)
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -174,6 +196,28 @@ def spoken_in_clear(endpoint: Endpoint) -> LinkError:
     )
 
 
+class ClosedError(OSError):
+    """The other end closed each connection that was tried."""
+
+
+def knocked(ask: Callable[[], T]) -> T:
+    """
+    Ask again and again as long as the other end closes without a word, and give what it answers.
+
+    Raises:
+        ClosedError: It did for `KNOCK_SECONDS_MAX`.
+    """
+    pause, until = _KNOCK_SECONDS, time.monotonic() + KNOCK_SECONDS_MAX
+    while True:
+        try:
+            return ask()
+        except CLOSED as error:
+            if time.monotonic() + pause >= until:
+                raise ClosedError(*error.args) from error
+        time.sleep(pause)
+        pause *= _KNOCK_FACTOR
+
+
 class _TlsConnection(HTTPConnection):
     """HTTP by TLS with somebody whose certificate is believed."""
 
@@ -185,6 +229,9 @@ class _TlsConnection(HTTPConnection):
         self._fingerprint = fingerprint
 
     def connect(self) -> None:
+        knocked(self._connect)
+
+    def _connect(self) -> None:
         super().connect()
         plain = self.sock
         try:

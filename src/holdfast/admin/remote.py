@@ -25,7 +25,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from holdfast.admin.by_password import ByPassword, Refused, Shown, lead_in
-from holdfast.admin.endpoint import TLS_REQUIRED, Endpoint, spoken_in_clear
+from holdfast.admin.endpoint import CLOSED, TLS_REQUIRED, Endpoint, knocked, spoken_in_clear
 from holdfast.admin.forwarding import (
     FORWARDED_HEADER,
     LIFE_LENGTH,
@@ -271,6 +271,42 @@ class RemoteNode:
         token: str,
         clock: int | None,
     ) -> tuple[Answer, tuple[str, int] | None]:
+        def ask() -> tuple[Answer, tuple[str, int] | None]:
+            return self._exchange_once(endpoint, request, token, clock)
+
+        try:
+            return knocked(ask) if request[0] == "GET" else ask()
+        except (OSError, HTTPException) as error:
+            if endpoint.files is None and request[0] != "GET" and isinstance(error, CLOSED):
+                refused = self._refused_in_clear(endpoint)
+                if refused is not None:
+                    return refused
+            raise LinkLostError(str(endpoint.failure(error))) from error
+        except ValueError as error:
+            raise LinkLostError(f"{endpoint} did not answer in JSON: {error}") from error
+
+    @staticmethod
+    def _refused_in_clear(endpoint: Endpoint) -> tuple[Answer, tuple[str, int] | None] | None:
+        """
+        Give what a port answered that takes nothing in clear, so that no change was made by one
+        that it closed on; None: it may have been made.
+        """
+        question = RemoteNode(endpoint.place)
+        try:
+            answer, place = question._exchange(endpoint, ("GET", "/health", None), "", None)
+        except LinkLostError:
+            return None
+        fault = answer.body.get("error")
+        is_by_tls = isinstance(fault, dict) and fault.get("code") == TLS_REQUIRED
+        return (answer, place) if is_by_tls else None
+
+    def _exchange_once(
+        self,
+        endpoint: Endpoint,
+        request: tuple[str, str, bytes | None],
+        token: str,
+        clock: int | None,
+    ) -> tuple[Answer, tuple[str, int] | None]:
         method, path, data = request
         seconds = self.timeout_seconds
         connection = (
@@ -290,10 +326,6 @@ class RemoteNode:
             if isinstance(self.login, ByPassword):
                 self.login.check(shown, response)
             return answer, place
-        except (OSError, HTTPException) as error:
-            raise LinkLostError(str(endpoint.failure(error))) from error
-        except ValueError as error:
-            raise LinkLostError(f"{endpoint} did not answer in JSON: {error}") from error
         finally:
             connection.close()
 

@@ -27,6 +27,7 @@ from holdfast.server.administration import Administration
 from holdfast.server.descriptors import APART_COUNT_MAX
 from holdfast.server.parts import Parts
 from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.settings import PortSettings
 
 SLICE_SHARE: Final = 3
 """Of a turn it has this part of what handshakes of clients have."""
@@ -78,10 +79,15 @@ def admin_server(
         host=config.admin.host,
         port=config.admin.port,
         settings=replace(config.sections.admin, connection_count_max=shares.admin),
-        tls=None if tls is None else (tls, Handshakes(ports, count_max=shares.admin_strangers)),
-        apart=None if tls is None else Handshakes(ports, count_max=APART_COUNT_MAX),
+        tls=None if tls is None else (tls, _line(ports, shares.admin_strangers)),
+        apart=None if tls is None else _line(ports, APART_COUNT_MAX),
         told_path=access.told_path,
     )
+
+
+def _line(ports: PortSettings, count_max: int) -> Handshakes:
+    """Nobody waits at the door of a port where some have a line apart."""
+    return Handshakes(ports, count_max=count_max, has_door=False)
 
 
 def _files(config: NodeConfig) -> Files:

@@ -41,9 +41,9 @@ _TURNS_TO_TURN_AWAY: Final = 4
 
 _PASSING_MIN: Final = 8
 _STEP: Final = 64
-APART_COUNT_MAX: Final = 16
+APART_COUNT_MAX: Final = 64
 """Handshakes by TLS of those who have a line apart: members on their port, this machine on that of
-operators."""
+operators. Who floods it from there has to open as many in the time that a handshake takes."""
 
 _ADMIN_COST: Final = 2
 """A connection to the admin port may read a file of the log."""

@@ -35,7 +35,9 @@ def peer_tls(config: NodeConfig, shares: Shares, shown: Mapping[str, ServerTls])
         ),
         handshake_slice_seconds=ports.handshake_slice_seconds / SLICE_SHARE,
     )
-    handshakes = Handshakes(ports, count_max=max(shares.strangers, _STRANGERS_MIN))
-    members = Handshakes(ports, count_max=APART_COUNT_MAX)
+    strangers = max(shares.strangers, _STRANGERS_MIN)
+    # Nobody waits at the door of a port where some have a line apart.
+    handshakes = Handshakes(ports, count_max=strangers, has_door=False)
+    members = Handshakes(ports, count_max=APART_COUNT_MAX, has_door=False)
     is_required = config.peer_tls == "require"
     return PeerTls(shown[PEERS_TABLE], handshakes, members, is_required=is_required)

@@ -6,6 +6,8 @@ lying takes memory. So few are under way at once, each turn of the loop spends a
 on them, and whoever has said nothing yet has not even a context. Those that wait are taken from
 each network in turn (`Crowd`). And where there is no room left for one more, one goes that has left
 us waiting, of who has more: who fills it from one machine or site keeps nobody of another out.
+On a port at whose door nobody waits it goes at once, also for one of its own site: there nothing
+that a stranger withholds keeps anybody out, from wherever both are.
 
 Invariants:
     Never more than `handshake_count_max` handshakes are under way, nor more strangers inside than
@@ -35,6 +37,10 @@ TELL_SECONDS: Final = 60.0
 HASTE_SECONDS: Final = 0.3
 """So long may one leave us waiting where another one comes, of a site with fewer of them."""
 
+AT_ONCE_SECONDS: Final = 0.05
+"""The same where nobody waits at the door, whoever comes: the way to and from a machine nearby, and
+some turns of the loop. In less nobody would come to an end while somebody floods the port."""
+
 _SHARES: Final = 10
 _SHARE_MIN: Final = 16
 
@@ -58,9 +64,24 @@ class Stranger(Protocol):
 class Handshakes:
     """The strangers of all of a node's TLS ports."""
 
-    def __init__(self, settings: PortSettings, *, count_max: int | None = None) -> None:
-        """`count_max`: how many strangers may be inside, if fewer than the settings say."""
+    def __init__(
+        self, settings: PortSettings, *, count_max: int | None = None, has_door: bool = True
+    ) -> None:
+        """
+        Make a line with nobody in it.
+
+        Args:
+            count_max: How many strangers may be inside, if fewer than the settings say.
+            has_door: Whether who finds no room waits at the door, as a crowd of clients does that
+                comes back; else it is closed on, and so nobody who left us waiting is spared.
+        """
         self.settings = settings
+        patience = settings.handshake_patience_seconds
+        haste = HASTE_SECONDS if has_door else AT_ONCE_SECONDS
+        self._haste = min(haste, patience)
+        """So long may one leave us waiting where one comes of a site with fewer."""
+        self._patience = patience if has_door else self._haste
+        """The same where nobody has more than who comes."""
         self.count_max = min(count_max or settings.stranger_count_max, settings.stranger_count_max)
         self.records = TurnSlice()
         """Whose records are worked on, of those whose handshake is done."""
@@ -122,10 +143,9 @@ class Handshakes:
 
     def _leaving_for(self, source: str) -> Stranger | None:
         """Give who goes for one of this address: who has left us waiting, of those with more."""
-        patience = self.settings.handshake_patience_seconds
         group = self._inside.greedier(source)
         if group:
-            stalled = self._stalled(group, min(HASTE_SECONDS, patience))
+            stalled = self._stalled(group, self._haste)
             if stalled is not None:
                 return stalled
             first = next(iter(group))
@@ -133,7 +153,7 @@ class Handshakes:
                 return self._last_of(group)
         own = self._inside.fellows(source)
         oldest = (next(iter(it), None) for it in (self._silent, self._under_way))
-        return self._stalled(own or (it for it in oldest if it is not None), patience)
+        return self._stalled(own or (it for it in oldest if it is not None), self._patience)
 
     def _stalled(self, strangers: Iterable[Stranger], seconds: float) -> Stranger | None:
         """Give the first of these that has left us waiting for so long."""
@@ -157,8 +177,7 @@ class Handshakes:
     def _left_of_oldest(self) -> float | None:
         """For how long one may still leave us waiting where nobody has more than another."""
         since = [next(iter(it.values())) for it in (self._silent, self._under_way) if it]
-        patience = self.settings.handshake_patience_seconds
-        return min(since) + patience - self.clock() if since else None
+        return min(since) + self._patience - self.clock() if since else None
 
     def _open_door(self) -> None:
         self._door_timer = None
@@ -272,15 +291,14 @@ class Handshakes:
         Where all have as many, only if for a while none of its network has come to its end: a crowd
         of slow clients is no enemy.
         """
-        patience = self.settings.handshake_patience_seconds
         group = self._shaking.greedier(source)
         if group:
             oldest = next(iter(group))
-            left = self._under_way[oldest] + min(HASTE_SECONDS, patience)
+            left = self._under_way[oldest] + self._haste
         else:
             oldest = next(iter(self._shaking.greediest()))
             done_at = self._done_at.get(network_of(oldest.source), 0.0)
-            left = max(self._under_way[oldest], done_at) + patience
+            left = max(self._under_way[oldest], done_at) + self._patience
         left -= self.clock()
         if left > 0:
             if self._timer is None:

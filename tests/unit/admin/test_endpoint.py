@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.admin.endpoint import Endpoint, Files, addressed, spoken_in_clear
+from holdfast.admin import endpoint as module
+from holdfast.admin.endpoint import (
+    ClosedError,
+    Endpoint,
+    Files,
+    addressed,
+    knocked,
+    spoken_in_clear,
+)
 from holdfast.errors import CertificateError, ConfigError, LinkLostError
 from holdfast.transport.certificates import make_client, make_node, open_authority
 
@@ -70,6 +78,7 @@ def ssl_error(reason: str) -> ssl.SSLError:
         (ssl_error("TLSV1_ALERT_UNKNOWN_CA"), CertificateError, "refuses our certificate: it does"),
         (ssl_error("TLSV13_ALERT_CERTIFICATE_REQUIRED"), CertificateError, "?certificateFile="),
         (ssl_error("INTERNAL_ERROR"), LinkLostError, "no answer from the admin port https://h:1"),
+        (ClosedError(104, "Connection reset by peer"), LinkLostError, "without a word, for 5 s"),
         (ConnectionRefusedError(111, "Connection refused"), LinkLostError, "Connection refused"),
     ],
 )
@@ -117,3 +126,35 @@ def test_files_that_cannot_be_used_are_named(
     assert first._context is Endpoint("h:1", own).connection(1)._context
     make_client(authority, tmp_path / "joe.pem", "joe", 1)
     assert first._context is not Endpoint("h:1", own).connection(1)._context
+
+
+class Knocks:
+    """Time that passes only while somebody pauses, and a port that closes so often."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *failures: OSError) -> None:
+        self.now = 100.0
+        self.failures = [*failures]
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(module.time, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def ask(self) -> str:
+        if self.failures:
+            raise self.failures.pop(0)
+        return "in"
+
+
+def test_who_is_closed_on_tries_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that somebody floods takes whoever comes often enough; what is no answer ends it."""
+    closed = [ConnectionResetError(104, "reset"), ssl.SSLEOFError(8, "EOF"), BrokenPipeError()]
+    knocks = Knocks(monkeypatch, *closed)
+    assert knocked(knocks.ask) == "in"
+    assert 100 < knocks.now < 100.2
+    with pytest.raises(ClosedError, match="reset"):
+        knocked(Knocks(monkeypatch, *[ConnectionResetError(104, "reset")] * 100).ask)
+    refused = Knocks(monkeypatch, ConnectionRefusedError(111, "refused"))
+    with pytest.raises(ConnectionRefusedError):
+        knocked(refused.ask)
+    assert refused.now == 100

@@ -170,6 +170,35 @@ def test_no_answer_is_a_lost_link_with_the_address(connection, failure: Exceptio
         RemoteNode("h:1").get("/status")
 
 
+def test_who_is_closed_on_asks_again_and_makes_no_change_twice(
+    connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A port that is full closes on who comes. A question is asked again; a change may have been
+    made, but not by a port that takes nothing in clear, which it says.
+    """
+    closed: list[str] = []
+
+    def request(self, method: str, path: str, data: object, headers: dict[str, str]) -> None:
+        if closed and closed[0] == method:
+            closed.pop(0)
+            raise ConnectionResetError(104, "Connection reset by peer")
+        PaperConnection.request(self, method, path, data, headers)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(connection, "request", request)
+    closed[:] = ["GET"] * 2
+    assert RemoteNode("h:1").get("/status") == {}
+    assert [it[2] for it in connection.asked] == ["/status"]
+    closed[:] = ["POST"]
+    with pytest.raises(LinkLostError, match="admin port h:1: Connection reset by peer"):
+        RemoteNode("h:1").change("POST", "/cluster/transfer")
+    assert [it[2] for it in connection.asked] == ["/status", "/health"]
+    connection.content = json.dumps({"error": {"code": "tls-required"}}).encode()
+    closed[:] = ["POST"]
+    with pytest.raises(LinkLostError, match="h:1 speaks TLS: ask it as https://h:1"):
+        RemoteNode("h:1").change("POST", "/cluster/transfer")
+
+
 @pytest.mark.parametrize("content", [b"<html>", b"[]", b""])
 def test_what_is_no_json_object_is_no_answer(connection, content: bytes) -> None:
     """

@@ -9,16 +9,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.transport.handshakes import HASTE_SECONDS, Handshakes
+from holdfast.transport.handshakes import AT_ONCE_SECONDS, HASTE_SECONDS, Handshakes
 from holdfast.transport.settings import PortSettings
 
 
 class Line:
     """A node's line of strangers, with a clock that is advanced by hand."""
 
-    def __init__(self, **given: float) -> None:
+    def __init__(self, *, has_door: bool = True, **given: float) -> None:
         values = {"stranger_count_max": 16, "handshake_count_max": 2, **given}
-        self.handshakes = Handshakes(PortSettings(**values))  # type: ignore[arg-type]
+        settings = PortSettings(**values)  # type: ignore[arg-type]
+        self.handshakes = Handshakes(settings, has_door=has_door)
         self.now = 100.0
         self.handshakes.clock = lambda: self.now
         self.proceeded: list[str] = []
@@ -226,6 +227,51 @@ def test_who_leaves_us_waiting_goes_for_one_of_whom_there_are_fewer() -> None:
             "of each there are as many now"
         )
         assert not line.handshakes.admit(Fake(line, "more", "10.0.0.1"))
+
+    run(work)
+
+
+@pytest.mark.parametrize("sites", [1, 16])
+def test_where_nobody_waits_at_the_door_idle_sockets_cost_nobody_a_place(sites: int) -> None:
+    """
+    Of one address, as a local user's and the operator's are, or of as many as there are places:
+    thirty-two, opened anew once a second, kept whoever came after them out for good.
+    """
+
+    async def work() -> None:
+        line = Line(has_door=False, handshake_count_max=16)
+        for number in range(16):
+            begin = line.ready if number % 2 else line.come
+            begin(f"{number}", f"10.0.0.{number % sites}")
+        for _ in range(3):
+            await turns()
+        assert not line.handshakes.admit(Fake(line, "early", "10.0.0.0")), (
+            "in no time at all nobody has ended a handshake"
+        )
+        line.now += AT_ONCE_SECONDS
+        for number in range(16):
+            assert line.handshakes.admit(Fake(line, f"new{number}", f"10.0.0.{number % sites}"))
+        assert [int(name) for name, _ in line.ended] == list(range(16)), "the oldest first"
+        line.now += AT_ONCE_SECONDS
+        assert line.handshakes.admit(Fake(line, "operator", "10.0.0.0"))
+        assert len(line.handshakes) == 16
+
+    run(work)
+
+
+def test_where_nobody_waits_at_the_door_who_waits_for_us_goes_for_none_of_its_own() -> None:
+    """It has brought all there is to bring: somebody who floods the port would end each of them."""
+
+    async def work() -> None:
+        line = Line(has_door=False, handshake_count_max=1)
+        for number in range(16):
+            line.ready(f"{number}")
+        await turns()
+        line.now += 60
+        assert line.handshakes.admit(Fake(line, "one", "s"))
+        assert [name for name, _ in line.ended] == ["0"], "the only one that we wait for"
+        assert not line.handshakes.admit(Fake(line, "two", "s"))
+        assert len(line.ended) == 1
 
     run(work)
 
