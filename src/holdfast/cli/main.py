@@ -39,7 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
     Raises:
         SystemExit: The command line ended the program itself, as after --help.
     """
-    forget()
     try:
         app(args=arguments)
     except ConfigError as error:
@@ -69,6 +68,7 @@ def holdfast(
     ] = False,
 ) -> None:
     """A message broker whose messages outlive the process, the disk and the machine."""
+    forget()  # Whoever runs two commands in one process says for each who asks.
     if context.invoked_subcommand != "serve":  # which tells it in its log
         for variable in unknown_variables(os.environ, context):
             write_error(f"holdfast: warning: {variable}")

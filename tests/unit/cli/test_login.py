@@ -12,6 +12,7 @@ import typer
 
 from holdfast.cli import login
 from holdfast.cli.commands import MODULES, commands_of
+from holdfast.cli.main import app
 from tests.unit.cli.test_users import Terminal
 
 TOKEN = "hf_YW5u.0123456789"
@@ -112,6 +113,17 @@ def test_nothing_is_left_of_it_in_the_environment(cluster, run, token_file) -> N
     assert TOKEN not in repr(dict(os.environ))
     login.forget()
     assert login.login() == ""
+
+
+def test_nothing_is_left_of_it_for_the_next_command(cluster, tmp_path) -> None:
+    """
+    Of one process that runs several by the application itself, as a program or a test may.
+    """
+    path = tmp_path / "secret"
+    path.write_text("0123456789abcdef\n")
+    for more, said in ((["--secret-file", str(path)], b"0123456789abcdef"), ([], b"")):
+        app(args=["status", *more], standalone_mode=False)
+        assert cluster.asked[-1][4] == said
 
 
 def test_questions_are_asked_with_the_secret_as_well(cluster, run, tmp_path, monkeypatch) -> None:
