@@ -19,7 +19,7 @@ from trials.troubles.taken_back import TAKEN_BACK_LATE
 
 
 def _tell_what_is_reached() -> list[Patch]:
-    def step(self: FormatGate, *, is_leading: bool) -> None:
+    def step(self: FormatGate, now: float, *, is_leading: bool) -> None:
         reached = self._broker.state.format_level
         known = self._broker.settings.known_format_level
         if reached != self._told:
@@ -27,6 +27,8 @@ def _tell_what_is_reached() -> list[Patch]:
             self._levels.tell_format_level(reached)
         if is_leading and max(reached, self._asked) < known:
             self._raise(min(known, self._levels.format_level_of_all))
+        if is_leading and (reached != self._seen or self._shut_until):
+            self._follow(now, reached)
 
     return [(FormatGate, "step", step)]
 

@@ -181,11 +181,28 @@ class Bundling:
         yield  # Somebody else is being served.
         self._fail(bundle, error)
 
+    def bind_all(self) -> None:
+        """Let names with wildcards consume virtual topics that were subscribed to too early."""
+        self._errands.begin(self._bind_all(list(self._outlets)))
+
+    def _bind_all(self, bundles: list[Bundle]) -> Iterator[None]:
+        for count, bundle in enumerate(bundles, 1):
+            try:
+                if not bundle.is_closed:
+                    yield from self._bind(bundle)
+            except DestinationError as error:
+                self._fail(bundle, error)
+            if not count % _JOINED_PER_STEP:
+                yield
+
+    def _bind(self, bundle: Bundle) -> Iterator[None]:
+        for pattern in bundle.patterns:
+            if pattern.kind is Kind.QUEUE:
+                yield from bind(self._destinations, pattern.text)
+
     def _join_all(self, bundle: Bundle, named: Sequence[Queue | Topic]) -> Iterator[None]:
         try:
-            for pattern in bundle.patterns:
-                if pattern.kind is Kind.QUEUE:
-                    yield from bind(self._destinations, pattern.text)
+            yield from self._bind(bundle)
             for destination in named:
                 self._join(bundle, destination)
             if bundle.patterns:

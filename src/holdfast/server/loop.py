@@ -105,7 +105,7 @@ class Conductor:
         """To apply a record takes less than to take a frame."""
         self.releasing = Releasing(broker, self.containment, self.record_step_count)
         self.cleaner = Cleaner(broker, store, settings)
-        self.format_gate = FormatGate(broker, store)
+        self.format_gate = FormatGate(broker, store, on_role_change)
         self.policy_file = PolicyFile(broker, policies)
         self.departures = Departures(broker, self.containment)
         self.held_memory = HeldMemory(broker, settings, self.containment, self.departures)
@@ -188,7 +188,7 @@ class Conductor:
             self.withheld.offer_again(now - self.settings.damaged_retry_seconds)
             self.broker.returning.look_at_the_clock()
         is_leading = self.role.is_serving and not self.store.is_handing_over
-        self.format_gate.step(is_leading=is_leading)
+        self.format_gate.step(now, is_leading=is_leading)
         self.policy_file.step(is_leading=is_leading, is_spent=self.budget.is_spent)
         if is_leading and not self.is_within_entry:  # Half of one counts what came back twice.
             self.budget.begin()

@@ -23,6 +23,7 @@ import structlog
 if TYPE_CHECKING:
     from holdfast.broker.broker import Broker
     from holdfast.environment.clock import Clock
+    from holdfast.server.format_gate import FormatGate
     from holdfast.sessions.context import SessionContext
     from holdfast.store.contract import LogStore
 
@@ -36,6 +37,7 @@ class Served(Protocol):
     store: LogStore
     context: SessionContext
     clock: Clock
+    format_gate: FormatGate
 
     def has_to_apply(self) -> bool:
         """Whether something committed is not applied yet."""
@@ -78,7 +80,7 @@ class Role:
     @property
     def admits_clients(self) -> bool:
         """Whether clients may come: the client port is open for just so long."""
-        return self.is_serving and not self.is_draining
+        return self.is_serving and not self.is_draining and self._served.format_gate.lets_in
 
     @property
     def term(self) -> int:
@@ -116,6 +118,7 @@ class Role:
         context.promotion = store.promotion
         context.is_lease_awaited = True  # Until the next turn knows better.
         self._broker.lead(store.numbering)
+        self._served.format_gate.begin(self._clock.monotonic())
         self.is_serving = True
         self._on_change()
 

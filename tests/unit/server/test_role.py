@@ -11,6 +11,7 @@ import pytest
 
 import holdfast.server
 from holdfast.replication.driver_view import QUORUM_LOST
+from holdfast.server.format_gate import NEW_LOG_SECONDS
 from holdfast.server.role import Role
 
 
@@ -19,14 +20,27 @@ def test_a_node_serves_only_as_leader(node) -> None:
     Made ready by its conductor's turns; each change is told once.
     """
     role: Role = node.conductor.role
-    assert (role.is_serving, role.admits_clients, node.role_changes) == (True, True, 1)
+    node.clock.now += NEW_LOG_SECONDS
+    node.conductor.tick()
+    assert (role.is_serving, role.admits_clients, node.role_changes) == (True, True, 2)
     node.turn()
-    assert node.role_changes == 1
+    assert node.role_changes == 2
     node.store.is_serving = node.store.is_leader = False
     node.store.term += 1
     node.turn()
-    assert (role.is_serving, role.admits_clients, node.role_changes) == (False, False, 2)
+    assert (role.is_serving, role.admits_clients, node.role_changes) == (False, False, 3)
     assert role.term == node.store.term - 1
+
+
+def test_clients_of_a_new_log_are_let_in_a_moment_later(node) -> None:
+    """
+    It leads before, to raise the level; the port is told when they may come.
+    """
+    role: Role = node.conductor.role
+    assert (role.is_serving, role.admits_clients, node.role_changes) == (True, False, 1)
+    node.clock.now += NEW_LOG_SECONDS
+    node.conductor.tick()
+    assert (role.is_serving, role.admits_clients, node.role_changes) == (True, True, 2)
 
 
 def test_the_lead_that_ends_for_want_of_a_quorum_says_so(node) -> None:

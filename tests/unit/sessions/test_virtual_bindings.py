@@ -226,3 +226,44 @@ def test_nobody_removes_a_name_that_means_topics_of_a_policy(desk) -> None:
         desk.broker.removing.step()
         desk.turn()
     assert names(desk) == {"VTC.A.prices.>"}
+
+
+def test_who_subscribed_before_the_level_consumes_from_then_on(desk) -> None:
+    """
+    A rolling upgrade ends under open subscriptions: nobody has to subscribe anew.
+    """
+    desk.broker.state.format_level = 1
+    client = desk.connect()
+    for name in (ALL, "Consumer.B.VirtualTopic.>", "Consumer.*.VirtualTopic.>"):
+        client.subscribe(f"/queue/{name}", id=name)
+    gone = desk.connect()
+    gone.subscribe("/queue/Consumer.C.VirtualTopic.>")
+    desk.turn()
+    gone.leave()
+    desk.turn()
+    assert names(desk) == set()
+    desk.broker.state.format_level = NEWEST_LEVEL
+    desk.broker.bundling.bind_all()
+    desk.turn()
+    assert names(desk) == {ALL, "Consumer.B.VirtualTopic.>"}
+    send(desk, "VirtualTopic.orders")
+    assert FIRST in names(desk)
+
+
+def test_one_name_too_many_at_the_level_ends_that_subscription(desk, monkeypatch) -> None:
+    """
+    With the sentence that it would have had at once; the others go on.
+    """
+    monkeypatch.setattr(binding, "BINDINGS_MAX", 1)
+    desk.broker.state.format_level = 1
+    client, other = desk.connect(), desk.connect()
+    client.subscribe(f"/queue/{ALL}")
+    other.subscribe("/queue/Consumer.B.VirtualTopic.>")
+    desk.turn()
+    desk.broker.state.format_level = NEWEST_LEVEL
+    desk.broker.bundling.bind_all()
+    desk.turn()
+    assert names(desk) == {ALL}
+    assert client.frames() == []
+    [error] = other.frames()
+    assert b"at most 1 names with wildcards" in error.body + str(error.headers).encode()
