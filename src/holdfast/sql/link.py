@@ -25,6 +25,8 @@ CONNECT_SECONDS_MAX: Final = 5.0
 SECONDS_MIN: Final = 0.05
 _MAY_PASS: Final = frozenset({Fault.CREDENTIALS, Fault.FORBIDDEN, Fault.NO_DATABASE})
 """Refusals that an operator puts right while the brokers wait; nothing was stored."""
+_MAY_LEAD_ELSEWHERE: Final = frozenset({Fault.NO_TABLE, Fault.NO_COLUMN})
+"""What is found by a new connection only: the address leads to another database for a while."""
 
 Result = TypeVar("Result")
 
@@ -185,9 +187,19 @@ class Link:
             if session is not None:
                 session.close()
             if isinstance(error, self._errors):
-                raise self._refused(error, host) from error
+                raise self._not_greeted(error, host) from error
             raise
         return session
+
+    def _not_greeted(self, error: Exception, host: Host | None) -> StoreError:
+        """What an error comes to before the connection was seen to lead to the right database."""
+        if self.is_trusted and self._fault(error) in _MAY_LEAD_ELSEWHERE:
+            return UnreachableError(
+                f"{self._place(host)} leads to a database that has not the tables of this log"
+                f" ({self._type.said(error).strip()}); see where this address leads to; it is tried"
+                f" again"
+            )
+        return self._refused(error, host)
 
     def _lost(self, error: Exception) -> StoreError:
         """Close what failed; give the error to raise."""

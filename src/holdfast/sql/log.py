@@ -408,15 +408,34 @@ class SqlLog:
     def _greet(self, session: Session) -> None:
         """See that a new connection leads to the same log, and to settings that keep it."""
         self._kind, self.lease_seconds = session.kind, session.lease_seconds
+        self._require_same(session)
         self._safety.greet(session)
+
+    def _require_same(self, session: Session) -> None:
+        """
+        See that a new connection leads to the log that was opened.
+
+        Raises:
+            UnreachableError: It does not, and the log was served from: it is the address that leads
+                elsewhere now, and may lead back at any moment.
+            StoreError: The same, and it was not.
+        """
         if not self._identity:
             return
-        found = layout.read_identity(session, str(self._url), is_copying=self.is_half_copy)
+        try:
+            found = layout.read_identity(session, str(self._url), is_copying=self.is_half_copy)
+        except StoreError as error:
+            raise self._astray(f"what cannot be used now: {error}; it is not") from error
+        if found is None:
+            raise self._astray("no log now (if its tables were dropped bring back a backup), not")
         if found != self._identity:
-            raise StoreError(
-                f"{self._url} has another log now ({found}) than the one that was opened"
-                f" ({self._identity}): all hosts of one URL must lead to the same database"
-            )
+            raise self._astray(f"another log now ({found}) than")
+
+    def _astray(self, has: str) -> StoreError:
+        sentence = f"{self._link.place} has {has} the one that was opened ({self._identity})"
+        if not self._link.is_trusted:
+            return StoreError(sentence)
+        return UnreachableError(f"{sentence}: see where this address leads to; it is tried again")
 
     def _admit(self, session: Session) -> None:
         """See that a connection leads where it is to lead, before anything is done by it."""

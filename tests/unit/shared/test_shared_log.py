@@ -261,14 +261,46 @@ def test_a_share_that_is_away_for_a_while_is_waited_for(
     assert log.entries(0, 9, 10**9, SECONDS) == entries
 
 
-def test_another_log_in_its_place_is_refused(logs: list[SharedLog], tmp_path: Path) -> None:
-    """What comes back is not taken for what went."""
-    log = opened(logs, tmp_path)
-    (tmp_path / "shared").rename(tmp_path / "moved")
+def test_another_log_in_its_place_is_waited_out(logs: list[SharedLog], tmp_path: Path) -> None:
+    """What comes back is not taken for what went, and that is gone on with once it is back."""
+    log, root = opened(logs, tmp_path), tmp_path / "shared"
+    root.rename(tmp_path / "moved")
     with pytest.raises(UnreachableError):
         log.observe(SECONDS)
     other = opened(logs, tmp_path)
 
     assert other.identity() != log.identity()
-    with pytest.raises(StoreError, match=f"has another log now \\({other.identity()}\\)"):
+    with pytest.raises(UnreachableError, match=f"has another log now \\({other.identity()}\\)"):
         log.observe(SECONDS)
+    root.rename(tmp_path / "other")
+    (tmp_path / "moved").rename(root)
+    assert log.take(log.observe(SECONDS), claimant("a"), SECONDS) is not None
+
+
+def test_another_log_that_is_mounted_over_it_is_neither_read_nor_taken(
+    logs: list[SharedLog], tmp_path: Path
+) -> None:
+    """
+    Nothing is missing at any moment: it was followed, and its lease taken, as if it was ours.
+    """
+    log, root = opened(logs, tmp_path), tmp_path / "shared"
+    seen = log.observe(SECONDS)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = opened(logs, elsewhere)
+    root.rename(tmp_path / "moved")
+    (elsewhere / "shared").rename(root)
+
+    for call in (
+        lambda: log.observe(SECONDS),
+        lambda: log.take(seen, claimant("a"), SECONDS),
+    ):
+        with pytest.raises(UnreachableError, match="has another log now"):
+            call()
+    assert other.identity() != log.identity()
+    (root / "store").write_bytes(b"?" * 4096)
+    with pytest.raises(UnreachableError, match=r"cannot be used now: .*store is damaged"):
+        log.observe(SECONDS)
+    root.rename(elsewhere / "shared")
+    (tmp_path / "moved").rename(root)
+    assert log.take(log.observe(SECONDS), claimant("a"), SECONDS) is not None

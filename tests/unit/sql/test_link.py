@@ -222,6 +222,25 @@ def test_a_right_that_is_taken_for_a_moment_ends_nobody(fault: Fault) -> None:
     assert network.made[-1].is_closed
 
 
+@pytest.mark.parametrize("fault", [Fault.NO_TABLE, Fault.NO_COLUMN])
+def test_what_a_new_connection_does_not_find_is_where_the_address_leads(fault: Fault) -> None:
+    """Only before it was seen to lead to the right database; and who never served is told."""
+    network = Network()
+    network.link.is_trusted = True
+    network.host()
+    with pytest.raises(StoreError) as lost:
+        network.link.run(10, fail(DriverError(fault)))
+    assert type(lost.value) is StoreError
+
+    network.greet = fail(DriverError(fault))
+    with pytest.raises(UnreachableError, match="leads to a database that has not the tables"):
+        network.host()
+    network.link.is_trusted = False
+    with pytest.raises(StoreError, match=fault.value) as first:
+        network.host()
+    assert type(first.value) is StoreError
+
+
 def unsafe(network: Network, *names: str) -> Callable[[Session], None]:
     """Greets as a log does whose operator allows nothing unsafe."""
 

@@ -19,6 +19,7 @@ from holdfast.sql.log import SqlLog
 from holdfast.sql.opening import open_sql_log
 from holdfast.sql.session import UncertainError, Values
 from holdfast.sql.sqlite import SqliteSession
+from holdfast.sql.url import parse_store_url
 from tests.stores.leased_log_suite import SECONDS, Writer, claimant, read_all
 
 
@@ -263,14 +264,104 @@ def test_a_lease_that_is_ours_and_cannot_be_renewed_is_an_error(
         writer.log.renew(SECONDS)
 
 
-def test_another_log_behind_the_same_url_is_refused(writer: Writer, database: Database) -> None:
-    """A host that leads to another database, or one that was made anew: not gone on with."""
-    identity = writer.log.identity()
-    database.execute("UPDATE holdfast_meta SET store_id = ?", "e" * 32)
-    writer.log.close()  # as after a lost connection
+def turned(log: SqlLog, monkeypatch: pytest.MonkeyPatch, path: Path) -> pytest.MonkeyPatch:
+    """Let new connections lead to another database, as where an address does; undo turns back."""
+    connect = SqliteSession.connect
+    elsewhere = parse_store_url(f"sqlite:///{path}", own_directory=path.parent)
+    monkeypatch.setattr(
+        log._link, "_connect", lambda _url, host, left: connect(elsewhere, host, left)
+    )
+    log._link.close()
+    return monkeypatch
 
-    with pytest.raises(StoreError, match=f"another log now \\({'e' * 32}\\).*{identity}"):
-        writer.log.observe(SECONDS)
+
+@pytest.mark.parametrize("epochs", [0, 3])
+def test_an_address_that_leads_to_another_log_for_a_while_ends_nobody(
+    writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
+) -> None:
+    """
+    Neither who holds the lease nor who waits, whichever log is older; nothing is done to that one.
+    """
+    log, identity = writer.log, writer.log.identity()
+    assert isinstance(log, SqlLog)
+    other = Database(tmp_path / "other.db")
+    staging = Writer(other.log())
+    for _ in range(epochs):
+        staging.take()
+    before = staging.log.observe(SECONDS)
+    entries = writer.sealed(b"one")
+    turned(log, monkeypatch, other.path)
+    for call in (
+        lambda: writer.send(entries),
+        lambda: log.renew(SECONDS),
+        lambda: log.take(before, claimant("b"), SECONDS),
+        lambda: log.observe(SECONDS),
+    ):
+        with pytest.raises(UnreachableError, match=rf"another log now.*{identity}.*tried again"):
+            call()
+    assert staging.log.observe(SECONDS) == before
+    staging.log.close()
+    monkeypatch.undo()
+
+    assert writer.send(entries) is Outcome.STORED
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("CREATE TABLE x (y)", "has no log now .*bring back a backup"),
+        ("CREATE TABLE holdfast_meta (id)", "has not the tables of this log"),
+        (
+            "CREATE TABLE holdfast_meta (id, format, store_id, member_id)",
+            "has no log now",
+        ),
+    ],
+)
+def test_an_address_that_leads_to_no_log_for_a_while_ends_nobody(
+    writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, told: str
+) -> None:
+    """An empty database, or one of something else: nothing was lost that a backup would bring."""
+    other = Database(tmp_path / "other.db")
+    other.execute(statement)
+    assert isinstance(writer.log, SqlLog)
+    turned(writer.log, monkeypatch, other.path)
+    for _ in range(2):
+        with pytest.raises(UnreachableError, match=told):
+            writer.log.observe(SECONDS)
+    monkeypatch.undo()
+
+    assert writer.send(writer.sealed(b"one")) is Outcome.STORED
+
+
+def test_an_address_that_leads_to_a_log_of_another_version_for_a_while_ends_nobody(
+    writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A staging that is ahead."""
+    other = Database(tmp_path / "other.db")
+    other.log().close()
+    other.execute("UPDATE holdfast_meta SET format = 99")
+    assert isinstance(writer.log, SqlLog)
+    turned(writer.log, monkeypatch, other.path)
+    with pytest.raises(UnreachableError, match=r"cannot be used now: .*format 99"):
+        writer.log.renew(SECONDS)
+    monkeypatch.undo()
+
+    assert writer.send(writer.sealed(b"one")) is Outcome.STORED
+
+
+def test_who_was_not_served_from_yet_is_refused_where_another_log_is(
+    writer: Writer, database: Database
+) -> None:
+    """Its operator is there, and nobody is without a broker for it."""
+    log = writer.log
+    assert isinstance(log, SqlLog)
+    log._link.is_trusted = False
+    database.execute("UPDATE holdfast_meta SET store_id = ?", "e" * 32)
+    log.close()  # as after a lost connection
+
+    with pytest.raises(StoreError, match=f"another log now \\({'e' * 32}\\)") as raised:
+        log.observe(SECONDS)
+    assert not isinstance(raised.value, UnreachableError)
 
 
 def test_unsafe_settings_are_refused_or_told(
