@@ -234,7 +234,10 @@ class LogWorker:
                 raise MissingEntriesError(after + 1, through, "the store")
         except MissingEntriesError:
             now = self._log.observe(seconds_max)
-            if now.first_index <= after + 1 and now.epoch == holding.epoch:
+            # A take that was won and not begun may have begun since, and have cut off what was
+            # never sure: in the very epoch that was seen.
+            due = max(holding.sure.index, now.end.index)
+            if now.first_index <= after + 1 <= due and now.epoch == holding.epoch:
                 raise
             return []
         if found[0].index != after + 1:

@@ -211,6 +211,42 @@ def test_what_was_dropped_in_the_middle_of_a_look_is_no_damage(desk: Desk) -> No
     assert desk.look().is_other
 
 
+@pytest.mark.parametrize("is_sure", [False, True], ids=["never sure", "sure"])
+def test_what_a_take_cuts_off_in_the_middle_of_a_look_is_no_damage(
+    desk: Desk, is_sure: bool
+) -> None:
+    """
+    It was won when the lease was read, and begun in that very epoch when the entries were.
+
+    What was sure cannot be cut off.
+    """
+    stored = desk.hold(6)
+    read, asked = desk.medium.read, list[int]()
+    sure = Place(stored[3].index, stored[3].chain)
+
+    def read_unsure() -> Holding:
+        return replace(read(), sure=read().end if is_sure else sure)
+
+    def cut() -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            desk.medium.end = sure
+            for index in (5, 6):
+                desk.medium.rows.pop(index)
+
+    desk.log.is_fence = False
+    desk.medium.read = read_unsure  # type: ignore[method-assign]
+    desk.passage.while_waiting = cut
+    report = desk.look(4, stored[3].chain)
+
+    if is_sure:
+        assert isinstance(report.error, MissingEntriesError)
+        return
+    assert report.error is None
+    assert report.is_more
+    assert not desk.look(4, stored[3].chain).is_other
+
+
 def test_what_is_missing_or_rotten_in_the_medium_is_an_error(desk: Desk) -> None:
     """The error names the entry; nothing is skipped (L38)."""
     desk.hold(4)
