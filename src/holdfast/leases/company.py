@@ -6,9 +6,14 @@ Each tells of itself under its name; what it told stands until it is stopped or 
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.errors import MembershipError, StoreError
 from holdfast.leases.orders import Namesake, Report, Tell
 from holdfast.leases.state import NEVER, LeasedState
+
+_LEFT_BY_ONE_THAT_ENDED: Final = 2
+"""So often one may be met that has ended: what it told last, and what was on the way."""
 
 
 def told(state: LeasedState, report: Report) -> None:
@@ -36,16 +41,23 @@ def _judge_namesake(state: LeasedState, other: Namesake | None) -> None:
     """
     One of two of a name is left: who holds the lease; where a third one does, by their numbers.
 
+    The other one may have ended because we held it just now: nobody goes by numbers before it has
+    told more since.
+
     Raises:
         StoreError: It is the other one.
     """
     state.namesake = "" if other is None else other.told
+    if state.is_holder:
+        state.namesake_count = 0
     if other is None or state.is_holder:
         return
+    state.namesake_count += 1
     holding = state.holding
     claimant = None if holding is None or holding.is_released else holding.claimant
     is_holder = claimant is not None and claimant.holder == other.holder
-    if is_holder or other.holder < state.claimant.holder:
+    is_sure = state.namesake_count > _LEFT_BY_ONE_THAT_ENDED
+    if is_holder or (is_sure and other.holder < state.claimant.holder):
         raise StoreError(f"{other.told}; the other one goes on, and this one ends")
 
 

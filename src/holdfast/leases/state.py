@@ -188,6 +188,8 @@ class LeasedState:
 
     namesake: str = ""
     """What is to be told of another broker of our name; empty if there is none."""
+    namesake_count: int = 0
+    """How often it was met since this broker last held the lease."""
 
     waiters: dict[str, Waiter] = field(default_factory=dict)
     waiters_seen_at: dict[str, float] = field(default_factory=dict)

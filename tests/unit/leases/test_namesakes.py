@@ -252,6 +252,24 @@ def test_of_two_that_wait_for_a_third_one_is_left(
         two.until(lambda: two.state.namesake == "never")
 
 
+def test_who_lost_the_lease_just_now_does_not_end_for_one_that_ended_for_it(
+    broker: Callable[..., Any],
+) -> None:
+    """What that one told last is met twice at most; who is met more often goes on."""
+    one, two = broker("a").serve(), broker("b")
+    two.until(lambda: two.driver.leader == "a")
+    left = [Namesake("0" * 32, "another called b")] * 2
+    two.worker._namesakes = SimpleNamespace(meet=lambda *_: left.pop() if left else None)
+    two.until(lambda: two.state.namesake_count == 2)
+    for _ in range(200):
+        one.step()
+        two.step()
+    assert two.driver.leader == "a"
+    left.append(Namesake("0" * 32, "another called b"))
+    with pytest.raises(StoreError, match="another called b; the other one goes on"):
+        two.until(lambda: two.state.namesake == "never")
+
+
 def test_a_copy_does_not_take_the_lease_of_its_living_original(
     broker: Callable[..., Any], medium: ModelMedium
 ) -> None:
