@@ -38,8 +38,11 @@ def command(node: LocalNode, *arguments: str, stdin: str = "") -> subprocess.Com
     )
 
 
-def typed(admin: str, password: str, *arguments: str) -> tuple[int, str]:
-    """Run a command as somebody who types his password; gives its code and all it has shown."""
+def typed(admin: str, password: str, *arguments: str, word: str = "") -> tuple[int, str]:
+    """
+    Run a command as somebody who types his password, and a word where he is asked whether to send
+    it; gives its code and all it has shown.
+    """
     line = [sys.executable, "-m", "holdfast", *arguments, "--admin", admin]
     running = subprocess.Popen(
         [sys.executable, "-c", ON_A_TERMINAL, *line],
@@ -52,12 +55,14 @@ def typed(admin: str, password: str, *arguments: str) -> tuple[int, str]:
     shown = b""
     try:
         # The space comes once the terminal shows nothing; what was typed before would be lost.
-        while re.search(rb"Password of \S+: ", shown) is None:
-            piece = running.stdout.read1()
-            assert piece, shown
-            shown += piece
-        running.stdin.write(f"{password}\n".encode())
-        running.stdin.flush()
+        answers = {rb"Password of \S+: ": password, rb"Send it\? \[y/N\]: ": word}
+        for question in [it for it, answer in answers.items() if answer]:
+            while re.search(question, shown) is None:
+                piece = running.stdout.read1()
+                assert piece, shown
+                shown += piece
+            running.stdin.write(f"{answers[question]}\n".encode())
+            running.stdin.flush()
         shown += running.stdout.read()
         return running.wait(timeout=60), shown.decode()
     finally:
@@ -151,7 +156,10 @@ def test_a_password_is_shown_without_being_sent(start_cluster) -> None:
     assert "SCRAM is not offered before 1 passwords were set anew" in listed.stderr
     assert "SCRAM" not in offered(node)
     with overheard(node) as (admin, heard):
-        code, shown = typed(admin, PASSWORD, "users", "list", "--user", "ada")
+        code, shown = typed(admin, PASSWORD, "users", "list", "--user", "ada", word="n")
+        assert (code, "the password was not sent" in shown) == (1, True), shown
+        assert_not_in(heard, "ada", PASSWORD)
+        code, shown = typed(admin, PASSWORD, "users", "list", "--user", "ada", word="y")
         assert code == 0, shown
         assert b64encode(f"ada:{PASSWORD}".encode()) in bytes(heard)
 

@@ -3,10 +3,13 @@ How a command shows a node a password: by SCRAM where the node offers it, so tha
 
 Each request is led in by a question on the same connection, which has nothing in it but the name.
 What the node answers says whether it offers SCRAM; where it does not, the password goes with the
-request, as HTTP's Basic has it, by TLS or on this machine only.
+request, as HTTP's Basic has it: by TLS, where a certificate has shown who that is, and in clear on
+this machine only if whoever asks says so. For in clear anybody may be who says that he offers none:
+any user of the machine can listen where a node did that is stopped.
 
 Invariants:
     Where SCRAM is offered no password leaves this process, whatever comes of the login.
+    Nobody is told the password because of what he says himself.
     An answer counts only from who has proven that he knows the user: it is his signature that lets
     the answer in.
 
@@ -18,8 +21,10 @@ from __future__ import annotations
 import hmac
 import secrets
 from base64 import b64encode
+from collections.abc import Callable
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
+from ssl import SSLSocket
 from typing import Final, NamedTuple
 
 from holdfast.admin.scram_http import (
@@ -72,11 +77,23 @@ class Refused(NamedTuple):
 class ByPassword:
     """A user's name and password."""
 
-    __slots__ = ("_name", "_password", "_salted")
+    __slots__ = ("_may_tell", "_name", "_password", "_salted", "_told")
 
-    def __init__(self, name: str, password: str) -> None:
+    def __init__(
+        self, name: str, password: str, *, may_tell: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """
+        Show this password of this user's.
+
+        Args:
+            may_tell: Asks a person whether the password may be told to whoever listens at this
+                place, in clear and without a proof of who that is; asked once for each place.
+        """
         self._name = name
         self._password = password
+        self._may_tell = may_tell
+        self._told: dict[str, bool] = {}
+        """What was said of each place."""
         self._salted: tuple[bytes, int, bytes | None] = (b"", 0, None)
         """The password, salted as the last node asked for: that takes milliseconds."""
 
@@ -101,9 +118,14 @@ class ByPassword:
         said = b64encode(f"{self._name}:{self._password}".encode()).decode()
         return Shown(f"Basic {said}")
 
-    def answer(self, first: ClientFirst, response: HTTPResponse) -> Shown | None:
+    def answer(
+        self, first: ClientFirst, response: HTTPResponse, unproven: str = ""
+    ) -> Shown | None:
         """
         Give what is shown after a first message was answered; None: the answer is an error.
+
+        Args:
+            unproven: Where who answers is, if no certificate has shown who that is.
 
         Raises:
             AuthenticationError: Who answers is not to be trusted, or cannot be shown the password.
@@ -114,6 +136,8 @@ class ByPassword:
             return None
         offers = response.headers.get_all("WWW-Authenticate") or []
         if not is_offered(offers):
+            if unproven:
+                self._require_word(unproven)
             return self.basic()
         challenge = read_challenge(offers)
         return None if challenge is None else self._proof(first, challenge)
@@ -133,6 +157,16 @@ class ByPassword:
             raise AuthenticationError(
                 f"who answered has not proven that he knows user {self._name!r}: it may be another"
                 f" program than the node; what it answered is not taken"
+            )
+
+    def _require_word(self, place: str) -> None:
+        if place not in self._told:
+            self._told[place] = self._may_tell(place)
+        if not self._told[place]:
+            raise AuthenticationError(
+                f"the password was not sent: {place} speaks in clear and does not offer SCRAM, so"
+                f" whoever listens there would have it. Let the node speak TLS (admin_tls) or offer"
+                f" SCRAM (scram), or run this as the node's user"
             )
 
     def _proof(self, first: ClientFirst, challenge: Said) -> Shown:
@@ -173,6 +207,10 @@ def lead_in(login: ByPassword, connection: HTTPConnection) -> Shown | Refused:
     first, header = login.first()
     headers = {"Accept": "application/json", "Authorization": header}
     connection.request("GET", _PATH, headers=headers)
+    is_by_tls = isinstance(connection.sock, SSLSocket)  # The response may end the connection.
     response = connection.getresponse()
     body = response.read(_BODY_BYTES_MAX)
-    return login.answer(first, response) or Refused(response.status, body)
+    unproven = f"{connection.host}:{connection.port}"
+    if is_by_tls:
+        unproven = ""
+    return login.answer(first, response, unproven) or Refused(response.status, body)

@@ -1,7 +1,8 @@
 """
 What must not travel in clear: passwords and tokens leave this machine by TLS only.
 
-On the machine itself nobody but its administrator can listen.
+On the machine itself nobody but its administrator can read what others say to each other. Who it is
+that answers there is another question, see `by_password` and `token_file`.
 """
 
 from __future__ import annotations

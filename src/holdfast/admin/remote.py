@@ -66,6 +66,12 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _ASKED_MAX = 3
 """In clear, by TLS, and with the token of the node's file."""
 
+_TELLS_NO_MARK: Final = (
+    "{address} tells no mark of its process: it is a node of an earlier version, or no node, so"
+    " nothing made of the cluster's secret was sent there. If you are sure that it is one, as while"
+    " a cluster is upgraded, say --earlier-version: it is sent a word that opens every node then"
+)
+
 _TOKEN_CONTEXT = b"holdfast admin token, version 1"
 
 # One list for both directions: the status an error is answered with, and the error read from it.
@@ -189,14 +195,18 @@ class RemoteNode:
     forwarded_by: str = ""
     """The node that passes a request on; empty: nobody does."""
     life: str = ""
-    """Of the node that is asked, see `forwarding`; a member knows it, and others ask for its mark.
-    A node that tells none is of an earlier version, which takes the token only."""
+    """Of the node that is asked, see `forwarding`; a member knows it by their link, and others ask
+    for its mark. A node that tells none is of an earlier version, which takes the token only; that
+    it is one a member knows by the link, where it told where its admin port is and no life."""
     is_met: bool = False
     """Whether it was asked for that."""
     on_behalf: str = ""
     """For whom a request is passed on, see `person`."""
     login: str | ByPassword = field(default="", repr=False)
     """What a user shows, as an `Authorization` header, or his password; instead of any proof."""
+    takes_earlier: bool = False
+    """Whether whoever tells no mark is taken for a node of an earlier version, and sent the token
+    that opens everything: by the word of who asks, never of who answers."""
     is_private: bool = False
     """Whether what is sent must not be read by anybody on the way; a login never may."""
 
@@ -241,10 +251,17 @@ class RemoteNode:
         return answer
 
     def _met(self) -> RemoteNode:
-        """Ask which process answers, for which a proof by the secret is made."""
+        """
+        Ask which process answers, for which a proof by the secret is made.
+
+        Raises:
+            AuthenticationError: It tells none.
+        """
         answer = replace(self, secret=b"", is_private=False).send("GET", "/health")
         life = answer.body.get(MARK)
         is_one = isinstance(life, str) and len(life) == LIFE_LENGTH and life.isalnum()
+        if not is_one and not self.takes_earlier:
+            raise AuthenticationError(_TELLS_NO_MARK.format(address=Endpoint.parse(self.address)))
         return replace(self, life=str(life) if is_one else "", is_met=True)
 
     def _asked(

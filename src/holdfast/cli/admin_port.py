@@ -17,7 +17,7 @@ import typer
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
-from holdfast.cli.login import login, read_secret, secret
+from holdfast.cli.login import login, read_secret, secret, takes_earlier
 from holdfast.cli.output import tell_own_view, write_error
 from holdfast.config.plain_values import UnreadError, plain_value
 from holdfast.errors import AuthenticationError, LinkLostError
@@ -48,7 +48,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for program
 
 def to_ask(admin: str) -> RemoteNode:
     """The node, for questions."""
-    return RemoteNode(admin, secret=secret(), timeout_seconds=QUESTION_SECONDS_MAX, login=login())
+    return _node(admin, secret(), QUESTION_SECONDS_MAX)
 
 
 def to_change(admin: str, secret_file: Path | None) -> RemoteNode:
@@ -59,7 +59,17 @@ def to_change(admin: str, secret_file: Path | None) -> RemoteNode:
         ConfigError: The secret cannot be read.
     """
     known = b"" if secret_file is None else read_secret(secret_file)
-    return RemoteNode(admin, secret=known, timeout_seconds=CHANGE_SECONDS_MAX, login=login())
+    return _node(admin, known, CHANGE_SECONDS_MAX)
+
+
+def _node(admin: str, known: bytes, seconds: float) -> RemoteNode:
+    return RemoteNode(
+        admin,
+        secret=known,
+        timeout_seconds=seconds,
+        login=login(),
+        takes_earlier=takes_earlier(),
+    )
 
 
 def read_status(node: RemoteNode) -> NodeStatus:

@@ -30,6 +30,7 @@ class _Said(NamedTuple):
     user: str = ""
     token_file: Path | None = None
     secret_file: Path | None = None
+    takes_earlier: bool = False
 
 
 _NOTHING: Final = _Said()
@@ -60,6 +61,17 @@ def _hear_secret_file(_context: Any, _parameter: Any, secret_file: Path | None) 
     if secret_file is not None:
         _SAID.set(_SAID.get(_NOTHING)._replace(secret_file=secret_file))
     return secret_file
+
+
+def _say_earlier(takes_earlier: bool) -> bool:
+    if takes_earlier:
+        _SAID.set(_SAID.get(_NOTHING)._replace(takes_earlier=True))
+    return takes_earlier
+
+
+def takes_earlier() -> bool:
+    """Whether who asks has said that the node may be of a version that proves nothing."""
+    return _SAID.get(_NOTHING).takes_earlier
 
 
 def secret() -> bytes:
@@ -119,6 +131,15 @@ def _options(
             help="The cluster's secret, instead.",
         ),
     ] = None,
+    earlier_version: Annotated[
+        bool,
+        typer.Option(
+            "--earlier-version",
+            callback=_say_earlier,
+            expose_value=False,
+            help="With --secret-file: the node is of an earlier version, send what it takes.",
+        ),
+    ] = False,
 ) -> None:
     """Stand for a command, whose options are taken."""
 
@@ -187,7 +208,16 @@ def _password_of(user: str) -> ByPassword:
     from holdfast.admin.by_password import ByPassword
 
     password = typer.prompt(f"Password of {user}", hide_input=True, err=True)
-    return ByPassword(user, password)
+    return ByPassword(user, password, may_tell=_may_tell)
+
+
+def _may_tell(place: str) -> bool:
+    return typer.confirm(
+        f"{place} speaks in clear and does not offer SCRAM, as a node without `scram`, or of an"
+        f" earlier version; any user of this machine could listen there while the node is stopped,"
+        f" and would be told the password. Send it?",
+        err=True,
+    )
 
 
 def _bearer(path: Path | None) -> str:

@@ -321,7 +321,12 @@ class Work:
         told = {beside(first.address, each.admin) for each in members if each.admin}
         others = told - {first.address, f"https://{first.address}"}
         self._nodes += [
-            RemoteNode(each, secret=first.secret, timeout_seconds=first.timeout_seconds)
+            RemoteNode(
+                each,
+                secret=first.secret,
+                timeout_seconds=first.timeout_seconds,
+                takes_earlier=first.takes_earlier,
+            )
             for each in sorted(others)
         ]
         return True

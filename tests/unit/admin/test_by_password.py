@@ -7,7 +7,7 @@ from base64 import b64encode
 
 import pytest
 
-from holdfast.admin import remote
+from holdfast.admin import by_password, remote
 from holdfast.admin.by_password import ByPassword
 from holdfast.admin.remote import RemoteNode
 from holdfast.admin.scram_http import Said, read_authorization, write_challenge
@@ -81,11 +81,41 @@ def test_a_name_that_is_refused_at_once_is_followed_by_no_password(node) -> None
 
 
 def test_where_it_is_not_offered_the_password_goes_as_before(node) -> None:
-    """By a node of an earlier version, too, to which the first question says nothing."""
+    """
+    By a node of an earlier version, too, to which the first question says nothing: if whoever asks
+    says so, who is asked that once for each place.
+    """
     node.is_offered = False
-    assert asking().get("/queues") == {"done": "/queues"}
+    places: list[str] = []
+
+    def may_tell(place: str) -> bool:
+        places.append(place)
+        return True
+
+    remote_node = RemoteNode("127.0.0.1:8161", login=ByPassword("ann", PASSWORD, may_tell=may_tell))
+    assert remote_node.get("/queues") == {"done": "/queues"}
     basic = f"Basic {b64encode(f'ann:{PASSWORD}'.encode()).decode()}"
     assert [header for *_, header in node.sent][1:] == [basic]
+    assert remote_node.get("/queues") == {"done": "/queues"}
+    assert places == ["127.0.0.1:8161"]
+
+
+def test_who_says_himself_that_he_offers_none_is_not_told_the_password(node) -> None:
+    """In clear that is whoever listens: any user of the machine can, while the node is stopped."""
+    node.is_offered = False
+    for ask in (asking().get, lambda path: asking(is_private=True).change("POST", path)):
+        with pytest.raises(AuthenticationError, match=r"127.0.0.1:8161 speaks in clear and does"):
+            ask("/queues")
+    assert "Basic" not in everything(node)
+    assert PASSWORD not in everything(node)
+
+
+def test_by_tls_a_certificate_has_shown_who_is_told(node, monkeypatch) -> None:
+    """There the password goes as before, and nobody is asked."""
+    node.is_offered = False
+    monkeypatch.setattr(by_password, "SSLSocket", object)
+    assert asking().get("/queues") == {"done": "/queues"}
+    assert node.sent[-1][3].startswith("Basic ")
 
 
 def test_a_node_that_has_no_users_is_sent_no_password(node) -> None:

@@ -102,17 +102,35 @@ def test_who_knows_the_secret_proves_it_for_each_request_anew(connection) -> Non
 
 
 @pytest.mark.parametrize("life", [None, "", "0a", 7, "0a" * 15 + "\r\n"])
-def test_a_node_that_knows_no_such_proof_gets_the_token_where_nobody_reads_it(
-    connection, monkeypatch: pytest.MonkeyPatch, life: object
+def test_who_tells_no_mark_gets_nothing_made_of_the_secret_by_his_own_word(
+    connection, life: object
 ) -> None:
     """
-    One of an earlier version, on this machine or by TLS; whoever pretends to be one, on the way to
-    another machine, gets nothing.
+    Any user of the machine can listen where a node did that is stopped, and leave the mark out as
+    one of an earlier version does: he was sent what opens every node until the secret is replaced.
+    """
+    connection.content = json.dumps({"process": life}).encode()
+    connection.sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.1", 50_000))
+    node = RemoteNode("127.0.0.1:8161", secret=SECRET)
+    for ask in (lambda: node.get("/users"), lambda: node.change("POST", "/reload")):
+        connection.asked.clear()
+        with pytest.raises(AuthenticationError, match=r"8161 tells no mark .* --earlier-version"):
+            ask()
+        assert [it[2] for it in connection.asked] == ["/health"]
+        assert "Authorization" not in str(connection.asked)
+
+
+@pytest.mark.parametrize("life", [None, "", "0a", 7, "0a" * 15 + "\r\n"])
+def test_a_node_that_is_said_to_be_earlier_gets_the_token_where_nobody_reads_it(
+    connection, life: object
+) -> None:
+    """
+    On this machine or by TLS; on the way to another machine nothing, whatever is said.
     """
     connection.content = json.dumps({"process": life}).encode()
     connection.host, connection.port = "h", 1
     connection.sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.1", 50_000))
-    node = RemoteNode("h:1", secret=SECRET)
+    node = RemoteNode("h:1", secret=SECRET, takes_earlier=True)
     node.change("POST", "/cluster/transfer")
     headers = connection.asked[-1][4]
     assert headers["Authorization"] == f"Bearer {admin_token(SECRET)}"
@@ -247,6 +265,8 @@ def guarded(connection, tmp_path: Path) -> type[PaperConnection]:
         sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.1", 50_000))
 
         def getresponse(self) -> PaperResponse:
+            if self.asked[-1][2] == "/health":
+                return PaperResponse(json.dumps({"process": LIFE}).encode())
             allowed = self.asked[-1][4].get("Authorization") == f"Bearer {TOKEN}"
             response = PaperResponse(b"{}" if allowed else refusal)
             response.status = 200 if allowed else 403

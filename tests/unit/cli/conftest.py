@@ -64,6 +64,7 @@ class PaperCluster:
         self.answers: dict[tuple[str, str], Answer] = {}
         self.asked: list[tuple[str, str, str, dict[str, Any] | None, bytes]] = []
         self.logins: list[str] = []
+        self.takes_earlier: list[bool] = []
         self.private: list[bool] = []
         """Of each change whether it was sent as one with a secret in it."""
         self.set_status(A, LEADER)
@@ -85,6 +86,7 @@ class PaperCluster:
     ) -> Answer:
         self.asked.append((node.address, method, path, body, node.secret))
         self.logins.append(node.login)
+        self.takes_earlier.append(node.takes_earlier)
         if method != "GET":
             self.private.append(node.is_private)
         try:

@@ -44,7 +44,7 @@ def test_every_command_that_asks_a_node_takes_a_login() -> None:
                 assert not {"--password", "--token", "--passcode"} & options - {"--passcode"}, name
                 if "--admin" in options and "--stomp" not in options:
                     asking += 1
-                    assert {"--user", "--token-file"} <= options, name
+                    assert {"--user", "--token-file", "--earlier-version"} <= options, name
                 if "--url" in options:
                     assert "--token-file" in options, name
     assert asking > 20
@@ -146,3 +146,39 @@ def test_questions_are_asked_with_the_secret_as_well(cluster, run, tmp_path, mon
     monkeypatch.delenv("HOLDFAST_SECRET_FILE")
     assert run("queues") == 0
     assert cluster.asked[-1][4] == b""
+
+
+def test_a_word_of_the_operators_says_that_a_node_is_of_an_earlier_version(
+    cluster, run, tmp_path
+) -> None:
+    """Nobody else's: and of the next command it is not known any more."""
+    path = tmp_path / "secret"
+    path.write_text("0123456789abcdef\n")
+    cluster.say("/cluster/transfer", {"leader": "b"})
+    words = ("cluster", "transfer", "--to", "b", "--secret-file", str(path))
+    assert run(*words, "--earlier-version") == 0
+    assert set(cluster.takes_earlier) == {True}
+    cluster.takes_earlier.clear()
+    assert run(*words) == 0
+    assert set(cluster.takes_earlier) == {False}
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_a_person_is_asked_before_a_password_is_told(
+    cluster, run, monkeypatch, is_sure: bool
+) -> None:
+    """In clear and without SCRAM it may be anybody who listens there."""
+    asked: list[str] = []
+
+    def confirm(text: str, **how: object) -> bool:
+        assert how == {"err": True}
+        asked.append(text)
+        return is_sure
+
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: "pass")
+    monkeypatch.setattr(typer, "confirm", confirm)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    assert run("status", "--user", "ann") == 0
+    assert asked == []
+    assert cluster.logins[-1]._may_tell("h:1") is is_sure
+    assert asked[0].startswith("h:1 speaks in clear and does not offer SCRAM")
