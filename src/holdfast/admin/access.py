@@ -81,7 +81,7 @@ from holdfast.security.roles import ADMIN, OPERATOR, VIEWER, Duty, duty_of
 from holdfast.security.scram_messages import write_server_error
 
 CONNECTION_STATE: Final = "connection"
-"""Where a request's scope has its connection, in `state`; it is told of a proof, and tells when it
+"""Where a request's scope has its connection, in `state`; it is told who has it, and tells when it
 is lost."""
 
 PROVEN: Final = "holdfast.is_proven"
@@ -90,6 +90,11 @@ PROVEN: Final = "holdfast.is_proven"
 IN_CLEAR: Final = (
     "passwords and tokens are not taken in clear from other machines: ask by TLS (https), or let"
     " the node have plain_without_tls"
+)
+
+NO_PLACE: Final = (
+    "there is no place for one more connection of yours, as all that users may have are taken:"
+    " close one, or raise admin_connections"
 )
 
 _ROLES: Final = {Duty.VIEW: VIEWER, Duty.OPERATE: OPERATOR, Duty.GOVERN: ADMIN}
@@ -186,8 +191,9 @@ class Gate:
             if request.is_lost:
                 return  # It left in the meantime, and costs nothing any more.
         refusal = refusal or self._refusal(request, person)
-        if refusal is None and person.duty > Duty.NONE:
-            request.prove(person.duty)
+        is_known = refusal is None and person.duty > Duty.NONE
+        if not request.hold(person if is_known else NOBODY):
+            refusal = _refuse(HTTPStatus.TOO_MANY_REQUESTS, NO_PLACE)
         act_for(person)
         await (refusal or self._application)(scope, receive, request.answering(send))
 
@@ -462,12 +468,13 @@ class _Request:
 
         return sent
 
-    def prove(self, duty: Duty) -> None:
-        """Let its sender be told more, and its connection stay when the port is full."""
-        self._scope[PROVEN] = duty >= Duty.OPERATE
+    def hold(self, person: Person) -> bool:
+        """Let its sender be told more, and have the connection; false: he has too many already."""
+        if person.duty > Duty.NONE:
+            self._scope[PROVEN] = person.duty >= Duty.OPERATE
         connection = _connection(self._scope)
-        if connection is not None:
-            connection.is_proven = True
+        who = CLUSTER if self.is_passed_on and person.duty > Duty.NONE else person.who
+        return connection is None or bool(connection.hold(who))
 
 
 def _connection(scope: Scope) -> Any:

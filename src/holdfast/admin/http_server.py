@@ -2,7 +2,7 @@
 The admin port itself: uvicorn inside the node's own loop.
 
 A socket costs a stranger nothing, so there is a bound on them, and a time in which each must have
-sent a whole request; see `transport.admission` for who goes when the port is full. By TLS whoever
+sent a whole request; see `places` for who goes when the port is full. By TLS whoever
 has not finished his handshake does not count as inside, see `transport.handshakes`.
 
 The node decides when to stop, so no signal handlers are installed here. The socket is bound before
@@ -20,7 +20,7 @@ import json
 import logging
 import socket
 from collections.abc import Callable, Generator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -30,9 +30,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from holdfast.admin.access import CONNECTION_STATE
 from holdfast.admin.endpoint import TLS_REQUIRED
+from holdfast.admin.places import Places
 from holdfast.admin.settings import AdminPortSettings
 from holdfast.model.networks import is_same_machine
-from holdfast.transport.admission import Admission
 from holdfast.transport.ends import is_within_machine
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.listener import Apart, PortListener
@@ -163,9 +163,7 @@ class _Config(uvicorn.Config):
     def __init__(self, application: ASGIApp, settings: AdminPortSettings, **options: Any) -> None:
         super().__init__(application, timeout_keep_alive=settings.idle_seconds_max, **options)
         self.port_settings = settings
-        self.admission = Admission[AdminConnection](
-            "admin", settings.connection_count_max, lambda it: it.is_proven
-        )
+        self.places = Places[AdminConnection](settings.connection_count_max, lambda it: it.is_idle)
 
 
 class AdminConnection(H11Protocol):
@@ -177,8 +175,6 @@ class AdminConnection(H11Protocol):
         super().__init__(*arguments, **options)
         self.logger = _logger
         self.app_state = self.app_state | {CONNECTION_STATE: self}
-        self.is_proven = False
-        """Whether a request came with a proof; set by the application."""
         self.is_lost = False
         """Whether nobody is there any more to take an answer."""
         self._timer: asyncio.TimerHandle | None = None
@@ -189,7 +185,7 @@ class AdminConnection(H11Protocol):
         """Take a new connection, or close one for it."""
         super().connection_made(transport)
         self.flow = _Reading(transport, self.conn)
-        leaving = self.config.admission.enter(self, self.loop.time())
+        leaving = self.config.places.enter(self, self.loop.time())
         if leaving is not None:
             leaving.transport.abort()
         if leaving is not self:
@@ -201,9 +197,27 @@ class AdminConnection(H11Protocol):
         found: Mapping[str, Any] | None = self.transport.get_extra_info("peercert")
         return found
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of a request is here that is not answered."""
+        cycle: RequestResponseCycle | None = self.cycle
+        is_answered = cycle is None or cycle.response_complete
+        return is_answered and self.conn.their_state is h11.IDLE
+
+    def hold(self, who: str) -> bool:
+        """
+        Let it be held by who has sent the request that is to be answered; empty: nobody known.
+
+        False: there is no place for one more connection of his.
+        """
+        held = self.config.places.hold(self, who, self.loop.time())
+        if held.leaving is not None:
+            cast("AdminConnection", held.leaving).transport.abort()
+        return held.is_held
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Make room for another."""
-        self.config.admission.leave(self)
+        self.config.places.leave(self)
         self._stop_watching()
         self._stop_patience()
         super().connection_lost(exc)

@@ -8,7 +8,6 @@ import asyncio
 import base64
 import dataclasses
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from holdfast.admin.access import CONNECTION_STATE, IN_CLEAR, PROVEN, Access, Ga
 from holdfast.admin.forwarding import Forwarded, sign
 from holdfast.admin.host_names import own_names
 from holdfast.admin.logins import Users
-from holdfast.admin.person import Person, acting, on_behalf
+from holdfast.admin.person import CLUSTER, MACHINE, Person, acting, on_behalf
 from holdfast.admin.process_mark import mark_of
 from holdfast.admin.remote import admin_token
 from holdfast.errors import AuthenticationError
@@ -38,12 +37,25 @@ ACCESS = Access(
 )
 
 
+class Connection:
+    """What requests come on."""
+
+    def __init__(self, *, is_lost: bool = False) -> None:
+        self.is_lost = is_lost
+        self.has_place = True
+        self.held_by = ""
+
+    def hold(self, who: str) -> bool:
+        self.held_by = who if self.has_place else ""
+        return self.has_place
+
+
 class Caller:
     """Sends requests through a gate, and keeps the connection they come on."""
 
     def __init__(self, access: Access = ACCESS) -> None:
         self.gate = Gate(PlainTextResponse("inside"), access)
-        self.connection = SimpleNamespace(is_proven=False, is_lost=False)
+        self.connection = Connection()
         self.body = b""
         self.scheme = "http"
 
@@ -146,10 +158,12 @@ def test_a_wrong_proof_is_none(token: str) -> None:
     caller = Caller()
     assert caller.ask("/log", proof(token)) == 403
     assert caller.ask("/status", method="POST") == 403
-    assert not caller.connection.is_proven
-    for good in (LOCAL, admin_token(SECRET)):
+    assert caller.connection.held_by == ""
+    for good, who in ((LOCAL, MACHINE), (admin_token(SECRET), CLUSTER)):
         assert caller.ask("/log", proof(good)) == 200
-    assert caller.connection.is_proven
+        assert caller.connection.held_by == who
+    assert caller.ask("/log", proof(token)) == 403
+    assert caller.connection.held_by == "", "what was shown before is no proof of this request"
 
 
 def test_without_secret_and_file_nobody_has_a_proof() -> None:
@@ -226,7 +240,7 @@ class Answers:
 
 
 def scope_of(path: str, *headers: tuple[bytes, bytes], is_lost: bool = False) -> dict[str, Any]:
-    connection = SimpleNamespace(is_proven=False, is_lost=is_lost)
+    connection = Connection(is_lost=is_lost)
     return {
         "type": "http",
         "method": "GET",
@@ -461,9 +475,12 @@ def test_a_wrong_login_is_refused_noted_and_makes_nobody_stay() -> None:
         ("vic", "127.0.0.1"),
     ]
     assert "guess" not in repr(caller.refused)
-    assert not caller.connection.is_proven
+    assert caller.connection.held_by == ""
     assert caller.ask("/queues", basic("vic:civ")) == 200
-    assert caller.connection.is_proven
+    assert caller.connection.held_by == "vic"
+    caller.connection.has_place = False
+    assert caller.ask("/queues", basic("vic:civ")) == 429
+    assert b"no place for one more connection of yours" in caller.body
 
 
 def test_nothing_is_done_for_a_page_though_the_browser_knows_a_password() -> None:

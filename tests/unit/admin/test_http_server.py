@@ -17,15 +17,17 @@ from holdfast.admin.access import Access
 from holdfast.admin.http_api import build_application
 from holdfast.admin.http_server import AdminConnection, AdminPortSettings, AdminServer
 from holdfast.admin.operations import Operations
-from holdfast.admin.remote import RemoteNode
+from holdfast.admin.remote import RemoteNode, admin_token
 from holdfast.errors import LinkLostError
 
 TOKEN = "33" * 32
+SECRET = b"0123456789abcdef"
 
 
 def server_of(node, host: str = "127.0.0.1", port: int = 0, **limits: Any) -> AdminServer:
     settings = AdminPortSettings(**limits)
-    application = build_application(Operations(node), access=Access(local_token=TOKEN))
+    access = Access(local_token=TOKEN, secret=SECRET)
+    application = build_application(Operations(node), access=access)
     return AdminServer(application, host=host, port=port, settings=settings)
 
 
@@ -285,6 +287,34 @@ def test_silent_connections_make_room_for_who_asks(node) -> None:
         closed = [asyncio.create_task(is_closed(reader)) for reader, _ in silent[:8]]
         assert await asyncio.gather(*closed) == [True] * 8
         for _, writer in silent:
+            writer.close()
+        await server.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_who_is_known_does_not_fill_the_port(node) -> None:
+    """
+    Sixty-four connections of a user who may only look kept everybody out: the node's own user, who
+    would remove her, and whoever asks whether the node lives. She keeps three quarters of them.
+    """
+
+    async def scenario() -> None:
+        server = server_of(node, connection_count_max=8)
+        await server.start()
+        question = b"GET /segments HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+        question += admin_token(SECRET).encode() + b"\r\n\r\n"
+        hers = [await dial(server) for _ in range(8)]
+        for reader, writer in hers:
+            writer.write(question)
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
+                await reader.readuntil(b"\r\n\r\n")
+        machine = RemoteNode(server.address, login=f"Bearer {TOKEN}")
+        for _ in range(3):
+            assert (await asyncio.to_thread(machine.get, "/segments"))["segments"]
+            assert (await asyncio.to_thread(RemoteNode(server.address).get, "/health"))["alive"]
+        for _, writer in hers:
             writer.close()
         await server.stop()
 

@@ -1,0 +1,157 @@
+"""
+Which connections the admin port takes, who holds them, and which one goes when it is full.
+
+A connection is a guest's until a request on it has shown who sends it, and again as soon as one
+does not. Guests make room for whoever comes, the oldest first: a socket costs a stranger nothing.
+Whoever is known holds his connection. But all who are known have three quarters of the places
+together, whoever they are, and who has more of them gives way to who has fewer: a user who may only
+look, or a program of his that leaks connections, keeps nobody out. The node's own user is bound by
+nothing, and so finds a place by who comes as a guest.
+
+Invariants:
+    Never more than `count_max` connections are inside.
+    Those that are held by others than the node's own user are never more than `held_max`.
+    A connection of one person is closed for another one only where he has as many left as that one.
+
+Pure: told of connections and of who sends a request, it says which one is to be closed. Owned by
+the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import islice
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from holdfast.admin.person import MACHINE
+
+TELL_SECONDS: Final = 60.0
+"""A full port is told of at most once in this time, with the number of those turned away."""
+
+LOOKED_AT_MAX: Final = 64
+"""So many of one person are asked whether they are idle."""
+
+_GUEST: Final = ""
+
+logger = logging.getLogger("holdfast.admin")
+
+T = TypeVar("T")
+
+
+class Held(NamedTuple):
+    """Whether somebody holds a connection from now on."""
+
+    is_held: bool
+    """False: there is no place for one more of his."""
+    leaving: object = None
+    """The connection to close for it; None: none."""
+
+
+class Places(Generic[T]):
+    """The connections inside the admin port."""
+
+    __slots__ = ("_held", "_inside", "_is_idle", "_told_at", "count_max", "held_max", "turned_away")
+
+    def __init__(self, count_max: int, is_idle: Callable[[T], bool]) -> None:
+        """
+        Make a port with nobody inside.
+
+        Args:
+            is_idle: Whether a connection is between two requests.
+        """
+        self.count_max = count_max
+        self.held_max = max(count_max * 3 // 4, 1)
+        self.turned_away = 0
+        """Connections closed because the port was full, since the start."""
+        self._is_idle = is_idle
+        self._inside: dict[T, str] = {}
+        """By whom each is held."""
+        self._held: dict[str, dict[T, None]] = {_GUEST: {}}
+        """By who holds them, the oldest first."""
+        self._told_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._inside)
+
+    def enter(self, connection: T, now: float) -> T | None:
+        """
+        Take a new connection; `now` in seconds of the monotonic clock.
+
+        Returns:
+            The one to close: the oldest guest's, an idle one of the node's own user, or the new one
+            itself. None: nobody.
+        """
+        leaving = None
+        if len(self._inside) >= self.count_max:
+            self._turn_away(now)
+            guests = self._held[_GUEST]
+            leaving = next(iter(guests), None) or self._idle_of(MACHINE)
+            if leaving is None:
+                return connection
+            self.leave(leaving)
+        self._put(connection, _GUEST)
+        return leaving
+
+    def hold(self, connection: T, who: str, now: float) -> Held:
+        """
+        Let one be held by who has sent a request on it; empty: that was nobody in particular.
+
+        It is a guest's where there is no place for one more of his.
+        """
+        if self._inside.get(connection, who) == who:
+            return Held(is_held=True)  # Or it is gone.
+        self.leave(connection)
+        leaving = None
+        if who not in (_GUEST, MACHINE) and self._held_count >= self.held_max:
+            self._turn_away(now)
+            leaving = self._giving_way(who)
+            if leaving is None:
+                self._put(connection, _GUEST)
+                return Held(is_held=False)
+            self.leave(leaving)
+        self._put(connection, who)
+        return Held(True, leaving)
+
+    def leave(self, connection: T) -> None:
+        """Forget a connection that is gone; fine if it is not inside."""
+        who = self._inside.pop(connection, None)
+        if who is not None:
+            held = self._held[who]
+            del held[connection]
+            if not held and who != _GUEST:
+                del self._held[who]
+
+    def _put(self, connection: T, who: str) -> None:
+        self._inside[connection] = who
+        self._held.setdefault(who, {})[connection] = None
+
+    @property
+    def _held_count(self) -> int:
+        free = (_GUEST, MACHINE)
+        return len(self._inside) - sum(len(self._held.get(who, ())) for who in free)
+
+    def _giving_way(self, who: str) -> T | None:
+        """Give one of who holds the most: an idle one, else the oldest; None: nobody has more."""
+        known = (it for it in self._held if it not in (_GUEST, MACHINE))
+        most = max(known, key=lambda it: len(self._held[it]))
+        own_count = len(self._held.get(who, ()))
+        if most == who or len(self._held[most]) <= own_count + 1:
+            return self._idle_of(who)
+        return self._idle_of(most) or next(iter(self._held[most]))
+
+    def _idle_of(self, who: str) -> T | None:
+        held = islice(self._held.get(who, ()), LOOKED_AT_MAX)
+        return next((it for it in held if self._is_idle(it)), None)
+
+    def _turn_away(self, now: float) -> None:
+        self.turned_away += 1
+        if self._told_at is None or now - self._told_at >= TELL_SECONDS:
+            self._told_at = now
+            logger.warning(
+                "the admin port is full with %d connections, of which users hold %d: the oldest of"
+                " strangers are closed, then those of who has the most; %d closed so far",
+                self.count_max,
+                self._held_count,
+                self.turned_away,
+            )

@@ -1,0 +1,111 @@
+"""
+Who has a place on the admin port when it is full.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from holdfast.admin.person import MACHINE
+from holdfast.admin.places import TELL_SECONDS, Held, Places
+
+
+class Port:
+    """A port of eight places, of which users may hold six, and which connections are at work."""
+
+    def __init__(self, count_max: int = 8) -> None:
+        self.busy: set[str] = set()
+        self.places = Places[str](count_max, lambda it: it not in self.busy)
+
+    def come(self, *names: str) -> list[str]:
+        """Let them come as guests; gives who left for them."""
+        left = [self.places.enter(name, 0.0) for name in names]
+        return [it for it in left if it is not None]
+
+    def hold(self, who: str, *names: str, is_busy: bool = False) -> list[Held]:
+        """Let them come, and be known."""
+        self.come(*names)
+        self.busy |= set(names) if is_busy else set()
+        return [self.places.hold(name, who, 0.0) for name in names]
+
+
+def test_the_oldest_guest_makes_room() -> None:
+    """Whoever comes is let in; who is known stays, also when others come."""
+    port = Port(4)
+    port.hold("eve", "e1", "e2")
+    assert port.come("a", "b", "c", "d") == ["a", "b"]
+    assert len(port.places) == 4
+    assert port.places.turned_away == 2
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_one_who_is_known_leaves_room_for_whoever_comes(is_busy: bool) -> None:
+    """Her next connection is no better than a stranger's, unless she gives one up for it."""
+    port = Port()
+    held = port.hold("eve", *(f"e{number}" for number in range(8)), is_busy=is_busy)
+    assert [it.is_held for it in held] == [True] * 6 + [not is_busy] * 2
+    assert [it.leaving for it in held[6:]] == ([None] * 2 if is_busy else ["e0", "e1"])
+    for number in range(5):
+        (is_in,) = port.hold(MACHINE, f"machine{number}")
+        assert is_in == Held(is_held=True)
+        port.places.leave(f"machine{number}")
+
+
+def test_who_has_more_gives_way_to_who_has_fewer() -> None:
+    """One that does nothing, else the oldest; and never so that it would be taken back."""
+    port = Port()
+    port.hold("eve", *(f"e{number}" for number in range(5)), is_busy=True)
+    port.hold("bob", "b0", is_busy=True)
+    port.busy.discard("e3")
+    assert port.hold("ann", "a0", is_busy=True) == [Held(True, "e3")]
+    assert port.hold("ann", "a1", is_busy=True) == [Held(True, "e0")]
+    assert port.hold("bob", "b1", is_busy=True) == [Held(True, "e1")]
+    assert port.hold("bob", "b2", is_busy=True) == [Held(is_held=False)]
+    assert port.hold("eve", "e9", is_busy=True) == [Held(is_held=False)]
+    assert port.hold("cid", "c0", is_busy=True) == [Held(True, "e2")]
+    assert port.hold("cid", "c1", is_busy=True) == [Held(is_held=False)], "nobody has more than two"
+
+
+def test_the_nodes_own_user_is_bound_by_nothing() -> None:
+    """Where even his connections fill the port one of them goes that does nothing."""
+    port = Port(4)
+    assert [it.is_held for it in port.hold(MACHINE, "m0", "m1", "m2", "m3")] == [True] * 4
+    port.busy |= {"m0", "m2", "m3"}
+    assert port.come("next") == ["m1"]
+    port.hold(MACHINE, "next", is_busy=True)
+    assert port.places.enter("last", 0.0) == "last"
+    assert len(port.places) == 4
+
+
+def test_it_counts_who_has_sent_the_last_request() -> None:
+    """Who was removed, or showed something wrong, has no place by what he was before."""
+    port = Port(4)
+    port.hold("eve", "e0", "e1")
+    assert port.places.hold("e0", "", 0.0) == Held(is_held=True)
+    assert port.places.hold("e1", "ann", 0.0) == Held(is_held=True)
+    assert port.come("a", "b", "c") == ["e0"]
+
+
+def test_who_has_left_is_forgotten() -> None:
+    """Twice, or after he had to; and a request of his that is still answered takes no place."""
+    port = Port(2)
+    port.hold("eve", "e0")
+    port.places.leave("e0")
+    port.places.leave("e0")
+    assert port.places.hold("e0", "eve", 0.0) == Held(is_held=True)
+    assert len(port.places) == 0
+    assert port.come("a", "b") == []
+
+
+def test_a_full_port_is_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever opens sockets in a loop must not fill the log as well."""
+    places = Places[int](1, lambda _: True)
+    with caplog.at_level(logging.WARNING):
+        for number in range(400):
+            places.enter(number, number / 1000)
+    assert len(caplog.messages) == 1
+    places.enter(400, TELL_SECONDS + 1)
+    assert caplog.messages[1].endswith("; 400 closed so far")
+    assert "the admin port is full with 1 connections" in caplog.messages[0]
