@@ -172,6 +172,10 @@ class Access:
         """Whether it allows nothing anywhere."""
         return not any(self._roles)
 
+    def has(self, right: Right) -> bool:
+        """Whether it allows this with anything at all."""
+        return any(of[0] is right for role in self._roles for of in role)
+
     def deciding(self, right: Right, kind: Kind, name: str) -> Grant | None:
         """Give the most exact grant that allows something with one destination; None: none does."""
         return _first(self._granted(right, kind), name.split("."))

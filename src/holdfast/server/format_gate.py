@@ -32,7 +32,7 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.model.format_level import FIRST_LEVEL, WILD_DURABLES_LEVEL
+from holdfast.model.format_level import FIRST_LEVEL, OWNERS_LEVEL, WILD_DURABLES_LEVEL
 from holdfast.model.records import FormatRecord
 
 log = structlog.get_logger("holdfast.server")
@@ -108,6 +108,9 @@ class FormatGate:
         """Let come what has waited for a level."""
         if self._seen < WILD_DURABLES_LEVEL <= reached:
             self._broker.bundling.bind_all()
+        if self._seen < OWNERS_LEVEL <= reached:
+            # What a SEND comes to is kept with its headers, also by what its producer is known.
+            self._broker.destinations.leadership.patterns.unsettle()
         self._seen = reached
         if self._shut_until and (reached > FIRST_LEVEL or now >= self._shut_until):
             self._shut_until = 0.0

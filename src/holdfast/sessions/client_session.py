@@ -42,6 +42,10 @@ class ClientSession(Holder):
         self.transactions = self.holdings.transactions.by_name
         self.waiting = self.holdings.sending.waiting
         self.templates = SendTemplates()
+        self.room = ""
+        """In which its producers are known (`producer_rooms`)."""
+        self.room_seen = (-1, 0)
+        """How often users and grants had changed then, and the level of the log."""
         self.left_off_count = 0
         """How often it was not yet known where one message goes."""
         self.put_off_count = 0

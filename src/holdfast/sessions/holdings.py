@@ -39,6 +39,7 @@ from holdfast.errors import DestinationError, RefusedError, StoreError, StoreFul
 from holdfast.model.destination import Destination, Kind
 from holdfast.model.facts import Cause
 from holdfast.model.policy_option import Value
+from holdfast.model.producer_ids import said_id
 from holdfast.model.records import MessageRecord, ReturnCause
 from holdfast.sessions.client_ids import forget_left, let_go
 from holdfast.sessions.context import SessionContext
@@ -379,7 +380,8 @@ class Holdings:
             RouteUnknownError: To find out where it goes takes more than one turn; nothing is done.
         """
         if self.sending.waiting.holds_producer(producer_id):
-            text = f"messages of producer {producer_id} with earlier numbers wait for room"
+            said = said_id(producer_id or "")
+            text = f"messages of producer {said} with earlier numbers wait for room"
             raise StoreFullError(text)
         has_sends = transaction.records or transaction.targets
         has_taken = self.broker.has_taken(producer_id, sequence)

@@ -101,6 +101,25 @@ def require_may_create(session: Session, broker: Broker, written: Iterable[Desti
             )
 
 
+def require_writer(session: Session, broker: Broker, what: str) -> None:
+    """
+    Refuse something to who may send nowhere: it is of no use to him, and has a record in the log.
+
+    Raises:
+        ForbiddenError: He may not.
+    """
+    book = broker.access_book
+    if not book.is_guarded:
+        return
+    who = who_is(session)
+    access = book.access(who)
+    if not access.has(Right.WRITE):
+        raise ForbiddenError(
+            f"{named(who)} may not say {what}: no role of theirs may write anywhere"
+            f"{hint(who, access)}"
+        )
+
+
 def require_late(session: Session, broker: Broker, queue_number: int, key: int) -> None:
     """
     Refuse a late acknowledgement of what its client may not read.

@@ -13,7 +13,8 @@ from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, RefusedError
 from holdfast.model.destination import Destination
 from holdfast.model.digits import read_digits
-from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, FLOOR_ID, PRODUCER_ID_BYTES_MAX
+from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, PRODUCER_ID_BYTES_MAX
+from holdfast.model.producer_ids import RESERVED
 from holdfast.model.reserved_names import why_reserved
 
 
@@ -73,15 +74,16 @@ def read_number(raw: bytes | None, name: str) -> int:
 
 def read_producer_id(text: str) -> str:
     """
-    Give a producer's id.
+    Give a producer's id, as its client says it.
 
     Raises:
         RefusedError: It is empty or too long, or no client's.
     """
     if not text or len(text.encode()) > PRODUCER_ID_BYTES_MAX:
         raise RefusedError(f"header producer-id: 1 to {PRODUCER_ID_BYTES_MAX} bytes are allowed")
-    if text.startswith(FLOOR_ID):
-        raise RefusedError(f"header producer-id: no client's begins with {FLOOR_ID}")
+    if text.startswith(RESERVED):
+        reserved = next(it for it in RESERVED if text.startswith(it))
+        raise RefusedError(f"header producer-id: no client's begins with {reserved}")
     return text
 
 

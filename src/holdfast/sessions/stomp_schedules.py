@@ -30,6 +30,7 @@ from holdfast.model.schedules import (
 from holdfast.protocols.stomp.codec import escape
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.permissions import require_allowed
+from holdfast.sessions.producer_rooms import known_producer
 from holdfast.sessions.requirements import read_producer_id, require_served_name
 from holdfast.sessions.stomp_lifetimes import Said
 from holdfast.sessions.target import Action, Target
@@ -164,7 +165,7 @@ def scheduled(
     target.transaction = headers.get("transaction")
     producer_id = headers.get("producer-id")
     if producer_id is not None and target.transaction is None:
-        target.producer_id = read_producer_id(producer_id)
+        target.producer_id = known_producer(session, read_producer_id(producer_id))
     return target
 
 
@@ -180,7 +181,7 @@ def scheduled_before(session: ClientSession, headers: dict[str, str]) -> Target:
     """
     queue = session.holdings.broker.destinations.queue(SCHEDULE_QUEUE)
     target = Target(queue, b"", persistent=True)
-    target.producer_id = read_producer_id(headers["producer-id"])
+    target.producer_id = known_producer(session, read_producer_id(headers["producer-id"]))
     return target
 
 

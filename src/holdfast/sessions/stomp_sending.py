@@ -31,6 +31,7 @@ from holdfast.protocols.stomp.mapping import with_authority, with_user
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.forwarding import SentContent
 from holdfast.sessions.permissions import require_granted, require_may_create
+from holdfast.sessions.producer_rooms import known_producer
 from holdfast.sessions.questions import question_of
 from holdfast.sessions.refusals import IGNORED_GROUP
 from holdfast.sessions.requirements import read_producer_id
@@ -57,9 +58,9 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
 def _resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Target:
     headers = frame.block.headers
     sending, templates = session.holdings.sending, session.templates
-    is_taken = "transaction" not in headers and sending.has_taken(
-        headers.get("producer-id"), frame.producer_sequence
-    )
+    is_taken = False
+    if "transaction" not in headers and (said := headers.get("producer-id")) is not None:
+        is_taken = sending.has_taken(known_producer(session, said), frame.producer_sequence)
     templates.follow(session.holdings.broker.destinations.leadership.patterns.change_count)
     template = templates.find(headers)
     if template is None:
@@ -75,15 +76,16 @@ def _resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targ
     return _completed(session, frame, target, destinations, own, template.priority, is_copy=is_copy)
 
 
-def _stored_before(session: ClientSession, producer_id: str) -> Target:
+def _stored_before(session: ClientSession, said: str) -> Target:
     """
     Give where a message goes whose number is taken: nowhere, it is confirmed.
 
-    Where it would go now is not asked: that may be elsewhere by now, or too many, or refused.
+    Where it would go now is not asked: that may be elsewhere by now, or too many. That its client
+    may send there is: who may not is told so, and nothing else.
     """
     target = Target(session.holdings.broker.destinations.nowhere, b"", persistent=True)
     target.destinations = (session.holdings.broker.destinations.nowhere,)
-    target.producer_id = read_producer_id(producer_id)
+    target.producer_id = known_producer(session, read_producer_id(said))
     return target
 
 
@@ -122,11 +124,11 @@ def _worked_out(
     if written[0].options:
         session.context.refusals.note_ignored(session, written[0].read_options())
     schedule = None if is_copy else _read_schedule(session, headers, is_taken=is_taken)
+    require_granted(session, holdings.broker, written, Action.SEND)
     if schedule is not None and is_taken:
         return scheduled_before(session, block.headers)
     if is_taken and wanted and any(each.kind is Kind.QUEUE for each in written):
         return _stored_before(session, headers["producer-id"])
-    require_granted(session, holdings.broker, written, Action.SEND)
     # Of a copy there are others, of what it went to.
     is_final = is_copy or schedule is not None
     route = _route(session, written, frame, is_final=is_final, is_stored=wanted, is_taken=is_taken)
@@ -156,7 +158,7 @@ def _worked_out(
     producer_id = headers.get("producer-id")
     is_counted = wanted and (route.is_directed or any(map(_is_queue, destinations)))
     if producer_id is not None and is_counted and "transaction" not in headers:
-        target.producer_id = read_producer_id(producer_id)
+        target.producer_id = known_producer(session, read_producer_id(producer_id))
     target.is_limited = holdings.broker.limiting.are_limited(destinations)
     template = _template(target, priority, is_numbered=is_numbered) if _is_settled(target) else None
     completed = _completed(session, frame, target, destinations, own, priority, is_copy=is_copy)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from holdfast.errors import TransactionError
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.permissions import require_writer
+from holdfast.sessions.producer_rooms import known_producer
 from holdfast.sessions.requirements import read_number, read_producer_id, require_short
 from holdfast.sessions.stomp_headers import read_finished
 
@@ -48,10 +50,13 @@ def commit(session: ClientSession, frame: Frame) -> None:
     producer_id = frame.headers.get("producer-id")
     sequence = 0
     if producer_id is not None:
-        producer_id = read_producer_id(producer_id)
+        producer_id = known_producer(session, read_producer_id(producer_id))
         text = frame.headers.get("producer-sequence", "")
         sequence = read_number(text.encode(), "producer-sequence")
     finished = read_finished(frame)
+    if finished is not None:
+        require_writer(session, holdings.broker, "that producers are done with")
+        finished = known_producer(session, finished[0]), finished[1]
     holdings.commit(session, transaction, frame.receipt, producer_id, sequence, finished)
 
 

@@ -171,3 +171,13 @@ def test_of_all_grants_to_one_role_the_others_are_not_looked_at(
     found.put(7, read_grant("a", "write", "A.7"))
     found.put(8, None)
     assert len(compared) == 2
+
+
+def test_what_can_be_done_nowhere_is_known() -> None:
+    """
+    Of any kind of destination, by any of the roles.
+    """
+    grants = Grants([read_grant("a", "read", "queue://x"), read_grant("b", "write", "topic://y.>")])
+    assert not grants.of(frozenset({"a"})).has(Right.WRITE)
+    assert grants.of(frozenset({"a", "b"})).has(Right.WRITE)
+    assert not grants.of(frozenset()).has(Right.READ)

@@ -166,3 +166,18 @@ def test_a_leadership_that_ends_keeps_nobody_out_of_the_next(broker, told) -> No
     gate.begin(5.0)
     gate.stop()
     assert gate.lets_in
+
+
+def test_what_headers_come_to_is_worked_out_anew_at_a_new_level(broker, told) -> None:
+    """
+    By whom a producer is known is kept with them, and depends on the level.
+    """
+    gate = FormatGate(broker, told)
+    patterns = broker.destinations.leadership.patterns
+    gate.step(1.0, is_leading=True)
+    before = patterns.change_count
+    broker.state.format_level = NEWEST_LEVEL
+    gate.step(1.0, is_leading=True)
+    assert patterns.change_count == before + 1
+    gate.step(1.0, is_leading=True)
+    assert patterns.change_count == before + 1

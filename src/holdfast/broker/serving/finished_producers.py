@@ -23,6 +23,7 @@ from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.producer_floors import number_behind
 from holdfast.errors import RefusedError
 from holdfast.model.limits import FLOOR_ID, PRODUCER_ID_BYTES_MAX
+from holdfast.model.producer_ids import said_id
 from holdfast.model.records import ForgetProducerRecord, ProducerRecord
 
 NAMES_MAX: Final = 64
@@ -66,14 +67,16 @@ class FinishedProducers:
         """
         Forget who sent under this name and a lower number, and let nobody send so any more.
 
-        The floor is part of the gathering batch; an errand that forgets is begun, or joined.
+        The name is in the room of its user. The floor is part of the gathering batch; an errand
+        that forgets is begun, or joined.
 
         Raises:
             RefusedError: The name is too short or too long, or too many wait already.
         """
-        if not NAME_BYTES_MIN <= len(name.encode()) <= NAME_BYTES_MAX:
+        said = said_id(name)
+        if not NAME_BYTES_MIN <= len(said.encode()) <= NAME_BYTES_MAX:
             raise RefusedError(
-                f"{name!r}: a name of {NAME_BYTES_MIN} to {NAME_BYTES_MAX} bytes is needed"
+                f"{said!r}: a name of {NAME_BYTES_MIN} to {NAME_BYTES_MAX} bytes is needed"
             )
         if name not in self._before and len(self._before) >= NAMES_MAX:
             raise RefusedError(f"at most {NAMES_MAX} names of finished producers may wait")

@@ -11,10 +11,14 @@ forgotten when it was not told again for as long as a producer may be idle: its 
 forgotten no later. The lasting half has the numbers and the names; the leader adds those that it
 raises, which hold before they are in the log, as numbers on their way there.
 
+A name is known in the room of its user, as his producers are. One from before there were users
+stands under his as well, until he has said a number himself.
+
 Invariants:
     Of a number below a floor nothing new is stored, from the moment on when the leader was told.
     A floor stands in the log before the first record that forgets a producer because of it.
     A name is in `raised` as long as its number is under way.
+    Nobody's floor stands under another's producers.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from holdfast.broker.lasting.producers import Producers
 from holdfast.errors import ProducerFinishedError
 from holdfast.model.digits import read_digits
 from holdfast.model.limits import FLOOR_ID
+from holdfast.model.producer_ids import room_length, said_id
 
 
 class ProducerFloors:
@@ -59,15 +64,18 @@ class ProducerFloors:
             ProducerFinishedError: Its number is below the floor of its name.
         """
         names, raised = self._producers.floor_names, self.raised
-        at = producer_id.find("-")
+        room = room_length(producer_id)
+        at = producer_id.find("-", room)
         while at >= 0:
             name = producer_id[:at]
+            if room and name not in names and name not in raised:
+                name = name[room:]
             if name in names or name in raised:
                 floor = self.of(name)
                 if 0 <= number_behind(producer_id, at) < floor:
                     raise ProducerFinishedError(
-                        f"producer {producer_id} is done with: its application has said that of"
-                        f" {name} only numbers from {floor} on still come"
+                        f"producer {producer_id[room:]} is done with: its application has said that"
+                        f" of {said_id(name)} only numbers from {floor} on still come"
                     )
             at = producer_id.find("-", at + 1)
 

@@ -13,6 +13,8 @@ from holdfast.broker.serving.producer_floors import ProducerFloors, number_behin
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import ProducerFinishedError, RefusedError
 from holdfast.model.limits import FLOOR_ID
+from holdfast.model.owners import NOBODY, Owner
+from holdfast.model.producer_ids import room_of
 from holdfast.model.records import ForgetProducerRecord, ProducerRecord
 
 NAME = "spark-query"
@@ -208,3 +210,21 @@ def test_the_number_behind_a_name_is_its_digits_alone(producer_id: str, number: 
     An id is whatever a client sends: nothing in it may be read in two ways.
     """
     assert number == number_behind(producer_id, 3)
+
+
+def test_a_floor_stands_under_nobody_elses_producers(desk) -> None:
+    """
+    Not even where the name of a user, or what he calls his, looks like it.
+    """
+    finish(desk, 1000, "payments")
+    for owner in (Owner("payments-1-x"), Owner("payments"), NOBODY):
+        assert not is_refused(desk, f"{room_of(owner)}orders-1-x", 1)
+    finish(desk, 1000, f"{room_of(Owner('ann'))}payments")
+    assert not is_refused(desk, f"{room_of(Owner('ann', 1))}payments2-1-x", 1)
+    assert is_refused(desk, f"{room_of(Owner('ann'))}payments-1-x", 1)
+    with pytest.raises(ProducerFinishedError) as caught:
+        send(desk, f"{room_of(Owner('ann'))}payments-1-x", 1)
+    assert str(caught.value) == (
+        "producer payments-1-x is done with: its application has said that of payments only"
+        " numbers from 1000 on still come"
+    )
