@@ -15,6 +15,7 @@ from holdfast.cli.main import app
 from holdfast.client import blocking
 from holdfast.errors import ConfigError, LimitReachedError, StoreError
 from holdfast.journal.entry import KIND_CONFIG
+from holdfast.model.producer_ids import ROOM_ID
 from holdfast.model.records import QueueRecord
 from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.spark.log.source import LogSource
@@ -238,6 +239,16 @@ def test_what_a_replay_has_stored_is_never_its_own_choice(
         (orders,) = broker.get("/queues")["queues"]
 
     assert ([20, 20, 20], {"orders": 20}, 40) == (sent, counted, orders["messages"])
+
+
+def test_what_a_user_has_replayed_is_known_as_well(spark: SparkSession) -> None:
+    """Ids begin with their user in the log; another's of another replay are chosen."""
+    ids = ["replay-JOB-1", f"{ROOM_ID}ann:7:replay-JOB-1", f"{ROOM_ID}ann:7:shop", "shop", None]
+    columns = "producer_id: string, rewritten: boolean"
+    rows = spark.createDataFrame([(each, False) for each in ids], columns)
+    chosen = pipeline.choose(rows, Choice(), "JOB")
+
+    assert [f"{ROOM_ID}ann:7:shop", "shop", None] == [row.producer_id for row in chosen.collect()]
 
 
 @pytest.mark.parametrize(("target", "senders"), [("/topic/replay.many", 2), ("/queue/x", 0)])

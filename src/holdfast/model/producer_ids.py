@@ -25,6 +25,9 @@ ROOM_ID: Final = "holdfast-user:"
 user in other letters, a colon, which life of the name that is, a colon, and what the client says:
 `holdfast-user:anna:7:shop-1`."""
 
+ROOM_PATTERN: Final = f"^{ROOM_ID}[^:]*:[0-9]+:"
+"""The room that an id begins with, as a regular expression."""
+
 RESERVED: Final = FLOOR_ID, ROOM_ID
 """With which no id begins that a client says."""
 

@@ -35,6 +35,7 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ConfigError, LimitReachedError, StoreError
 from holdfast.model.destination import Kind, parse_destination
 from holdfast.model.facts import TOPIC_MARK
+from holdfast.model.producer_ids import ROOM_PATTERN
 from holdfast.spark.archive.places import HADOOP_KEYS, with_hadoop_options
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.columns.schema import choose_columns, spark_schema
@@ -290,7 +291,8 @@ def choose(
     from pyspark.errors import PySparkException  # noqa: PLC0415 - the packages are an extra
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
-    producer = f.coalesce(f.col("producer_id"), f.lit(""))
+    said = f.regexp_replace("producer_id", ROOM_PATTERN, "")
+    producer = f.coalesce(said, f.lit(""))
     messages = messages.where(~producer.startswith(own_producers(job)))
     names = choice.names()
     if names:
