@@ -34,6 +34,7 @@ LINES: Final = {
     "broker/serving/publishing.py": 2,
     # `typer.confirm` asks a person.
     "cli/output.py": 1,
+    "cli/login.py": 1,
     "cli/promotion.py": 1,
     "cli/store_tools.py": 2,
     # Says that the broker's promise is kept, to the ledger's caller.

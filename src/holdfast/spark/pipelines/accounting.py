@@ -21,8 +21,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from holdfast.model.limits import FLOOR_ID
-from holdfast.model.producer_ids import ROOM_ID, ROOM_PATTERN
 from holdfast.model.numbering import LEADERS_STEP
+from holdfast.model.producer_ids import ROOM_ID, ROOM_PATTERN
 from holdfast.model.schedules import SCHEDULE_QUEUE
 from holdfast.spark.pipelines.deliveries import DELIVERY_FATES, deliveries
 from holdfast.spark.pipelines.findings import FINDINGS_MAX, Finding
