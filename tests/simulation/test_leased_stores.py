@@ -36,6 +36,7 @@ QUICKLY_CAUGHT = [
     ("what is shown is written under the lease", "T10"),
     ("a broker of a living one's name is refused", "T13"),
     ("of two that start at once one ends", "T13"),
+    ("without room nothing is stored in the end", "T15"),
 ]
 """And the promise that is broken first; the others take more seeds: `make ablations`."""
 
@@ -86,6 +87,19 @@ def test_each_kind_of_trouble_is_lived_through(kinds: tuple[str, ...], *, is_fen
     happened = all_kept([simulate(seed, it) for seed, it in enumerate(made, start=1)])
 
     assert not [it for it in kinds if not happened[it]]
+
+
+@pytest.mark.slow
+def test_want_of_room_for_the_cache_costs_no_promise_and_no_memory_without_bound() -> None:
+    """Whoever holds the lease goes on, hands it over, or stores nothing until there is room."""
+    kinds = (plans.CACHE_FULL, plans.KILL, plans.TRANSFER)
+    made = [lived(seed, is_fence=seed % 2 == 0, kinds=kinds) for seed in range(1, 5)]
+    for each in made:
+        each.propose_seconds = 0.03
+    happened = all_kept([simulate(seed, it) for seed, it in enumerate(made, start=1)])
+
+    assert happened["waits for room"] > 100
+    assert happened["confirmed"] > 2_000
 
 
 @pytest.mark.slow

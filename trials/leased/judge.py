@@ -18,6 +18,7 @@ Invariants (each violation is raised with its name):
     T13: where names are judged a broker ends for one that has its name, and lived just now; in the
         end one of each name goes on.
     T14: what an address leads to that is no database of this log is not written.
+    T15: where the cache has no room, what waits in memory to be written into it is bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from holdfast.leases.cache_room import CLOSED_AT
 from trials.leased.model_elector import FICKLE
+from trials.leased.plan import CACHE_FULL
+from trials.leased.simulated_broker import PROPOSED_BYTES_MAX, WAITING_BYTES_MAX
 
 if TYPE_CHECKING:
     from holdfast.journal.entry import Entry
@@ -56,6 +60,8 @@ class Judge:
         """It went back in time: what was confirmed cannot stand there."""
         self.counts: Counter[str] = Counter()
         self._holders: dict[int, str] = {}
+        self._began_with: dict[str, int] = {}
+        """What each holder had in memory as it began to serve."""
 
     def require(self, is_true: object, name: str, what: str) -> None:
         """Stop the world if it is not."""
@@ -112,7 +118,7 @@ class Judge:
             self._world.count(CONFIRMED_WITHOUT)
 
     def after_turn(self, broker: SimulatedBroker) -> None:
-        """Whether it is alone."""
+        """Whether it is alone, and has no more in memory than it may."""
         if not broker.may_dispatch or self.is_log_lost:
             return  # A row of an older state may say that the lease was given back.
         if self._world.plan.elector == FICKLE:
@@ -120,6 +126,20 @@ class Judge:
         for other in self._world.brokers:
             is_both = other is not broker and other.may_dispatch
             self.require(not is_both, "T4", f"{broker.name} and {other.name} may dispatch at once")
+        self._see_memory(broker)
+
+    def _see_memory(self, broker: SimulatedBroker) -> None:
+        """What a holder has waiting for room: as much as it took over with, or up to a bound."""
+        plan = self._world.plan
+        if CACHE_FULL not in plan.kinds or plan.large or not broker.is_serving:
+            return
+        settings, memory = broker.settings, broker.journal.tail.memory.bytes
+        # What is read at once is more than may wait in these worlds.
+        began_with = self._began_with.setdefault(f"{broker.holder} {broker.driver.term}", memory)
+        bytes_max = max(CLOSED_AT * settings.unread_bytes_max, began_with)
+        bytes_max += WAITING_BYTES_MAX + PROPOSED_BYTES_MAX + settings.append_bytes_max
+        self.counts["waits for room"] += broker.journal.is_out_of_room
+        self.require(memory <= bytes_max, "T15", f"{broker.name} has {memory:,} bytes in memory")
 
     def on_end(self, broker: SimulatedBroker, error: Exception) -> None:
         """A process ended by itself."""

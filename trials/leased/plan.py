@@ -25,6 +25,8 @@ TRANSFER = "hand-over"
 CLEAN_STOP = "clean stop"
 WIPE = "cache lost"
 ROT = "cache rots"
+CACHE_FULL = "no room for the cache"
+"""Not among those that every world draws of: with it less may wait to be written."""
 KINDS: tuple[str, ...] = (
     KILL,
     POWER,
@@ -192,6 +194,9 @@ def plan(seed: int) -> Plan:
     chance = random.Random(f"names {seed}")  # noqa: S311 - to be repeated
     if chance.random() < 0.2:
         judge_names(made, chance)
+    chance = random.Random(f"room {seed}")  # noqa: S311 - to be repeated
+    if chance.random() < 0.2:
+        made.kinds[CACHE_FULL] = chance.randint(1, 4)
     return made
 
 

@@ -55,8 +55,11 @@ _TICK_SECONDS = 0.5
 _CLEAN = b"clean "
 _WRITES = ("append", "write", "sync", "look")
 _LARGE_BYTES = 100_000
-_WAITING_BYTES_MAX = 6_000
+WAITING_BYTES_MAX = 6_000
 """Nothing more is proposed while so much waits."""
+PROPOSED_BYTES_MAX = 10_000
+"""At once, but for what is large."""
+_ROOM_SECONDS = 0.2
 
 
 class SimulatedBroker:
@@ -229,6 +232,7 @@ class SimulatedBroker:
             self._begin_asking()
 
     def _open_cache(self) -> None:
+        self.disk.limit(None)  # Without room to begin with it ends, and its operator makes some.
         settings = self.world.journal_settings
         try:
             self.journal = Journal.open(DIRECTORY, self.disk, settings, resolve_unknown_tail=True)
@@ -530,8 +534,14 @@ class SimulatedBroker:
         self._writing = []
         if self._waiting:
             self._write_soon()
+        elif self.writer.is_waiting:
+            self.post(_ROOM_SECONDS, self._look_for_room)
         if self.chance.random() < 0.1:
             self.writer.save_floor()
+
+    def _look_for_room(self) -> None:
+        if not self._writing:
+            self._write()
 
     def _written(self, result: WriteResult) -> None:
         self.post(0.0001, self._tell_written, result)
@@ -631,7 +641,7 @@ class SimulatedBroker:
     def _propose(self) -> None:
         plan = self.world.plan
         if self.world.is_publishing and self.is_serving:
-            is_free = self.driver.uncommitted_bytes < _WAITING_BYTES_MAX
+            is_free = self.driver.uncommitted_bytes < WAITING_BYTES_MAX
             for _ in range(self.chance.choice((1, 1, 2, 5)) if is_free else 0):
                 self._propose_one()
             if plan.is_shown and self.driver.can_project:

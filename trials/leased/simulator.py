@@ -20,6 +20,7 @@ from holdfast.errors import CorruptEntryError, NotLeaderError, StoreError
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.leases.contract import Place
 from holdfast.leases.settings import LeaseSettings
+from holdfast.model.limits import MiB
 from trials.leased import plan as plans
 from trials.leased.judge import BrokenError, Judge
 from trials.leased.model_databases import (
@@ -45,6 +46,8 @@ _RARE_SECONDS = 0.4
 """Between two proposals, once only what is large matters."""
 _SLOW_SECONDS = 20.0
 """For what is large where two databases are left, and the slow one is the longer one."""
+_UNREAD_BYTES = 10_000
+"""What is stored in a few seconds."""
 _ROOM_BYTES = 50_000
 """Less than what is large, and more than all that is small is stored with."""
 
@@ -100,6 +103,7 @@ class LeasedWorld:
             lease_seconds=made.lease_seconds,
             tell_seconds=1.0,
             append_bytes_max=self.chance.choice((2_000, 20_000)),
+            unread_bytes_max=_UNREAD_BYTES if plans.CACHE_FULL in made.kinds else 64 * MiB,
             elector_session_seconds=made.session_seconds,
             elector_patience_seconds=made.lease_seconds,
         )
@@ -227,6 +231,9 @@ class LeasedWorld:
                 after(length, self._start, victim)
             case plans.ROT:
                 return self._rot(victim)
+            case plans.CACHE_FULL:
+                victim.disk.limit(chance.choice((0, 5_000)))
+                after(length * chance.choice((1, 4)), victim.disk.limit, None)
             case plans.NAMESAKE | plans.NAMESAKE_OF_KILLED | plans.NAMESAKES_TOGETHER:
                 return self._start_namesake(kind, victim, length)
             case plans.ELECTOR_AWAY:
@@ -394,6 +401,7 @@ class LeasedWorld:
             database.bytes_per_second = database.room_bytes = 0
         for broker in self.brokers:
             broker.is_cut_off = broker.is_cut_off_from_elector = False
+            broker.disk.limit(None)
             for way in broker.ways:
                 way.is_cut = False
             for member in (*broker.members, *broker.twins):

@@ -61,6 +61,11 @@ def judge_by_a_read() -> list[Patch]:
     return [(ModelLog, "append", append)]
 
 
+def _store_whatever_there_is_room_for() -> list[Patch]:
+    """Let a broker without room for its cache store on, as if that was nothing to the log."""
+    return [(LeasedState, "may_store", property(lambda it: bool(it.pending)))]
+
+
 def _append_behind_whatever_is_there() -> list[Patch]:
     def append(
         self: ModelMedium,
@@ -260,6 +265,12 @@ def _cleaned(made: Plan) -> None:
     made.kinds = {plans.LONG_AWAY: 2, plans.WIPE: 2}
 
 
+def _without_room(made: Plan) -> None:
+    _database(made)
+    made.kinds = {plans.CACHE_FULL: 4, plans.KILL: 1}
+    made.propose_seconds = 0.03
+
+
 def _named(made: Plan) -> None:
     _database(made)
     made.kinds = {}
@@ -319,5 +330,10 @@ ABLATIONS = [
     _leased("a log that went back is refused", _forget_what_was_seen, _restored),
     _leased("what is shown is written under the lease", _show_what_a_zombie_tells, _shown),
     _leased("a broker of a living one's name is refused", _let_namesakes_in, _named),
+    _leased(
+        "without room nothing is stored in the end",
+        _store_whatever_there_is_room_for,
+        _without_room,
+    ),
     _leased("of two that start at once one ends", _look_for_namesakes_once, _named),
 ]

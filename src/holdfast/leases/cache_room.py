@@ -6,7 +6,12 @@ is stored in the medium waits in memory to be written, up to a bound, and is rea
 than that it hands the lease to a broker that waits and has read further than this one could write,
 now and then, so that two without room do not hand it back and forth. At the bound nothing more is
 published here, and a broker that has to read the log first does not take the lease, or gives it
-back: it would never serve.
+back: it would never serve. What else is stored (acknowledgements, subscriptions, users) has as much
+again. Past that nothing is stored here before there is room: whoever asks for it waits, as with a
+medium that takes nothing, and the lease is handed over more readily.
+
+Invariant:
+    No more is stored while twice `unread_bytes_max` wait; with what is under way that bounds them.
 """
 
 from __future__ import annotations
@@ -21,20 +26,24 @@ from holdfast.leases.state import NEVER, LeasedState, Phase
 
 logger = logging.getLogger("holdfast.leases")
 
+CLOSED_AT: Final = 2
+"""So many times `unread_bytes_max` may wait to be written, publishing or not."""
 AGAIN_SECONDS: Final = 600.0
 """The lease is handed over for want of room so often at most."""
+CLOSED_AGAIN_SECONDS: Final = 30.0
+"""The same where nobody is served who stores anything."""
 
 
 class CacheRoom:
     """Watches over the cache of one broker."""
 
-    __slots__ = ("_again_at", "_journal", "_state")
+    __slots__ = ("_handed_at", "_journal", "_state")
 
     def __init__(self, state: LeasedState, journal: Journal) -> None:
         """There is room, as far as is known."""
         self._state = state
         self._journal = journal
-        self._again_at = NEVER
+        self._handed_at = NEVER
 
     @property
     def is_out(self) -> bool:
@@ -48,13 +57,21 @@ class CacheRoom:
         return self.is_out and waiting >= self._state.settings.unread_bytes_max
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nothing more may be stored, whatever it is."""
+        waiting = self._journal.tail.memory.bytes
+        return self.is_out and waiting >= CLOSED_AT * self._state.settings.unread_bytes_max
+
+    @property
     def trouble(self) -> str:
         """What its operator is to do; empty while there is room."""
         if not self.is_out:
             return ""
+        all_waits = self.is_closed and self._state.is_holder
+        closed = "; until then nothing is stored, and acknowledgements wait" if all_waits else ""
         return (
             f"--data ({self._journal.directory.parent}) has no room for this broker's copy of the"
-            f" log, which is no part of it: make room there, or give it a larger --data"
+            f" log, which is no part of it: make room there, or give it a larger --data{closed}"
         )
 
     def step(self, others: Iterable[Waiter]) -> None:
@@ -65,6 +82,7 @@ class CacheRoom:
             others: Brokers that are there.
         """
         state = self._state
+        self._tell_closed()
         if not self.is_out:
             return
         if state.phase is Phase.HOLDING:
@@ -80,10 +98,20 @@ class CacheRoom:
         state.look_at = max(state.look_at, later)
         state.take_at = max(state.take_at, later)
 
+    def _tell_closed(self) -> None:
+        """Say so once: it stops whoever acknowledges."""
+        state = self._state
+        was, state.is_closed = state.is_closed, self.is_closed and state.phase is Phase.HOLDING
+        if state.is_closed and not was:
+            logger.error("nothing more is stored: %s", self.trouble)
+        elif was and not state.is_closed and state.phase is Phase.HOLDING:
+            logger.warning("there is room for this broker's copy again: what waited is stored")
+
     def _hand_over(self, others: Iterable[Waiter]) -> None:
         state = self._state
         is_idle = state.is_giving_up or state.refusal or state.trouble
-        if is_idle or state.now < self._again_at:
+        again_at = self._handed_at + (CLOSED_AGAIN_SECONDS if self.is_closed else AGAIN_SECONDS)
+        if is_idle or state.now < again_at:
             return
         if state.elections is not None and state.elections.trouble:
             return  # Whoever waits would take it after three leases only.
@@ -92,5 +120,5 @@ class CacheRoom:
         if not able:
             return
         logger.error("the lease is given to %s: %s", " or ".join(able), self.trouble)
-        self._again_at = state.now + AGAIN_SECONDS
+        self._handed_at = state.now
         state.is_giving_up = True

@@ -283,7 +283,7 @@ class LeasedDriver(LeasedView):
             tenure.heard(state, self._readings.popleft())
         if state.damaged or state.is_mending:
             self._mending.go_on()
-        if self._room.is_out:
+        if self._room.is_out or state.is_closed:
             self._room.step(it for it in self.others() if self.is_there(it.claimant.name))
         if not state.is_busy:
             self._order()

@@ -48,7 +48,7 @@ def next_order(
         is_room: Whether more of the log may be read now.
     """
     order = _most_urgent(state, last_index, chain, known_level, is_room=is_room)
-    is_put_off = state.pending and state.stores_in_row >= STORES_IN_ROW_MAX
+    is_put_off = state.may_store and state.stores_in_row >= STORES_IN_ROW_MAX
     if order is None and is_put_off and not state.in_flight:
         order = _store_more(state)
     if isinstance(order, Store):
@@ -102,9 +102,9 @@ def _of_a_holder(state: LeasedState, seconds: float) -> Order | None:
         return Renew(seconds)  # Nothing of what was refused is stored: the beat comes first.
     if state.in_flight:
         return _store(state) if state.now >= state.retry_at else None
-    if is_renewal_due and (not state.is_fence or not state.pending):
+    if is_renewal_due and (not state.is_fence or not state.may_store):
         return Renew(seconds) if state.now >= state.retry_at else None
-    if state.pending and (state.is_giving_up or state.stores_in_row < STORES_IN_ROW_MAX):
+    if state.may_store and (state.is_giving_up or state.stores_in_row < STORES_IN_ROW_MAX):
         return _store_more(state)
     if state.is_giving_up:
         return Release(seconds) if state.now >= state.retry_at else None

@@ -145,6 +145,9 @@ class LeasedState:
     is_giving_up: bool = False
     """The lease is being given back."""
 
+    is_closed: bool = False
+    """There is no room for what is stored: nothing is, but what there was before the lease goes."""
+
     rests_until: float = NEVER
     """Given back to others, it is not taken before."""
 
@@ -211,6 +214,11 @@ class LeasedState:
     def is_holder(self) -> bool:
         """Whether the lease is ours, as far as is known."""
         return self.phase in (Phase.CATCHING_UP, Phase.HOLDING)
+
+    @property
+    def may_store(self) -> bool:
+        """Whether something waits that may be given to the worker."""
+        return bool(self.pending) and (self.is_giving_up or not self.is_closed)
 
     @property
     def last_unstored(self) -> Entry | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.leases.cache_room import AGAIN_SECONDS
+from holdfast.leases.cache_room import AGAIN_SECONDS, CLOSED_AGAIN_SECONDS
 from holdfast.leases.contract import Waiter
 from holdfast.leases.orders import Release, Take
 from holdfast.leases.settings import LeaseSettings
@@ -168,3 +168,54 @@ def test_who_took_it_and_cannot_read_it_gives_it_back(
     for _ in range(100):
         late.step()
     assert not late.driver.is_leader
+
+
+def test_past_twice_that_nothing_is_stored_and_the_lease_is_kept(
+    broker: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """
+    Whoever publishes nothing fills memory as well; what waits is stored once there is room.
+    """
+    alone = broker("a", **LITTLE).serve()
+    fill(alone)
+    with caplog.at_level(logging.WARNING, "holdfast.leases"):
+        alone.store(*[bytes(900)] * 5)
+        for _ in range(5):
+            alone.driver.propose([bytes(900)], 1, now=0.0, wall_microseconds=1)
+        began, stored, kept = alone.passage.now, alone.medium.end.index, alone.medium.beat
+        alone.until(lambda: alone.passage.now > began + 3 * alone.state.lease_seconds)
+
+        assert alone.driver.is_serving
+        assert alone.medium.end.index == stored == 5
+        assert alone.medium.beat > kept + 10
+        assert alone.journal.tail.memory.bytes < 3 * 2000
+        told = "until then nothing is stored, and acknowledgements wait"
+        assert told in alone.driver.refusal_reason
+        assert caplog.text.count(told) == 1
+        clear(alone)
+        alone.until(lambda: alone.medium.end.index == 10)
+    assert caplog.text.count("there is room for this broker's copy again") == 1
+    assert told not in alone.driver.refusal_reason
+
+
+def test_a_holder_that_stores_nothing_hands_the_lease_over_sooner(
+    broker: Callable[..., Any],
+) -> None:
+    """Nobody is served there, and what waits is stored before the lease goes."""
+    holder, standby = broker("a", **LITTLE).serve(), broker("b")
+    standby.until(lambda: standby.driver.leader == "a")
+    fill(holder)
+    holder.store(*[bytes(900)] * 5)
+    standby.until(lambda: standby.take() is not None and standby.journal.last_index == 5)
+    holder.driver._room._handed_at = holder.passage.now
+    holder.driver.propose([b"settled"], 1, now=0.0, wall_microseconds=1)
+    able = [Waiter(claimant=standby.driver.claimant, known_level=7, beat=1, applied_index=5)]
+    began = holder.state.now
+    holder.driver._room.step(able)
+    assert not holder.state.is_giving_up
+    holder.state.now = began + CLOSED_AGAIN_SECONDS + 1
+    holder.driver._room.step(able)
+    assert holder.state.is_giving_up
+    holder.until(lambda: not holder.driver.is_leader)
+
+    assert holder.medium.end.index == 6
