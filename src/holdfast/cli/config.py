@@ -18,7 +18,7 @@ import typer
 from holdfast.cli.node_flags import load_config, with_node_flags
 from holdfast.cli.output import EXIT_FAILED, write_error, write_json, write_line, write_table
 from holdfast.config.catalogue import CATALOGUE, Setting
-from holdfast.config.node import NodeConfig, exposures_in, mistakes_in
+from holdfast.config.node import NodeConfig, exposures_in, mistakes_in, shown_in
 from holdfast.config.sources import DEFAULT, Origin
 
 BY_THE_MEMBERS: Final = "by the members"
@@ -43,13 +43,17 @@ def check(
     """
     Say everything that is wrong with a file; exit code 0 if nothing is, else 1.
 
-    What it lets others on the network read or do is no mistake: that is a warning.
+    What it lets others on the network read or do is no mistake: that is a warning, and so is a
+    certificate that ends soon. One by which no member is linked is a mistake.
 
     The file is judged by itself, without flags and variables. That data and name are not in it is
     no mistake: they may differ from node to node and be given beside it.
     """
     problems = mistakes_in(file)
-    warnings = [] if problems else list(map(str, exposures_in(file)))
+    warnings: list[str] = []
+    if not problems:
+        problems, warnings = _of_certificates(file)
+        warnings = [*map(str, exposures_in(file)), *warnings]
     if as_json:
         write_json({"file": str(file), "problems": problems, "warnings": warnings})
     else:
@@ -61,6 +65,18 @@ def check(
             write_line(f"{file}: nothing is wrong")
     if problems:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _of_certificates(file: Path) -> tuple[list[str], list[str]]:
+    """What other members refuse in it, and what there is to be known of it else."""
+    shown = shown_in(file)
+    if not shown.tables:
+        return [], []
+    from holdfast.server.own_certificates import judge
+    from holdfast.server.renewal import warnings_of
+
+    judged = judge(shown)
+    return judged.mistakes, judged.warnings + warnings_of(shown.tables.values())
 
 
 @with_node_flags

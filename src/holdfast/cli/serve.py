@@ -96,16 +96,21 @@ def _introduce(settings: NodeConfig) -> None:
         key = options.key or options.certificate
         if _is_open_to_others(key):
             log.warning("other users can read the key", file=str(key), tls=name)
-    for sentence in _tls_warnings(settings):
-        log.warning("certificates", notice=sentence)
+    if settings.tls:
+        _judge_certificates(settings)
 
 
-def _tls_warnings(settings: NodeConfig) -> list[str]:
-    if not settings.tls:
-        return []
+def _judge_certificates(settings: NodeConfig) -> None:
+    """Say what others will refuse, now or soon; files can be replaced while the node runs."""
+    from holdfast.server.own_certificates import judge
     from holdfast.server.renewal import warnings_of
 
-    return warnings_of(settings.tls.values())
+    log = get_logger()
+    judged = judge(settings.shown)
+    for sentence in judged.mistakes:
+        log.error("certificates", notice=f"{sentence}; then holdfast reload")
+    for sentence in judged.warnings + warnings_of(settings.tls.values()):
+        log.warning("certificates", notice=sentence)
 
 
 def _is_open_to_others(file: Path) -> bool:

@@ -27,12 +27,11 @@ from holdfast.config.node_settings import NodeSettings
 from holdfast.config.proportions import check_proportions
 from holdfast.config.relations import check_relations, own_member, place_own
 from holdfast.config.sections import DEFAULTS, Sections
+from holdfast.config.shown import Shown, reachable, shown_of
 from holdfast.config.sources import Origin, read_secret
 from holdfast.errors import ConfigError
 from holdfast.model.policies import NO_POLICIES, FilePolicies
 from holdfast.transport.tls import TlsOptions
-
-_WILDCARD_HOSTS = {"0.0.0.0", "::", ""}  # noqa: S104 - compared with, not bound to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +135,12 @@ class NodeConfig(NodeSettings):
     def _reachable(self, address: Address) -> Address:
         """A wildcard host replaced by the one the other members use for this node."""
         own = next((member for member in self.members if member.name == self.name), None)
-        if address.host not in _WILDCARD_HOSTS or own is None:
-            return address
-        return Address(own.address.host, address.port)
+        return reachable(address, own.address if own else None)
+
+    @property
+    def shown(self) -> Shown:
+        """What it shows by TLS."""
+        return shown_of(self, self.tls, name=self.name)
 
 
 def mistakes_in(file: Path, given_elsewhere: Collection[str] = ("data", "name")) -> list[str]:
@@ -163,6 +165,14 @@ def exposures_in(file: Path) -> list[Exposure]:
             anonymous_role=made.value("broker.anonymous_role"),
         )
     )
+
+
+def shown_in(file: Path) -> Shown:
+    """Give what a file without mistakes shows by TLS, as whoever's it says that it is."""
+    made = draft({}, {}, file)
+    settings = made.node_settings()
+    name = settings.name if "name" in made.origins else ""
+    return shown_of(settings, made.tls, name=name)
 
 
 def _checked(made: Draft) -> tuple[Sections, bytes]:

@@ -16,8 +16,9 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.transport.own_certificate import why_not_taken
 from holdfast.transport.rehearsal import rehearse
-from holdfast.transport.tls import Contexts, shown_by
+from holdfast.transport.tls import Contexts, TlsOptions, shown_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +60,26 @@ def certificates_of(transport: asyncio.BaseTransport) -> Certificates | None:
     return Certificates(shown_by(context), other, _names(shaken))
 
 
-def refusal_of_own(made: Contexts, name: str) -> str:
+def refusal_of_own(made: Contexts, options: TlsOptions, name: str) -> str:
     """
-    Say why no member would be linked with the one of that name by this; empty: they would be.
+    Say why no member would be linked with the one of that name by this, and what to do; empty: they
+    would be.
 
     Each member judges the others as it is judged by them, so this one is asked about itself.
+
+    Args:
+        options: By which it was read.
+        name: Empty: whose it is to be is not known.
     """
     assert made.dialing is not None, "members dial"
     try:
         accepted, _ = rehearse(made.accepting, made.dialing)
-    except ssl.SSLCertVerificationError as error:
-        return f"this node itself does not take it: {error.verify_message}"
     except ssl.SSLError as error:
-        return f"this node itself does not take it: {error.reason or error}"
-    return Certificates(made.fingerprint, made.fingerprint, _names(accepted)).refusal(name)
+        return why_not_taken(error, options)
+    if not name:
+        return ""
+    why = Certificates(made.fingerprint, made.fingerprint, _names(accepted)).refusal(name)
+    return f"{why}: make one for it (holdfast certificates make --node {name})" if why else ""
 
 
 def _names(shaken: ssl.SSLObject) -> frozenset[str]:

@@ -124,10 +124,10 @@ def _unlinked(made: Made, member: str) -> list[str]:
     for each, contexts in made:
         if contexts.dialing is None:
             continue
-        why = refusal_of_own(contexts, member)
+        options = each.options
+        why = refusal_of_own(contexts, options, member)
         if why:
-            found = worse if not refusal_of_own(each.used, member) else told
-            options = each.options
+            found = worse if not refusal_of_own(each.used, options, member) else told
             found.append(
                 f"tls.{options.name}.certificate: {options.certificate} links this node with no"
                 f" member: {why}"

@@ -19,10 +19,13 @@ _ROUNDS_MAX: Final = 16
 
 
 def rehearse(
-    accepting: ssl.SSLContext, dialing: ssl.SSLContext
+    accepting: ssl.SSLContext, dialing: ssl.SSLContext, host: str | None = None
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
     """
     Give the two ends, who accepts first, of a handshake that went well.
+
+    Args:
+        host: Where the one that dials does so, if its context asks for that in the certificate.
 
     Raises:
         ssl.SSLError: One does not take what the other shows, or speaks.
@@ -30,7 +33,7 @@ def rehearse(
     one, other = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
         accepting.wrap_bio(one, other, server_side=True),
-        dialing.wrap_bio(other, one),
+        dialing.wrap_bio(other, one, server_hostname=host),
     )
     left = list(ends)
     for _ in range(_ROUNDS_MAX):
@@ -42,7 +45,7 @@ def rehearse(
             left.remove(end)
         if not left:
             return ends
-    raise ssl.SSLError("it comes to no end")
+    raise ssl.SSLError(ssl.SSL_ERROR_SSL, "it comes to no end")
 
 
 def certificate_shown(accepting: ssl.SSLContext) -> bytes:
@@ -57,5 +60,5 @@ def certificate_shown(accepting: ssl.SSLContext) -> bytes:
     """
     shown = rehearse(accepting, unchecked_context())[1].getpeercert(binary_form=True)
     if not shown:
-        raise ssl.SSLError("it shows no certificate")
+        raise ssl.SSLError(ssl.SSL_ERROR_SSL, "it shows no certificate")
     return shown

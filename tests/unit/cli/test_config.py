@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.catalogue import CATALOGUE
+from holdfast.transport.certificates import make_node, open_authority
 
 GOOD = """
 stomp = "10.0.0.1:61613"
@@ -203,3 +204,36 @@ def test_mistakes_end_show_as_they_end_serve(run, file: Path) -> None:
     assert run("serve", "--config", str(file), "--name", "a", "--data", "d") == 2
     assert of_show == run.err
     assert len(of_show.splitlines()) == 4
+
+
+def test_a_certificate_by_which_no_member_is_linked_is_a_mistake(
+    run, file: Path, tmp_path: Path
+) -> None:
+    """
+    Each file by itself is good: it is another member's, which showed at the next failover only.
+    Whose it is to be the file must say; one that ends soon is a warning.
+    """
+    authority, _ = open_authority(tmp_path)
+    make_node(authority, tmp_path / "a.pem", "a", [], 100)
+    text = f"""
+name = "a"
+members = ["a=127.0.0.1:7001", "b=127.0.0.1:7002"]
+peer_tls = "require"
+[tls.peers]
+certificate = "{tmp_path}/a.pem"
+client_ca = "{tmp_path}/ca.pem"
+client = "required"
+"""
+    file.write_text(text)
+    assert run("config", "check", str(file)) == 0
+    assert run.err == ""
+    file.write_text(text.replace('name = "a"', 'name = "b"'))
+    assert run("config", "check", str(file)) == 1
+    told = f"holdfast: tls.peers.certificate: {tmp_path}/a.pem links this node with no member: "
+    assert run.err.startswith(told)
+    assert "not of b: make one for it (holdfast certificates make --node b)" in run.err
+    file.write_text(text.replace('name = "a"', ""))
+    assert run("config", "check", str(file)) == 0
+    make_node(authority, tmp_path / "a.pem", "a", [], 0)
+    assert run("config", "check", str(file)) == 1
+    assert "it has run out" in run.err

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.cli import serve
 from holdfast.config.node import NodeConfig
+from holdfast.transport.certificates import make_node, open_authority
 
 THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
 
@@ -132,3 +133,26 @@ def test_a_misspelled_variable_is_told(run, served, tmp_path: Path, monkeypatch)
         " HOLDFAST_DATA?"
     )
     assert missing.startswith("holdfast: data: missing")
+
+
+def test_a_certificate_that_others_refuse_is_told_at_the_start(run, served, tmp_path: Path) -> None:
+    """
+    As an error that says what to do; the node starts, as its files can be read again.
+    """
+    authority, _ = open_authority(tmp_path)
+    make_node(authority, tmp_path / "a.pem", "somebody", [], 100)
+    file, secret = tmp_path / "node.toml", tmp_path / "secret"
+    secret.write_bytes(b"0123456789abcdef")
+    secret.chmod(0o600)
+    file.write_text(
+        f'[tls.peers]\ncertificate = "{tmp_path}/a.pem"\nclient_ca = "{tmp_path}/ca.pem"\n'
+        'client = "required"\n'
+    )
+    members = [word for member in THREE for word in ("--member", member)]
+    line = ("--name", "a", "--data", str(tmp_path), *members, "--secret-file", str(secret))
+    assert run("serve", *line, "--peer-tls", "require", "--config", str(file)) == 3
+    assert f"{tmp_path}/a.pem links this node with no member: " in run.err
+    assert "not of a: make one for it (holdfast certificates make --node a); then" in run.err
+    assert "[error" in run.err
+    run("serve", *line, "--config", str(file))
+    assert "links this node with no member" not in run.err
