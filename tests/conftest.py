@@ -12,6 +12,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from contextvars import copy_context
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -52,6 +53,17 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, si
     if signal.getsignal(_number) is signal.SIG_IGN:
         is_interrupt = _number == signal.SIGINT
         signal.signal(_number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
+    """
+    Run each test in a context of its own, as a process or a request has one: what a test says in
+    it, who acts or by which secret one asks, is not said for what comes after it on its worker.
+    """
+    names = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    copy_context().run(pyfuncitem.obj, **arguments)
+    return True
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,10 +4,15 @@ How the tests are shared out among processes: what `make test` runs side by side
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.side_by_side import SPARK, TEST_BY_TEST, FilesInTurn
+
+SAID: ContextVar[str] = ContextVar("said by the test before", default="")
 
 
 class PaperProcess:
@@ -122,3 +127,12 @@ def test_a_long_file_is_given_out_test_by_test() -> None:
     run_all(scheduler, processes, names)
 
     assert [4, 4, 4] == [len(process.done) for process in processes]
+
+
+@pytest.mark.parametrize("who", ["ann", "ben"])
+def test_what_one_says_in_its_context_is_not_said_for_the_next(who: str) -> None:
+    """
+    Whichever comes first on a worker.
+    """
+    assert SAID.get() == ""
+    SAID.set(who)
