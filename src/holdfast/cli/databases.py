@@ -62,6 +62,8 @@ def accept(urls: Sequence[str], *, is_stated: bool, allow_unsafe: bool) -> None:
             write_line("nothing is missing: brokers start with these databases as they are")
             return
         write_error(trouble)
+        for it in found.unknown():
+            write_error(it)
         confirm("Are the others gone, for good?", is_stated=is_stated, must_be_stated=True)
         accepted = found.accept(secrets.token_hex(8), secrets.token_hex(16))
         left = found.databases.named(accepted.active)

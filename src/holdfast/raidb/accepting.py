@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.errors import MirrorsMissingError, StoreError, UnreachableError
 from holdfast.leases.contract import Claimant, Outcome
-from holdfast.mirrors.mirror_set import MirrorSet, Start, accept
+from holdfast.mirrors.mirror_set import MirrorSet, Start, accept, newest_of
 from holdfast.raidb.databases import ActOf, Databases
 from holdfast.raidb.member import KnownSet, Member, Row, Token
 
@@ -51,6 +51,16 @@ class FoundDatabases:
         except MirrorsMissingError as error:
             return f"{self.databases.named(error.missing)} cannot be used"
         return ""
+
+    def unknown(self) -> list[str]:
+        """What is to be told of each address that does not answer: it may be of another log."""
+        known = {name for name, _ in newest_of(self.copies).states}
+        places = {self.databases.name(it) for it in known}
+        return [
+            f"{place} is none of these databases as far as they know, and is left as it is: {it}"
+            for place, it in sorted(self.databases.troubles.items())
+            if place not in places
+        ]
 
     def accept(
         self, mark: str, holder: str, sleep: Callable[[float], None] = time.sleep

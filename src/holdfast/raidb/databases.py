@@ -55,6 +55,8 @@ class Databases:
         Whose databases these are, as far as this broker knows; empty: those that most addresses
         lead to.
         """
+        self.are_meant = False
+        """An operator named them for a command: which log that is, those that answer say."""
         self._misled: dict[Member, str] = {}
         """Members whose address leads to a wrong database, and what was logged of each."""
         self._astray: dict[Member, str] = {}
@@ -74,6 +76,11 @@ class Databases:
         wait behind it else, and a member that is well would be left out for being read.
         """
         self._twins = dict(zip(self.members, twins, strict=True))
+
+    @property
+    def is_any_misled(self) -> bool:
+        """Whether something stands in a database that was read, and is not counted."""
+        return bool(self._misled)
 
     @property
     def ids(self) -> list[str]:
@@ -144,11 +151,7 @@ class Databases:
             row = answers[member]
             of = set_of(row)
             if of and not ours and self._may_be_of_others(of, answers):
-                misled[member] = UnreachableError(
-                    f"{member.place} has a log ({of}) of fewer databases than are named here, and"
-                    f" the others do not answer: it is not known whether it is that of these"
-                    f" brokers"
-                )
+                misled[member] = _not_known(member.place, of, row)
             elif ours and of and of != ours:
                 misled[member] = UnreachableError(
                     f"{member.place} has another log now ({of}) than the one of these brokers"
@@ -172,8 +175,8 @@ class Databases:
         As long as nothing is known of the log that this broker is to serve, another one must not be
         taken for it because an address leads to that.
         """
-        if len(answers) == len(self.members):
-            return False  # All is known: what is of two logs is refused.
+        if self.are_meant or len(answers) == len(self.members):
+            return False  # What is of two logs is refused.
         found = {it.member: it for it in answers.values() if set_of(it) == set_id}
         new_count = sum(it.written is None for it in answers.values())
         missing = {
@@ -381,6 +384,17 @@ class Databases:
 
     def _key(self, member: Member) -> str:
         return f"{self.members.index(member)}"
+
+
+def _not_known(place: str, set_id: str, row: Row) -> UnreachableError:
+    """What is to be told of a log that may be that of these brokers; nobody else can say it."""
+    own = ", ".join(it for _, it in row.written.places) if row.written is not None else ""
+    return UnreachableError(
+        f"{place} has a log ({set_id}) of fewer databases than are named here, and the others do"
+        f" not answer: it is not known whether it is that of these brokers. It is tried again; if"
+        f" it is, name only the databases of that log ({own}), or give this broker the --data of"
+        f" one that served it"
+    )
 
 
 def set_of(row: Row) -> str:

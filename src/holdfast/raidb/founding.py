@@ -56,6 +56,8 @@ def _next(databases: Databases, rows: Mapping[str, Row]) -> dict[str, ActOf]:
 
 
 def _begin(databases: Databases, rows: Mapping[str, Row]) -> dict[str, ActOf]:
+    if databases.is_any_misled:
+        raise databases.trouble()
     if len(rows) < len(databases.members):
         raise UnreachableError(
             "the databases have never been used together, so all of them are needed to begin: "

@@ -75,6 +75,7 @@ class LookedDatabases(RaidbLog):
     def __init__(self, members: Sequence[LookedDatabase]) -> None:
         """Take the databases; nothing is reached yet."""
         super().__init__(members, RaidbSettings(), lanes=ThreadLanes(), clock=boottime)
+        self.databases.are_meant = True
 
     def open_existing(self) -> Holding:
         """

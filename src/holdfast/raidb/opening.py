@@ -69,7 +69,9 @@ def open_databases(
     )
     for member in members:
         member.may_lay_out = False
-    return Databases(members, ThreadLanes())
+    databases = Databases(members, ThreadLanes())
+    databases.are_meant = True
+    return databases
 
 
 def _members(

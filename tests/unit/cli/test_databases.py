@@ -49,6 +49,19 @@ def test_one_is_accepted_once_it_is_said_so(urls: list[str], run: Callable[..., 
     assert "nothing is missing" in run.out
 
 
+def test_an_address_of_nothing_keeps_nobody_from_accepting(
+    urls: list[str], tmp_path: Path, run: Callable[..., int]
+) -> None:
+    """The third is to be added, the second is lost: the configuration names all three."""
+    (tmp_path / "b.db").rename(tmp_path / "gone.db")
+    given = [it for url in (*urls, f"sqlite:///{tmp_path}/new/c.db") for it in ("--store", url)]
+    assert run("mirror", "status", *given) == 1
+    assert f"{urls[1]} cannot be used" in run.err
+    assert run("mirror", "accept", "--yes", *given) == 0
+    assert "new/c.db is none of these databases as far as they know" in run.err
+    assert f"accepted: brokers go on with {urls[0]}" in run.out
+
+
 def test_a_database_alone_has_no_mirrors(tmp_path: Path, run: Callable[..., int]) -> None:
     """It says so, and fails."""
     assert run("mirror", "status", "--store", f"sqlite:///{tmp_path}/x.db") == 1

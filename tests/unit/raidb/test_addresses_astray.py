@@ -10,8 +10,9 @@ import logging
 
 import pytest
 
-from holdfast.errors import UnreachableError
+from holdfast.errors import ForeignMirrorError, UnreachableError
 from holdfast.leases.contract import Outcome, Place
+from holdfast.raidb.accepting import look_at
 from holdfast.raidb.databases import Databases
 from holdfast.raidb.lanes import InTurn
 from holdfast.raidb.member import AstrayError, Token
@@ -233,9 +234,63 @@ def test_who_knows_nothing_takes_no_log_that_is_not_named_whole() -> None:
     found = Databases(members, InTurn())
     assert found.read(3.0) == {}
     assert "it is not known whether it is that of these brokers" in str(found.trouble())
+    assert found.is_any_misled
 
     several.databases[0].is_away = several.databases[1].is_away = False
     assert sorted(found.read(3.0)) == ["a-member", "b-member"]
+    assert found.is_any_misled
+
+
+def one_is_left_and_one_was_added() -> tuple[Several, list[ModelMember]]:
+    """A log in two databases; a third is named that is not there yet, and the second is lost."""
+    several = Several(3)
+    writer = Writer(several.log(several.ways()[:2]))
+    writer.take()
+    writer.log.release(SECONDS)
+    for it in several.databases[1:]:
+        it.is_away = True
+    return several, [ModelMember(it.database, it) for it in several.ways()]
+
+
+def test_an_operators_word_is_which_databases_are_meant() -> None:
+    """
+    What was to help in the outage refused, as the one that was lost might have been of others.
+    """
+    several, members = one_is_left_and_one_was_added()
+    databases = Databases(members, InTurn())
+    databases.are_meant = True
+    found = look_at(databases)
+    assert found.trouble() == "b-member cannot be used"
+    (told,) = found.unknown()
+    assert told.startswith("c-member is none of these databases as far as they know")
+    assert found.accept("mark", "e" * 32).active == {"a-member"}
+
+    log = several.log(is_open=False)
+    log.databases.set_id = several.databases[0].identity
+    log.open()
+
+
+def test_of_two_logs_no_operators_word_chooses() -> None:
+    """One is left of one, and one of another: neither has most of what is named."""
+    several, members = one_is_left_and_one_was_added()
+    several.databases[2].is_away = False
+    members[2].leads_to = another_log(5)
+    databases = Databases(members, InTurn())
+    databases.are_meant = True
+    with pytest.raises(ForeignMirrorError):
+        look_at(databases).trouble()
+
+
+def test_who_knows_nothing_says_what_would_tell() -> None:
+    """The databases have been used together, and a broker's --data or other names help."""
+    several, _ = one_is_left_and_one_was_added()
+    log = several.log(is_open=False)
+    with pytest.raises(
+        UnreachableError, match=r"name only the databases of that log \(a-member, b-"
+    ) as raised:
+        log.open()
+    assert "never been used" not in str(raised.value)
+    assert "give this broker the --data" in str(raised.value)
 
 
 @pytest.mark.parametrize("after", [4, 3], ids=["where it begins", "within what is read"])

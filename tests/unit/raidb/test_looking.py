@@ -98,6 +98,19 @@ def test_too_few_of_several_are_no_log(tmp_path: Path, entries: list[Entry]) -> 
     assert not (tmp_path / "b.db").exists()
 
 
+def test_one_that_is_named_and_is_not_of_it_keeps_nobody_from_reading(
+    tmp_path: Path, entries: list[Entry]
+) -> None:
+    """One of two may not be enough, and the reason is that one, and not what was named beside."""
+    fill(urls(tmp_path, "ab"), entries)
+    (tmp_path / "b.db").rename(tmp_path / "b.gone")
+    log = open_looked(urls(tmp_path, "abc"))
+    with pytest.raises(UnreachableError, match=r"b\.db.* cannot be used") as raised:
+        log.open_existing()
+    assert "it is not known" not in str(raised.value)
+    log.close()
+
+
 def test_databases_of_different_logs_are_not_read_as_one(
     tmp_path: Path, entries: list[Entry]
 ) -> None:
