@@ -6,9 +6,9 @@ reach the port, and all else to who has a proof. Once there are, `/health` and `
 and all else asks for a user of the log with the role for it, by HTTP's Basic or by a token; a proof
 goes on to be good for everything. A password is shown by SCRAM as well, where that is offered: then
 a login takes two requests. As long as the node cannot know whether there are users, it is as if
-there were, and whom its own log has up to its end may log in. A proof is the token made from the
-cluster's secret (`remote.admin_token`), or, on the node's machine, the token in a file that only
-the node's user may read (`token_file`).
+there were, and whom its own log has up to its end may log in; at a witness nobody may. A proof is
+the token made from the cluster's secret (`remote.admin_token`), or, on the node's machine, the
+token in a file that only the node's user may read (`token_file`).
 
 A web page can make the operator's browser ask a loopback port, and with a name that changes its
 address (DNS rebinding) even read the answer. So each request must name this node as its host: by an
@@ -45,6 +45,7 @@ from holdfast.admin.forwarding import (
 )
 from holdfast.admin.host_names import LOCAL_NAMES, host_of
 from holdfast.admin.logins import (
+    AT_A_WITNESS,
     ITS_LOG_IS_ASKED,
     NOT_KNOWN,
     Nobody,
@@ -62,6 +63,15 @@ from holdfast.admin.person import (
     act_for,
     read_on_behalf,
 )
+from holdfast.admin.refusals import (
+    CHALLENGE,
+    GOES_ON,
+    IN_CLEAR,
+    NO_PLACE,
+    ROLES_NEEDED,
+    UNREADABLE,
+    refused,
+)
 from holdfast.admin.remote import admin_token
 from holdfast.admin.scram_http import (
     OFFER,
@@ -77,7 +87,7 @@ from holdfast.errors import AuthenticationError
 from holdfast.model.networks import is_address, is_same_machine
 from holdfast.security.certificate_names import name_of
 from holdfast.security.checking import BUSY, SHUT_OUT, WRONG, Shown
-from holdfast.security.roles import ADMIN, OPERATOR, VIEWER, Duty, duty_of
+from holdfast.security.roles import Duty, duty_of
 from holdfast.security.scram_messages import write_server_error
 
 CONNECTION_STATE: Final = "connection"
@@ -86,23 +96,6 @@ is lost."""
 
 PROVEN: Final = "holdfast.is_proven"
 """Whether a request's scope is of somebody who may operate: what is open may tell more then."""
-
-IN_CLEAR: Final = (
-    "passwords and tokens are not taken in clear from other machines: ask by TLS (https), or let"
-    " the node have plain_without_tls"
-)
-
-NO_PLACE: Final = (
-    "there is no place for one more connection of yours, as all that users may have are taken:"
-    " close one, or raise admin_connections"
-)
-
-_ROLES: Final = {Duty.VIEW: VIEWER, Duty.OPERATE: OPERATOR, Duty.GOVERN: ADMIN}
-GOES_ON: Final = "this login goes on: answer what the header WWW-Authenticate asks"
-UNREADABLE: Final = "SCRAM: the header Authorization cannot be read (RFC 7804, 5)"
-
-_CHALLENGE: Final = 'Basic realm="holdfast", charset="UTF-8", Bearer'
-
 
 Tell = Callable[[Person, str, str, str], None]
 """Told of a refusal: who, the method, the path, the reason."""
@@ -193,7 +186,7 @@ class Gate:
         refusal = refusal or self._refusal(request, person)
         is_known = refusal is None and person.duty > Duty.NONE
         if not request.hold(person if is_known else NOBODY):
-            refusal = _refuse(HTTPStatus.TOO_MANY_REQUESTS, NO_PLACE)
+            refusal = refused(HTTPStatus.TOO_MANY_REQUESTS, NO_PLACE)
         act_for(person)
         await (refusal or self._application)(scope, receive, request.answering(send))
 
@@ -201,7 +194,7 @@ class Gate:
         # A browser always says which host it means; who does not is none.
         if not request.host or self._access.is_host(request.host):
             return None
-        return _refuse(
+        return refused(
             HTTPStatus.MISDIRECTED_REQUEST,
             f"this node is not known as {host_of(request.host)[:200]!r}: ask it by its address,"
             f" or add the name to its setting admin_names",
@@ -228,7 +221,7 @@ class Gate:
         )
         more: dict[str, Any] = {"clock": taken.clock} if taken.clock else {}
         more |= {} if by else self._file(request)  # No node may act for the machine's own user.
-        return _refuse(HTTPStatus.FORBIDDEN, told, **more), receive
+        return refused(HTTPStatus.FORBIDDEN, told, **more), receive
 
     def _proven(self, request: _Request) -> Person:
         """Give who sends a request by the proof in it; nobody, if there is none."""
@@ -260,6 +253,8 @@ class Gate:
         users = people.users
         if users is Users.NONE:
             return NOBODY._replace(address=request.address), None
+        if users is Users.ELSEWHERE:
+            return self._log_in_elsewhere(request)
         scram = people.scram
         if scram is not None:
             await scram.look()  # Whoever is told that it is not offered sends his password.
@@ -278,6 +273,16 @@ class Gate:
             return self._not_let_in(request, name, str(error), more=more)
         is_vouched = bool(found.authority)
         return Person(found.name, request.address, duty_of(found.roles), is_vouched), None
+
+    def _log_in_elsewhere(self, request: _Request) -> tuple[Person, JSONResponse | None]:
+        """Refuse whoever shows anything, unlooked, and so that no command sends a password."""
+        shown = read_login(request.authorization, request.address)
+        name = request.certified if shown is None else shown.name
+        person = Person(name, request.address, Duty.NONE)
+        if not (request.authorization or name) or request.path in OPEN_PATHS:
+            return NOBODY._replace(address=request.address), None
+        self._access.tell(person, request.method, request.path, AT_A_WITNESS)
+        return person, self._at_a_witness(request)
 
     async def _not_known(self, request: _Request) -> str:
         """Have the log asked who somebody is; gives what is added where he is not let in."""
@@ -303,7 +308,7 @@ class Gate:
             else:
                 begun = await scram.begin(said.message, request.address)
                 challenge = write_challenge(Said(begun.sid, begun.message.encode()))
-                return NOBODY, _refuse(HTTPStatus.UNAUTHORIZED, GOES_ON, challenge)
+                return NOBODY, refused(HTTPStatus.UNAUTHORIZED, GOES_ON, challenge)
         except AuthenticationError as error:
             return self._not_let_in(request, name, str(error), said.sid)
         request.info = write_info(Said(said.sid, proven.message.encode()))
@@ -316,19 +321,19 @@ class Gate:
         person = Person(name, request.address, Duty.NONE)
         self._access.tell(person, request.method, request.path, reason)
         if reason == IN_CLEAR:
-            return person, _refuse(HTTPStatus.FORBIDDEN, reason)
+            return person, refused(HTTPStatus.FORBIDDEN, reason)
         if reason in (BUSY, SHUT_OUT):
-            return person, _refuse(HTTPStatus.TOO_MANY_REQUESTS, reason)
+            return person, refused(HTTPStatus.TOO_MANY_REQUESTS, reason)
         if not sid:
             told = f"{reason}{more}"
-            return person, _refuse(HTTPStatus.UNAUTHORIZED, told, self._challenge())
+            return person, refused(HTTPStatus.UNAUTHORIZED, told, self._challenge())
         failure = write_failure(sid, write_server_error(is_proof_wrong=reason == WRONG))
-        return person, _refuse(HTTPStatus.UNAUTHORIZED, reason, self._challenge(failure))
+        return person, refused(HTTPStatus.UNAUTHORIZED, reason, self._challenge(failure))
 
     def _challenge(self, offer: str = OFFER) -> str:
         """Say by which ways somebody may show who he is, the strongest first."""
         scram = self._access.people.scram
-        return f"{offer}, {_CHALLENGE}" if scram is not None and scram.is_offered else _CHALLENGE
+        return f"{offer}, {CHALLENGE}" if scram is not None and scram.is_offered else CHALLENGE
 
     def _shown(self, request: _Request) -> Shown | None:
         """Give what a request shows of who sends it; None: neither a login nor a user's name."""
@@ -347,24 +352,30 @@ class Gate:
         if person.duty >= needed:
             return None
         if request.is_page:
-            return _refuse(HTTPStatus.FORBIDDEN, "this is not answered for web pages")
+            return refused(HTTPStatus.FORBIDDEN, "this is not answered for web pages")
         if not person.who:
             if may_have_users:
                 return self._ask_for_login(request, users)
             return self._ask_for_proof(request)
         reason = (
             f"user {person.who!r} may not {request.method} {request.path[:200]}: that takes role"
-            f" {_ROLES[needed]}"
+            f" {ROLES_NEEDED[needed]}"
         )
         self._access.tell(person, request.method, request.path, reason)
-        return _refuse(HTTPStatus.FORBIDDEN, reason, code="forbidden")
+        return refused(HTTPStatus.FORBIDDEN, reason, code="forbidden")
 
     def _file(self, request: _Request) -> dict[str, str | int]:
         """Where the proof of the node's own user is, for whoever is on its machine."""
         path = self._access.told_path()
         return {"token_file": path} if path and request.is_same_machine else {}
 
+    def _at_a_witness(self, request: _Request) -> JSONResponse:
+        more: dict[str, Any] = {**self._file(request)}
+        return refused(HTTPStatus.FORBIDDEN, AT_A_WITNESS, **more)
+
     def _ask_for_login(self, request: _Request, users: Users) -> JSONResponse:
+        if users is Users.ELSEWHERE:
+            return self._at_a_witness(request)
         what = "a wrong proof was given" if request.authorization else "a login is needed here"
         how = (
             "say who you are by --user NAME or --token-file FILE, or run this as the user of the"
@@ -374,23 +385,23 @@ class Gate:
             what = f"{what}. {NOT_KNOWN}; {ITS_LOG_IS_ASKED}"
             how += " or with the cluster's secret (--secret-file)"
         file = self._file(request)
-        return _refuse(HTTPStatus.UNAUTHORIZED, f"{what}: {how}", self._challenge(), **file)
+        return refused(HTTPStatus.UNAUTHORIZED, f"{what}: {how}", self._challenge(), **file)
 
     def _ask_for_proof(self, request: _Request) -> JSONResponse:
         access = self._access
         if access.told_path() and request.is_same_machine:
-            return _refuse(
+            return refused(
                 HTTPStatus.FORBIDDEN,
                 f"a proof is needed: run this as the user of the node, who may read"
                 f" {access.told_path()}, or give the cluster's secret (--secret-file)",
                 token_file=access.told_path(),
             )
         if not access.secret:
-            return _refuse(
+            return refused(
                 HTTPStatus.FORBIDDEN,
                 "this is answered on the node's own machine only, as it has no cluster secret",
             )
-        return _refuse(
+        return refused(
             HTTPStatus.FORBIDDEN,
             "the proof is missing or wrong: give the file with the cluster's secret"
             " (--secret-file)",
@@ -448,7 +459,10 @@ class _Request:
 
     @property
     def is_same_machine(self) -> bool:
-        return _is_same_machine(self._scope)
+        client, server = self._scope.get("client"), self._scope.get("server")
+        if client is None:
+            return False
+        return is_same_machine(client[0], None if server is None else server[0])
 
     @property
     def is_lost(self) -> bool:
@@ -479,19 +493,3 @@ class _Request:
 
 def _connection(scope: Scope) -> Any:
     return scope.get("state", {}).get(CONNECTION_STATE)
-
-
-def _refuse(
-    status: HTTPStatus, message: str, challenge: str = "", **more: str | int
-) -> JSONResponse:
-    code = "busy" if status == HTTPStatus.TOO_MANY_REQUESTS else "authentication"
-    fault: dict[str, Any] = {"code": code, "message": message, **more}
-    headers = {"WWW-Authenticate": challenge} if challenge else None
-    return JSONResponse({"error": fault}, status_code=status, headers=headers)
-
-
-def _is_same_machine(scope: Scope) -> bool:
-    client, server = scope.get("client"), scope.get("server")
-    if client is None:
-        return False
-    return is_same_machine(client[0], None if server is None else server[0])

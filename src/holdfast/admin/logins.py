@@ -26,6 +26,11 @@ NOT_KNOWN: Final = (
     "This node does not know yet who its users are: since it was started no leader has told it how"
     " far its log is committed"
 )
+AT_A_WITNESS: Final = (
+    "this node is a witness, which knows no users: ask another member as a user; here only the"
+    " node's own user on its machine is answered, and who knows the cluster's secret"
+    " (--secret-file)"
+)
 ITS_LOG_IS_ASKED: Final = "its own log is asked, up to its end"
 
 _BASIC: Final = b"basic "
@@ -43,6 +48,9 @@ class Users(Enum):
 
     NOT_KNOWN = "not known yet"
     """The node has not read its log to an end that is sure: there may be anybody."""
+
+    ELSEWHERE = "at other members"
+    """It is a witness, which applies nothing: whoever there is, nobody can log in here."""
 
 
 class Scram(Protocol):

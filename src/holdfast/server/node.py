@@ -88,7 +88,7 @@ class Node:
             config,
             self._token_path,
             life=parts.metadata[LIFE],
-            people=Operators(parts.access),
+            people=Operators(parts.access, is_witness=lambda: self.driver.is_witness),
             tell=self.administration.trail.refused,
         )
         self.checkpoints = Checkpoints(parts.broker, parts.store, parts.checkpoint_files)

@@ -8,7 +8,10 @@ Owned by the loop.
 
 from __future__ import annotations
 
-from holdfast.admin.logins import Users
+from collections.abc import Callable
+
+from holdfast.admin.logins import AT_A_WITNESS, Users
+from holdfast.errors import AuthenticationError
 from holdfast.security.checking import Shown
 from holdfast.security.principal import Principal
 from holdfast.security.user_values import read_values
@@ -19,20 +22,34 @@ from holdfast.server.scram_logins import ScramLogins
 class Operators:
     """Who may ask the admin port, by what the log says."""
 
-    __slots__ = ("_access",)
+    __slots__ = ("_access", "_is_witness")
 
-    def __init__(self, access: NodeAccess) -> None:
+    def __init__(
+        self, access: NodeAccess, *, is_witness: Callable[[], bool] = lambda: False
+    ) -> None:
+        """
+        Ask for them at a node.
+
+        Args:
+            is_witness: Whether it keeps some of the log and applies nothing: what it still has of
+                users is what it happens not to have dropped yet, and nobody is known by that.
+        """
         self._access = access
+        self._is_witness = is_witness
 
     @property
     def users(self) -> Users:
         """Whether anybody can log in: as a user, or as one for whom somebody else vouches."""
+        if self._is_witness():
+            return Users.ELSEWHERE
         if not self._access.log_end.is_sure:
             return Users.NOT_KNOWN
         return Users.SOME if self._access.logins.is_needed else Users.NONE
 
     async def look(self) -> str:
         """Read the rest of the log where that counts; gives why it cannot be told from it."""
+        if self._is_witness():
+            return AT_A_WITNESS
         await self._access.log_end.look()
         return self._access.log_end.trouble
 
@@ -43,7 +60,7 @@ class Operators:
 
     def principal(self, name: str) -> Principal | None:
         """Give a user as the log has him; None: there is none of that name."""
-        record = self._access.log_end.record_of(name)
+        record = None if self._is_witness() else self._access.log_end.record_of(name)
         return None if record is None else Principal(name, read_values(record.values).roles)
 
     async def authenticate(self, shown: Shown) -> Principal:
@@ -53,4 +70,6 @@ class Operators:
         Raises:
             AuthenticationError: He is not let in, and it is time to tell him.
         """
+        if self._is_witness():
+            raise AuthenticationError(AT_A_WITNESS)
         return await self._access.authenticate(shown)

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from holdfast.admin.access import CONNECTION_STATE, IN_CLEAR, PROVEN, Access, Gate
+from holdfast.admin.access import CONNECTION_STATE, PROVEN, Access, Gate
 from holdfast.admin.forwarding import Forwarded, sign
 from holdfast.admin.host_names import own_names
-from holdfast.admin.logins import Users
+from holdfast.admin.logins import AT_A_WITNESS, Users
 from holdfast.admin.person import CLUSTER, MACHINE, Person, acting, on_behalf
 from holdfast.admin.process_mark import mark_of
+from holdfast.admin.refusals import IN_CLEAR
 from holdfast.admin.remote import admin_token
 from holdfast.errors import AuthenticationError
 from holdfast.security.checking import BUSY, WRONG
@@ -363,6 +364,26 @@ class Manned(Caller):
     async def _work(self, scope: Any, receive: Any, send: Any) -> None:
         self.acted.append((acting(), bool(scope.get(PROVEN))))
         await PlainTextResponse("inside")(scope, receive, send)
+
+
+def test_at_a_witness_nobody_comes_in_by_name() -> None:
+    """
+    Whatever he shows is not looked at, and by a status after which no command sends a password; the
+    machine's own user and the secret are answered, and whoever asks whether it lives.
+    """
+    caller = Manned()
+    caller.town.users = Users.ELSEWHERE
+    for path in ("/health", "/ready"):
+        assert caller.ask(path) == caller.ask(path, basic("ada:ada")) == 200
+    for header in ([], [basic("ada:ada")], [basic("ada:wrong")], [proof("hf_x.y")]):
+        for path in ("/status", "/metrics", "/users"):
+            assert caller.ask(path, *header) == 403
+            assert b"this node is a witness, which knows no users" in caller.body
+    assert b'"token_file":"/data/admin-token"' in caller.body
+    told = {(who.who, reason) for who, *_, reason in caller.refused}
+    assert told == {("ada", AT_A_WITNESS), ("", AT_A_WITNESS)}
+    for good in (LOCAL, admin_token(SECRET)):
+        assert caller.ask("/users", proof(good)) == 200
 
 
 @pytest.mark.parametrize(

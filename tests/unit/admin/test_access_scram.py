@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.admin.access import GOES_ON, IN_CLEAR, UNREADABLE
 from holdfast.admin.by_password import ByPassword
+from holdfast.admin.refusals import GOES_ON, IN_CLEAR, UNREADABLE
 from holdfast.admin.scram_http import Said, read_challenge, write_authorization
 from holdfast.security.scram_exchanges import OVER
 from tests.unit.admin.scram_node import PASSWORD, ScramNode

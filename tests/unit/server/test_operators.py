@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from holdfast.admin.logins import Users
+import pytest
+
+from holdfast.admin.logins import AT_A_WITNESS, Users
+from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
 from holdfast.security.checking import Shown
 from holdfast.security.principal import Principal
@@ -40,3 +43,24 @@ def test_operators_are_the_users_of_the_node() -> None:
     assert operators.users is Users.NOT_KNOWN
     assert operators.scram is None, "the log up to its end may have others, without its keys"
     assert asyncio.run(operators.look()) == "damaged"
+
+
+def test_a_witness_knows_nobody_by_what_it_has_not_dropped_yet() -> None:
+    """
+    It let in who was made a moment ago, and not any more once his entry was dropped; one that is
+    made a member with data knows its users as any other does.
+    """
+    is_witness = True
+    records = {"ann": UserRecord("ann", '{"roles": ["admin"]}', 1)}
+    log_end = SimpleNamespace(is_sure=False, record_of=records.get)
+    access = SimpleNamespace(log_end=log_end, scram="exchanges")
+    operators = Operators(access, is_witness=lambda: is_witness)
+    assert operators.users is Users.ELSEWHERE
+    assert operators.principal("ann") is None
+    assert operators.scram is None
+    assert asyncio.run(operators.look()) == AT_A_WITNESS
+    with pytest.raises(AuthenticationError, match="a witness, which knows no users"):
+        asyncio.run(operators.authenticate(Shown("ann", "x")))
+    is_witness = False
+    assert operators.users is Users.NOT_KNOWN
+    assert operators.principal("ann") is not None
