@@ -44,8 +44,9 @@ class ClientSession(Holder):
         self.templates = SendTemplates()
         self.room = ""
         """In which its producers are known (`producer_rooms`)."""
-        self.room_seen = (-1, 0)
-        """How often users and grants had changed then, and the level of the log."""
+        self.room_seen = (-1, 0, False)
+        """How often users and grants had changed then, the level of the log, and whether it knew of
+        producers in rooms."""
         self.left_off_count = 0
         """How often it was not yet known where one message goes."""
         self.put_off_count = 0

@@ -93,34 +93,56 @@ def test_his_numbers_go_on_on_another_connection_and_under_another_leader(guarde
     assert refused["message"].startswith("producer shop-1: expected sequence 4, found 9")
 
 
-def test_producers_go_on_where_users_come_while_they_run(desk) -> None:
-    """
-    Nothing is lost, nothing doubled: what was stored is confirmed again, and its next is new.
-    """
+def numbered_by_nobody(desk, count: int) -> Guarded:
+    """Let nobody in particular send so many, and then let there be users."""
     guarded = Guarded(desk)
     guarded.remove("root")
     before = guarded.connect()
-    for number in (1, 2, 3):
+    for number in range(1, count + 1):
         assert code(sent(before, number)) == "RECEIPT"
     before.leave()
     desk.turn()
     guarded.clients.clear()
     guarded.add("ann", ["ann"], life=7)
-    guarded.add("eve", ["eve"])
     guarded.grant("ann", ALL, "queue://orders")
-    guarded.grant("eve", ALL, "queue://eve")
-    ann, eve = guarded.connect("ann"), guarded.connect("eve")
-    refused = sent(eve, 9, ELSEWHERE).headers
-    assert (refused["code"], "4" in refused["message"]) == ("producer-forgotten", False)
-    assert [code(sent(eve, number, ELSEWHERE)) for number in (4, 5)] == ["RECEIPT"] * 2
-    assert [code(sent(ann, number)) for number in (3, 4, 5, 4)] == ["RECEIPT"] * 4
-    assert (stored(guarded), stored(guarded, "eve")) == (5, 2)
-    assert known(guarded) == {"shop-1": 3, f"{ANN}shop-1": 5, f"{EVE}shop-1": 5}
+    return guarded
+
+
+def test_what_was_numbered_before_there_were_users_confirms_nothing(desk) -> None:
+    """
+    A producer that goes on is told that nothing is known of it; one that begins is new.
+    """
+    guarded = numbered_by_nobody(desk, 3)
+    ann = guarded.connect("ann")
+    for number in (2, 3, 4, 9):
+        assert code(sent(ann, number)) == "producer-forgotten"
+    assert [code(sent(ann, number)) for number in (1, 2, 3, 4, 4)] == ["RECEIPT"] * 5
+    assert stored(guarded) == 3 + 4
+    assert known(guarded) == {"shop-1": 3, f"{ANN}shop-1": 4}
+
+
+@pytest.mark.parametrize("is_failed_over", [False, True])
+def test_nothing_behind_a_first_message_that_was_refused_is_confirmed(desk, is_failed_over) -> None:
+    """
+    Its client has more of them under way, and sends these again to the next leader.
+    """
+    guarded = numbered_by_nobody(desk, 6)
+    ann = guarded.connect("ann")
+    assert code(sent(ann, 1, "/queue/forbidden")) == "forbidden"
+    if is_failed_over:
+        ann.leave()
+        desk.fail_over()
+        guarded.clients.clear()
+        desk.broker.state.format_level = NEWEST_LEVEL
+        ann = guarded.connect("ann")
+    assert [code(sent(ann, n)) for n in (2, 3, 6, 7)] == ["producer-forgotten"] * 4
+    assert [code(sent(ann, n)) for n in (1, 2)] == ["RECEIPT"] * 2
+    assert stored(guarded) == 6 + 2
 
 
 def test_one_that_was_connected_before_there_were_users_changes_rooms(desk) -> None:
     """
-    Who may go on as nobody adds nothing to what others go on with; his headers are worked out anew.
+    Who may go on as nobody adds nothing to what was numbered before, nor has it confirmed.
     """
     guarded = Guarded(desk)
     guarded.remove("root")
@@ -133,14 +155,33 @@ def test_one_that_was_connected_before_there_were_users_changes_rooms(desk) -> N
     guarded.add("ann", ["ann"], life=7)
     guarded.grant("guest", ALL, "queue://orders")
     nobody.session.principal = desk.broker.access_book.anonymous
-    assert [code(sent(nobody, number)) for number in (2, 3)] == ["RECEIPT"] * 2
-    assert known(guarded) == {"shop-1": 2, "holdfast-user::0:shop-1": 3}
+    assert [code(sent(nobody, n)) for n in (2, 3)] == ["producer-forgotten"] * 2
+    assert code(sent(nobody, 1)) == "RECEIPT"
+    assert known(guarded) == {"shop-1": 2, "holdfast-user::0:shop-1": 1}
     assert stored(guarded) == 3
 
 
-def test_nothing_changes_where_nobody_has_a_name_or_not_all_nodes_know_of_rooms(desk) -> None:
+def test_who_goes_on_without_users_meets_no_number_of_before_them(desk) -> None:
     """
-    Neither in the log nor for clients.
+    The last user is removed while a producer of his runs: what it sends next was never stored.
+    """
+    guarded = numbered_by_nobody(desk, 6)
+    ann = guarded.connect("ann")
+    for number in (1, 2, 3):
+        assert code(sent(ann, number)) == "RECEIPT"
+    ann.leave()
+    guarded.remove("ann")
+    guarded.clients.clear()
+    nobody = guarded.connect()
+    assert [code(sent(nobody, n)) for n in (4, 5)] == ["producer-forgotten"] * 2
+    assert [code(sent(nobody, n)) for n in (1, 2)] == ["RECEIPT"] * 2
+    assert stored(guarded) == 6 + 3 + 2
+    assert known(guarded)["holdfast-user::0:shop-1"] == 2
+
+
+def test_nothing_changes_where_not_all_nodes_know_of_rooms(desk) -> None:
+    """
+    Neither in the log nor for clients; and what is said is no room, whatever it looks like.
     """
     guarded = Guarded(desk)
     desk.broker.state.format_level = OWNERS_LEVEL - 1
@@ -149,8 +190,9 @@ def test_nothing_changes_where_nobody_has_a_name_or_not_all_nodes_know_of_rooms(
     assert known(guarded) == {"shop-1": 1}
     desk.broker.state.format_level = OWNERS_LEVEL
     desk.broker.destinations.leadership.patterns.unsettle()
-    assert [code(sent(root, number)) for number in (2, 3)] == ["RECEIPT"] * 2
-    assert known(guarded) == {"shop-1": 1, "holdfast-user:root:0:shop-1": 3}
+    assert code(sent(root, 2)) == "producer-forgotten"
+    assert [code(sent(root, number)) for number in (1, 2)] == ["RECEIPT"] * 2
+    assert known(guarded) == {"shop-1": 1, "holdfast-user:root:0:shop-1": 2}
     guarded.remove("root")
     nobody = guarded.connect()
     (answer,) = nobody.ask(
@@ -162,7 +204,7 @@ def test_nothing_changes_where_nobody_has_a_name_or_not_all_nodes_know_of_rooms(
         **{"producer-id": "ann:7:x", "producer-sequence": "1"},
     )
     assert code(answer) == "RECEIPT"
-    assert known(guarded)["ann:7:x"] == 1
+    assert known(guarded)["holdfast-user::0:ann:7:x"] == 1
 
 
 def test_whoever_has_the_name_again_is_another_one(guarded) -> None:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.lasting.producer_map import ProducerMap
 from holdfast.model.limits import FLOOR_ID
+from holdfast.model.producer_ids import ROOM_ID
 
 _STORED: Final = struct.Struct("<QQQ")
 _pack = _STORED.pack
@@ -48,7 +49,9 @@ class Producer(NamedTuple):
 class Producers:
     """The producers of one broker by id."""
 
-    __slots__ = ("by_id", "floor_names", "forgotten_count", "id_bytes", "listener")
+    __slots__ = (
+        *("by_id", "floor_names", "forgotten_count", "id_bytes", "listener", "roomed_count"),
+    )
 
     def __init__(self) -> None:
         self.by_id = ProducerMap()
@@ -57,6 +60,8 @@ class Producers:
         """Of which there is a floor; asked for each message if there is any."""
         self.id_bytes = 0
         """The length of all ids in `by_id` together."""
+        self.roomed_count = 0
+        """How many are in the room of a user (`model.producer_ids`)."""
         self.forgotten_count = 0
         """How many were forgotten since this process started."""
         self.listener: Listener | None = None
@@ -86,6 +91,7 @@ class Producers:
             self.id_bytes += len(producer_id)
             if producer_id.startswith(FLOOR_ID):
                 self.floor_names.add(producer_id.removeprefix(FLOOR_ID))
+            self.roomed_count += producer_id.startswith(ROOM_ID)
         if self.listener is not None:
             self.listener.stored(producer_id, sequence)
 
@@ -94,6 +100,7 @@ class Producers:
         if self.by_id.remove(producer_id):
             if producer_id.startswith(FLOOR_ID):
                 self.floor_names.discard(producer_id.removeprefix(FLOOR_ID))
+            self.roomed_count -= producer_id.startswith(ROOM_ID)
             self.id_bytes -= len(producer_id)
             self.forgotten_count += 1
 

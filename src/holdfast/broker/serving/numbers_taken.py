@@ -6,10 +6,9 @@ A producer that carries an id numbers its messages from 1. The last number store
 is confirmed again and not stored again, and a gap is refused, so that a producer's messages stand
 in the log in order and without holes whatever failed in between.
 
-Each user's producers have numbers of their own (`model.producer_ids`). What was numbered before
-there were users is in nobody's room. It counts for whoever goes on with it until his own room has
-a number: so nothing is lost or doubled as users come. Nobody adds to it any more, and who begins
-with 1 is new, whatever it says: so it makes nothing vanish that a newcomer sends.
+Each user's producers have numbers of their own (`model.producer_ids`). What was numbered elsewhere,
+also before there were users, counts for nothing there: whoever begins with 1 is new, and if that is
+refused nothing behind it is confirmed because somebody had once called his producer so.
 
 Made for each leadership, as the listener of the lasting half, which tells it what is applied. The
 next one begins with none: what never reached the log was never confirmed, and may be sent again.
@@ -27,7 +26,7 @@ from enum import Enum
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.serving.producer_floors import ProducerFloors
 from holdfast.errors import ProducerForgottenError, SequenceGapError
-from holdfast.model.producer_ids import ROOM_ID, said_id
+from holdfast.model.producer_ids import said_id
 
 
 class Verdict(Enum):
@@ -43,15 +42,12 @@ class Verdict(Enum):
 class NumbersTaken:
     """The numbers of one leader's producers that are on their way to the log."""
 
-    __slots__ = ("_floor_names", "_gone_on", "_producers", "_raised", "floors", "under_way")
+    __slots__ = ("_floor_names", "_producers", "_raised", "floors", "under_way")
 
     def __init__(self, producers: Producers) -> None:
         self._producers = producers
         self.under_way: dict[str, int] = {}
         """By producer: the last number taken, where it is not applied yet."""
-        self._gone_on: dict[str, int] = {}
-        """By producer: the number from before there were users behind which the first of its own
-        was taken, as long as that is under way."""
         self.floors = ProducerFloors(producers, self.under_way)
         """Whose producers are done with."""
         # Looked at for each message.
@@ -75,8 +71,6 @@ class NumbersTaken:
             return Verdict.NEW
         last = self._producers.last(producer_id)
         taken = taken or last
-        if not taken and sequence > 1 and producer_id.startswith(ROOM_ID):
-            return self._go_on(producer_id, sequence)
         if sequence > taken and (self._floor_names or self._raised):
             self.floors.check(producer_id)
         if sequence == taken + 1:
@@ -88,50 +82,21 @@ class NumbersTaken:
             raise SequenceGapError(said_id(producer_id), expected=taken + 1, found=sequence)
         return Verdict.STORED if sequence <= last else Verdict.UNDER_WAY
 
-    def _go_on(self, producer_id: str, sequence: int) -> Verdict:
-        """
-        Say what a number is that is not the first, where its user's room has none of this producer.
-
-        Raises:
-            ProducerFinishedError: It is new, and this producer is done with.
-            ProducerForgottenError: It does not go on with what is known from before there were
-                users either; how far that came is not told.
-        """
-        before = said_id(producer_id)
-        last = self._producers.last(before)
-        taken = self.under_way.get(before) or last
-        if taken and sequence <= taken:
-            return Verdict.STORED if sequence <= last else Verdict.UNDER_WAY
-        if self._floor_names or self._raised:
-            self.floors.check(producer_id)
-        if not taken or sequence > taken + 1:
-            raise ProducerForgottenError(before, expected=1, found=sequence)
-        self.under_way[producer_id] = sequence
-        self._gone_on[producer_id] = taken
-        return Verdict.NEW
-
     def has_taken(self, producer_id: str, sequence: int) -> bool:
         """Tell whether this number is stored or under way; takes nothing."""
         taken = self.under_way.get(producer_id) or self._producers.last(producer_id)
-        if not taken and producer_id.startswith(ROOM_ID):
-            before = said_id(producer_id)
-            taken = self.under_way.get(before) or self._producers.last(before)
-            return 1 < sequence <= taken
         return bool(taken) and sequence <= taken
 
     def give_back(self, producer_id: str) -> None:
         """Give back the newest number: what took it came to nothing."""
         taken = self.under_way[producer_id] - 1
-        if taken > (self._producers.last(producer_id) or self._gone_on.get(producer_id, 0)):
+        if taken > self._producers.last(producer_id):
             self.under_way[producer_id] = taken
         else:
             del self.under_way[producer_id]
-            self._gone_on.pop(producer_id, None)
 
     def stored(self, producer_id: str, sequence: int) -> None:
         """Take note that a record with this number is applied."""
-        if self._gone_on:
-            self._gone_on.pop(producer_id, None)
         if self.under_way.get(producer_id, sequence + 1) <= sequence:
             del self.under_way[producer_id]
             if self._raised:

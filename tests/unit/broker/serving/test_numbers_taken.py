@@ -184,64 +184,39 @@ OWN = room_of(Owner("ann", 7)) + "p"
 OTHERS = room_of(Owner("eve")) + "p"
 
 
-def test_what_was_numbered_before_there_were_users_goes_on_in_each_room(producers, numbers) -> None:
+@pytest.mark.parametrize("where", ["stored", "under way"])
+def test_what_was_numbered_elsewhere_counts_for_nothing_in_a_room(
+    producers, numbers, where: str
+) -> None:
     """
-    Its next number is new, what is stored is confirmed; and one user's numbers are not another's.
+    Whoever begins with 1 is new; without it nothing is confirmed, nor told how far another came.
     """
-    producers.stored("p", 3, 10, 1000)
-    assert [numbers.has_taken(OTHERS, n) for n in (1, 2, 3, 4)] == [False, True, True, False]
-    assert [numbers.take(OTHERS, n) for n in (3, 4, 4)] == [
-        *(Verdict.STORED, Verdict.NEW, Verdict.UNDER_WAY),
-    ]
-    assert [numbers.take(OWN, n) for n in (2, 4, 5)] == [
-        *(Verdict.STORED, Verdict.NEW, Verdict.NEW),
-    ]
-    producers.stored(OWN, 5, 12, 1000)
-    assert (producers.last("p"), producers.last(OWN), numbers.has_taken(OWN, 5)) == (3, 5, True)
-
-
-def test_who_begins_with_1_is_new_whatever_was_numbered_before(producers, numbers) -> None:
-    """
-    Another program of the same name: taken for a repetition, all that it sends would be lost.
-    """
-    producers.stored("p", 3, 10, 1000)
-    assert [numbers.take(OWN, n) for n in (1, 2, 3, 4)] == [Verdict.NEW] * 4
-    with pytest.raises(SequenceGapError, match="producer p: expected sequence 5, found 9"):
-        numbers.take(OWN, 9)
-
-
-def test_how_far_another_came_is_not_told(producers, numbers) -> None:
-    """
-    Nor by what name it is known here.
-    """
-    producers.stored("p", 3, 10, 1000)
-    for stranger in (OWN, room_of(Owner("ann", 7)) + "unknown"):
+    for number in (1, 2, 3):
+        numbers.take("p", number)
+        if where == "stored":
+            producers.stored("p", number, 10 + number, 1000)
+    for number in (2, 3, 4, 9):
+        assert not numbers.has_taken(OWN, number)
         with pytest.raises(ProducerForgottenError) as caught:
-            numbers.take(stranger, 9)
+            numbers.take(OWN, number)
         assert (caught.value.expected, "ann" in str(caught.value)) == (1, False)
-    assert not numbers.under_way
+    assert [numbers.take(OWN, n) for n in (1, 2, 2)] == [
+        *(Verdict.NEW, Verdict.NEW, Verdict.UNDER_WAY),
+    ]
+    with pytest.raises(SequenceGapError, match="producer p: expected sequence 3, found 9"):
+        numbers.take(OWN, 9)
+    assert numbers.take(OTHERS, 1) is Verdict.NEW
+    assert numbers.take("p", 4) is Verdict.NEW
 
 
-def test_what_is_on_its_way_as_users_come_counts_as_well(producers, numbers) -> None:
+def test_nothing_behind_a_first_number_that_was_refused_is_confirmed(producers, numbers) -> None:
     """
-    It is confirmed when it is stored, and its next number is new.
-    """
-    assert [numbers.take("p", n) for n in (1, 2)] == [Verdict.NEW] * 2
-    assert [numbers.take(OWN, n) for n in (2, 3)] == [Verdict.UNDER_WAY, Verdict.NEW]
-
-
-def test_a_first_number_that_comes_to_nothing_can_be_taken_again(producers, numbers) -> None:
-    """
-    Else what goes on behind an earlier number would be taken for stored though it is not.
+    Its client has more under way already: without the first of them all are refused.
     """
     producers.stored("p", 3, 10, 1000)
-    assert numbers.take(OWN, 4) is Verdict.NEW
+    assert numbers.take(OWN, 1) is Verdict.NEW
     numbers.give_back(OWN)
-    assert not numbers.under_way
-    assert [numbers.take(OWN, n) for n in (4, 5)] == [Verdict.NEW] * 2
-    numbers.give_back(OWN)
-    assert numbers.take(OWN, 5) is Verdict.NEW
-    producers.stored(OWN, 5, 12, 1000)
-    assert numbers.take(OWN, 6) is Verdict.NEW
-    numbers.give_back(OWN)
-    assert numbers.take(OWN, 6) is Verdict.NEW
+    for number in (2, 3, 4):
+        with pytest.raises(ProducerForgottenError):
+            numbers.take(OWN, number)
+    assert [numbers.take(OWN, n) for n in (1, 2)] == [Verdict.NEW] * 2
