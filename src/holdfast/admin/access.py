@@ -370,7 +370,8 @@ class Gate:
         return {"token_file": path} if path and request.is_same_machine else {}
 
     def _at_a_witness(self, request: _Request) -> JSONResponse:
-        more: dict[str, Any] = {**self._file(request)}
+        # Not that a proof is missing: who reads the log asks another node then, and gives not up.
+        more: dict[str, Any] = {**self._file(request), "code": "forbidden"}
         return refused(HTTPStatus.FORBIDDEN, AT_A_WITNESS, **more)
 
     def _ask_for_login(self, request: _Request, users: Users) -> JSONResponse:

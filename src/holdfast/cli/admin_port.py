@@ -156,12 +156,14 @@ def _read(node: RemoteNode, kind: Any, answer: object) -> Any:
 
 def tell_if_not_known(answer: dict[str, Any]) -> None:
     """Say beside what a node tells of users and grants that it cannot be sure of it yet."""
-    if not answer.get("is_known", True):
-        write_error(
-            f"note: who there is, is not known yet: since {answer.get('node', 'this node')} was"
-            " started no leader has told it how far its log is committed. This is what its own log"
-            " has; ask again once there is a leader"
-        )
+    if answer.get("is_known", True):
+        return
+    node = answer.get("node", "this node")
+    why = f"who there is, is not known yet: since {node} was started no leader has told it how far"
+    why += " its log is committed"
+    if answer.get("role") == "witness":
+        why = f"{node} is a witness, which knows no users, and there is no leader to be asked"
+    write_error(f"note: {why}. This is what its own log has; ask again once there is a leader")
 
 
 def beside(admin: str, other: str) -> str:

@@ -379,6 +379,8 @@ def test_at_a_witness_nobody_comes_in_by_name() -> None:
         for path in ("/status", "/metrics", "/users"):
             assert caller.ask(path, *header) == 403
             assert b"this node is a witness, which knows no users" in caller.body
+            # Who reads the log, and has a witness in his list, asks the next one then.
+            assert b'"code":"forbidden"' in caller.body
     assert b'"token_file":"/data/admin-token"' in caller.body
     told = {(who.who, reason) for who, *_, reason in caller.refused}
     assert told == {("ada", AT_A_WITNESS), ("", AT_A_WITNESS)}

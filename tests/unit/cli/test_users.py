@@ -89,6 +89,14 @@ def test_a_node_that_cannot_know_its_users_yet_is_not_told_to_have_none(
     assert "not known yet: since a was started no leader has told it" in run.err
 
 
+def test_what_a_witness_tells_without_a_leader_is_what_it_has_kept_by_chance(cluster, run) -> None:
+    """Not that it will know more by itself."""
+    answer = {"node": "c", "role": "witness", "users": [], "is_known": False}
+    cluster.say("/users", answer)
+    assert run("users", "list") == 0
+    assert "note: c is a witness, which knows no users, and there is no leader" in run.err
+
+
 def test_a_password_is_asked_for_twice_and_shown_nowhere(cluster, run, person) -> None:
     """
     What is sent is private, so it leaves this machine by no clear connection.

@@ -16,6 +16,7 @@ from holdfast.errors import (
     BusyError,
     ConfigError,
     CorruptEntryError,
+    ForbiddenError,
     HoldfastError,
     LinkLostError,
     RecordNotFoundError,
@@ -488,6 +489,13 @@ def test_a_wrong_token_is_told_at_once(cluster: PaperCluster) -> None:
         with pytest.raises(AuthenticationError):
             ask()
     assert cluster.slept == 0
+
+
+def test_a_witness_in_the_list_is_passed_over(cluster: PaperCluster) -> None:
+    """It knows no users, and refuses whoever shows a token; the others take it."""
+    cluster.faults = {"a": ForbiddenError("this node is a witness, which knows no users")}
+    assert LOG.position().last_index == 10
+    assert indexes()
 
 
 def test_entries_that_are_gone_everywhere_are_told_at_once(
