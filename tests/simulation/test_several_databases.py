@@ -39,6 +39,7 @@ def test_worlds_as_they_are_drawn_keep_their_promises() -> None:
         (plans.DATABASE_CUT, plans.PAUSE, plans.CALL),
         (plans.DATABASE_FULL, plans.DATABASE_DISABLED, plans.CLEAN_STOP),
         (plans.DATABASE_ROT, plans.CLEAN_STOP),
+        (plans.DATABASE_CROWDED, plans.DATABASE_FULL, plans.KILL),
     ],
     ids=lambda kinds: kinds[0],
 )

@@ -24,7 +24,7 @@ from holdfast.journal.entry import KIND_RECORDS, Entry, bytes_of, seal_entry
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes, MessageKey
 from holdfast.mirrors.mirror_set import MirrorSet, found_set, newest_of
-from holdfast.raidb.member import AstrayError, KnownSet, Row, Token
+from holdfast.raidb.member import AstrayError, KnownSet, Row, Token, UnconnectedError
 from trials.leased.model_medium import ModelMedium
 from trials.leased.passage import LOST, Fate, Passage, Sent, ask
 
@@ -272,6 +272,8 @@ class ModelMember:
         self.home = database
         self.leads_to: ModelDatabase | None = None
         """Where connections lead that are made from now on, if not to its own database."""
+        self.is_let_in = True
+        """Whether a connection can be made: those that there are go on."""
         self._way = way
         self.place_name = database.member
         self.may_lay_out = True
@@ -295,6 +297,8 @@ class ModelMember:
     @contextmanager
     def reaching(self, member: str, token: Token | None = None) -> Iterator[None]:
         """Mean this one."""
+        if not self.is_let_in:
+            raise UnconnectedError(f"{self.place} lets no more connections in")
         self._meant, self._held_under = member, token
         try:
             yield

@@ -64,6 +64,7 @@ LARGE_LEFT = "a large entry under way when its holder ended"
 LARGE_LEFT_ONE_AWAY = "the same while another database was away"
 DATABASE_ASTRAY = "an address leads to a database of another log"
 DATABASE_COPIED = "new connections lead to a copy of a database, which others went on with"
+DATABASE_CROWDED = "a database lets no second connection in"
 DATABASE_ROT = "a row of one database rots"
 """Not drawn: where the others are away as well nobody has that row, and brokers may end."""
 OF_SEVERAL = (
@@ -238,6 +239,9 @@ def plan_of_several(seed: int) -> Plan:
     chance = random.Random(f"addresses {seed}")  # noqa: S311 - to be repeated
     if chance.random() < 0.3:
         made.kinds |= {kind: chance.randint(1, 4) for kind in OF_ADDRESSES}
+    chance = random.Random(f"let in {seed}")  # noqa: S311 - to be repeated
+    if chance.random() < 0.3:
+        made.kinds[DATABASE_CROWDED] = chance.randint(1, 4)
     return made
 
 

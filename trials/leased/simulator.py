@@ -270,6 +270,11 @@ class LeasedWorld:
                     after(2 * length, setattr, low, "room_bytes", 0)
             case plans.DATABASE_ASTRAY | plans.DATABASE_COPIED:
                 self._lead_astray(kind, length)
+            case plans.DATABASE_CROWDED:
+                place = chance.randrange(self.plan.databases)
+                for twin in [it.twins[place] for it in self.brokers if it.is_alive]:
+                    twin.is_let_in = False
+                    after(length * chance.choice((1, 4)), setattr, twin, "is_let_in", True)
             case plans.DATABASE_ROT:
                 return self._rot_a_row()
             case plans.DATABASE_DISABLED:
@@ -405,7 +410,7 @@ class LeasedWorld:
             for way in broker.ways:
                 way.is_cut = False
             for member in (*broker.members, *broker.twins):
-                member.leads_to = None
+                member.leads_to, member.is_let_in = None, True
             broker.resume()
         names = {it.name for it in self.brokers if it.is_alive}
         for broker in self.brokers:

@@ -29,10 +29,12 @@ from holdfast.errors import (
 )
 from holdfast.journal.entry import Entry
 from holdfast.raidb.lanes import Act, IsEnough, Lanes
-from holdfast.raidb.member import AstrayError, Member, Row, Token
+from holdfast.raidb.member import AstrayError, Member, Row, Token, UnconnectedError
 
 logger = logging.getLogger("holdfast.raidb")
 
+BETWEEN_SECONDS: Final = 1.0
+"""So long at most an append waits for what was to go by a way of its own."""
 STRAGGLER_SECONDS: Final = 0.5
 """Once one has answered a question, others are waited for so long."""
 
@@ -318,6 +320,25 @@ class Databases:
         """
         bound = self.bind(member, act, beside=token)
         outcome = self.run_bound({member: bound}, seconds_max)[member]
+        if isinstance(outcome, UnconnectedError) and self._is_reached(member):
+            return self._ask_between(member, act, token, seconds_max)
+        if isinstance(outcome, StoreError):
+            raise outcome
+        return outcome
+
+    def _is_reached(self, member: str) -> bool:
+        """Whether there are two ways to it, of which the first one may do."""
+        return self._by_id.get(member) in self._twins
+
+    def _ask_between(self, member: str, act: ActOf, token: Token, seconds_max: float) -> Any:
+        """
+        Do the same by the way that there is, where a second one is not let in, between appends.
+
+        It may hold these up for a moment only.
+        """
+        found = self._by_id[member]
+        bound = self._key(found), self._bound(act, found, member, token)
+        outcome = self.run_bound({member: bound}, min(seconds_max, BETWEEN_SECONDS))[member]
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome

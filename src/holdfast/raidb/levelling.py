@@ -34,7 +34,7 @@ from holdfast.mirrors.mirror_set import MirrorSet
 from holdfast.model.limits import KiB, MiB
 from holdfast.raidb.copying import require_unbroken
 from holdfast.raidb.databases import ActOf, BoundAct, Databases
-from holdfast.raidb.member import NOTHING, AstrayError, Member, Row, Token
+from holdfast.raidb.member import NOTHING, AstrayError, Member, Row, Token, UnconnectedError
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.tenure import Tenure, renew_act
 
@@ -289,10 +289,14 @@ class Levelling:
                     source, act, seconds, beside=token if is_beside else None
                 )
                 require_unbroken(found[1:], Place(after + 1, found[0].chain), source)
-            except AstrayError:
-                if not is_beside:
+            except (AstrayError, UnconnectedError):
+                if is_beside:
+                    is_beside = False  # The way by which it was taken leads to it still.
+                elif len(self._sources) > 1:
+                    del self._sources[0]
+                    is_beside = True
+                else:
                     raise
-                is_beside = False  # The way by which it was taken leads to it still.
             except CorruptEntryError:
                 if len(self._sources) == 1:
                     raise

@@ -29,6 +29,10 @@ class AstrayError(UnreachableError):
     """An address leads to another database than the one that is meant, or to a copy of it."""
 
 
+class UnconnectedError(UnreachableError):
+    """No connection could be made, so nothing was asked: it may be by one that there is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """Under what a member is written; its epoch is never below that of the log."""
@@ -115,6 +119,7 @@ class Member(Protocol):
 
         What is asked inside raises:
             AstrayError: The address leads to another one now; nothing was done there.
+            UnconnectedError: There is no connection to it, and none could be made.
         """
         ...
 

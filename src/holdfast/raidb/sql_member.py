@@ -20,7 +20,7 @@ from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Outcome, Place
 from holdfast.leases.projection import Changes
 from holdfast.raidb import set_text
-from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Row, Token
+from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Row, Token, UnconnectedError
 from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.lease_row import Held, fence_of, held_by, holding_of
 from holdfast.sql.log import SqlLog
@@ -96,8 +96,15 @@ class SqlMember(SqlLog):
     def reaching(self, member: str, token: Token | None = None) -> Iterator[None]:
         """Let what is asked inside be asked of this member only, held under this token."""
         self._meant, self._held_under = member, token
+        made_count, is_connected = self._link.made_count, self._link.is_connected
         try:
             yield
+        except AstrayError:
+            raise
+        except StoreError as error:
+            if is_connected or self._link.made_count > made_count:
+                raise
+            raise UnconnectedError(str(error)) from error
         finally:
             self._meant, self._held_under = "", None
 

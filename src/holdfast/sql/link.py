@@ -74,6 +74,8 @@ class Link:
         self._approach = approach
         self._clock = clock
         self._session: Session | None = None
+        self.made_count = 0
+        """How many connections were made so far."""
         self.is_trusted = False
         """It has served: to be refused is no mistyped address any more, and may pass."""
         self._hosts: list[Host | None] = list(url.hosts) or [None]
@@ -97,6 +99,7 @@ class Link:
             if session is None:
                 session = self._connect_any(deadline)
                 self._session = session
+                self.made_count += 1
             session.bound(self._left(deadline))
             self._admit(session)
             result = action(session)
@@ -113,6 +116,11 @@ class Link:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, as far as is known."""
+        return self._session is not None
 
     @property
     def has_others(self) -> bool:

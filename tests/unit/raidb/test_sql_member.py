@@ -14,7 +14,7 @@ from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome, Place, Waiter
 from holdfast.leases.projection import MessageKey
 from holdfast.mirrors.mirror_set import found_set
-from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Token
+from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Token, UnconnectedError
 from holdfast.raidb.sql_member import SqlMember
 from holdfast.sql.opening import make_sql_log, open_sql_log
 from tests.stores.leased_log_suite import Writer, claimant
@@ -347,3 +347,32 @@ def test_nothing_is_stored_behind_another_history(file: File) -> None:
     assert file.execute("SELECT COUNT(*) FROM holdfast_entries") == [(3,)]
 
     assert member.store(token, entries, writer.end, SECONDS) is Outcome.STORED
+
+
+def test_what_was_never_asked_is_told_apart(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No connection could be made: not where there was one, or one was made that failed then."""
+    member = file.member()
+    token = taken(member)
+    filled(member, token, 1)
+
+    def refuse(*_: object) -> None:
+        raise sqlite3.OperationalError("no more connections")
+
+    def read() -> None:
+        with member.reaching(token.member, token):
+            member.entries(0, 1, 1 << 20, SECONDS)
+
+    member.close()
+    connect = member._link._connect
+    monkeypatch.setattr(member._link, "_connect", refuse)
+    with pytest.raises(UnconnectedError, match="no more connections"):
+        read()
+    monkeypatch.setattr(member._link, "_connect", connect)
+    for _ in ("a new connection", "one that there was"):
+        with (
+            pytest.raises(StoreError) as raised,
+            member.reaching(token.member, token),
+        ):
+            member.entries(5, 6, 1 << 20, SECONDS)
+        assert not isinstance(raised.value, UnconnectedError)
+    read()
