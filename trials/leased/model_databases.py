@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
@@ -23,7 +24,7 @@ from holdfast.errors import (
 from holdfast.journal.entry import KIND_RECORDS, Entry, bytes_of, seal_entry
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes, MessageKey
-from holdfast.mirrors.mirror_set import MirrorSet, found_set, newest_of
+from holdfast.mirrors.mirror_set import MirrorSet, Number, found_set, newest_of
 from holdfast.raidb.member import AstrayError, KnownSet, Row, Token, UnconnectedError
 from trials.leased.model_medium import ModelMedium
 from trials.leased.passage import LOST, Fate, Passage, Sent, ask
@@ -44,6 +45,8 @@ class ModelDatabase(ModelMedium):
         """What is stored at once has no more; 0: any."""
         self.bytes_per_second = 0
         """How much goes the way to it in a second; 0: any."""
+        self.is_put_right: Callable[[], bool] = lambda: False
+        """Whether the address that leads to this copy leads to its own one again."""
 
     def seconds_for(self, count: int) -> float:
         """How long so many bytes are on their way."""
@@ -139,6 +142,32 @@ def copied(database: ModelDatabase, count: int, epochs: int = 1) -> ModelDatabas
     made.epoch = max(made.epoch + epochs, 1)
     made.claimant = Claimant(holder="e" * 32, name="staging", admin="", stomp="")
     go_on(made, count)
+    return made
+
+
+def cloned(database: ModelDatabase, count: int, starts: int) -> ModelDatabase:
+    """
+    Give a copy of a database in which others began sets of their own, as a staging system has it.
+
+    They had copies of all that counted, so each is active in theirs. Who takes a database and
+    begins a set writes two times.
+
+    Args:
+        count: So many entries they stored.
+        starts: How many starts later than here theirs is.
+    """
+    made = copied(database, count, starts)
+    assert database.written is not None, "it is of a set"
+    known = database.written.known
+    made.beat += 2
+    begun = replace(
+        known,
+        states=tuple((member, "active") for member, _ in known.states),
+        number=Number(made.epoch, 1),
+        before=(),
+        promised=made.epoch,
+    )
+    made.written = replace(database.written, known=begun)
     return made
 
 
@@ -283,7 +312,8 @@ class ModelMember:
     @property
     def database(self) -> ModelDatabase:
         """Where it leads to now."""
-        return self.home if self.leads_to is None else self.leads_to
+        other = self.leads_to
+        return self.home if other is None or other.is_put_right() else other
 
     @property
     def place(self) -> str:

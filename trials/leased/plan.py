@@ -65,6 +65,7 @@ LARGE_LEFT_ONE_AWAY = "the same while another database was away"
 DATABASE_ASTRAY = "an address leads to a database of another log"
 DATABASE_COPIED = "new connections lead to a copy of a database, which others went on with"
 DATABASE_CROWDED = "a database lets no second connection in"
+DATABASE_CLONED = "an address leads to a clone that others took, began a set in and went on with"
 DATABASE_ROT = "a row of one database rots"
 """Not drawn: where the others are away as well nobody has that row, and brokers may end."""
 OF_SEVERAL = (
@@ -73,7 +74,7 @@ OF_SEVERAL = (
     DATABASE_FULL,
     DATABASE_DISABLED,
 )
-OF_ADDRESSES = (DATABASE_ASTRAY, DATABASE_COPIED)
+OF_ADDRESSES = (DATABASE_ASTRAY, DATABASE_COPIED, DATABASE_CLONED)
 OF_LARGE = (DATABASE_SLOW, DATABASES_LOW)
 """What happens beside these where some entries are large."""
 """What happens only where a log is kept in several databases."""

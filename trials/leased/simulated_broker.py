@@ -303,15 +303,17 @@ class SimulatedBroker:
             clock=self.lease_clock,
         )
         self.raidb.databases.add_twins(self.twins)
-        if self.seen.last is not None:
-            self.raidb.databases.set_id = self.seen.last.identity
+        self.raidb.databases.follow(self.seen)
         self.raidb.open_seconds = plan.lease_seconds
         self.post(self.chance.random(), self._care)
         return self.raidb
 
     def _members(self) -> list[ModelMember]:
         databases = self.world.medium.databases
-        return [ModelMember(it, way) for it, way in zip(databases, self.ways, strict=True)]
+        made = [ModelMember(it, way) for it, way in zip(databases, self.ways, strict=True)]
+        for place, other in self.world.turned.items():
+            made[place].leads_to = other
+        return made
 
     def _care(self) -> None:
         care = self.care

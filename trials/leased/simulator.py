@@ -27,6 +27,7 @@ from trials.leased.model_databases import (
     ModelDatabase,
     ModelSet,
     another_log,
+    cloned,
     copied,
     is_whole,
 )
@@ -91,6 +92,8 @@ class LeasedWorld:
             )
         self.is_elector_away = False
         self._others: list[tuple[ModelDatabase, dict[int, bytes], Place]] = []
+        self.turned: dict[int, ModelDatabase] = {}
+        """Addresses that lead all brokers to a clone, by their place."""
         """Databases of others, and what was in them."""
         self.judge = Judge(self)
         self.is_publishing = True
@@ -275,6 +278,8 @@ class LeasedWorld:
                 for twin in [it.twins[place] for it in self.brokers if it.is_alive]:
                     twin.is_let_in = False
                     after(length * chance.choice((1, 4)), setattr, twin, "is_let_in", True)
+            case plans.DATABASE_CLONED:
+                return self._lead_to_a_clone(length)
             case plans.DATABASE_ROT:
                 return self._rot_a_row()
             case plans.DATABASE_DISABLED:
@@ -303,6 +308,45 @@ class LeasedWorld:
         for way in ways:
             way.leads_to = other
             self.timeline.after(length, setattr, way, "leads_to", None)
+
+    def _lead_to_a_clone(self, length: float) -> bool:
+        """
+        Let one of the addresses lead all brokers to a clone, by all ways and until it is put right.
+
+        One at a time, and another one that counts leads to its own: a copy of the only one cannot
+        be told from it. Nor can one that was begun earlier than what goes on without its original:
+        that looks like the original, which is filled. The address is put right by then.
+        """
+        chance = self.chance
+        place = chance.randrange(self.plan.databases)
+        database: ModelDatabase = self.medium.databases[place]
+        is_only_one = all(it is database for it in self.medium.active)
+        if self.turned or database.written is None or is_only_one:
+            return False
+        count = chance.choice((0, 3, 30))
+        other = cloned(database, count, chance.choice((0, 1, 2, 5)))
+        other.is_put_right = lambda: self._went_on_without(database, other)
+        self._others.append((other, dict(other.rows), other.end))
+        self.turned[place] = other
+        self._turn_ways(place)
+        self.timeline.after(length * chance.choice((1, 3)), self._turn_back, place)
+        return True
+
+    def _went_on_without(self, database: ModelDatabase, other: ModelDatabase) -> bool:
+        newest = self.medium.newest
+        if newest is None or other.written is None or database.member in newest.active:
+            return False
+        return bool(other.written.known.number.start < newest.number.start)
+
+    def _turn_back(self, place: int) -> None:
+        self.turned.pop(place, None)
+        self._turn_ways(place)
+
+    def _turn_ways(self, place: int) -> None:
+        for broker in self.brokers:
+            for ways in (broker.members, broker.twins):
+                if ways:
+                    ways[place].leads_to = self.turned.get(place)
 
     def _all_but_one(self) -> list[ModelDatabase]:
         databases: list[ModelDatabase] = self.medium.databases
@@ -404,6 +448,7 @@ class LeasedWorld:
         for database in self.medium.databases if self.plan.databases else ():
             database.is_away = database.is_full = False
             database.bytes_per_second = database.room_bytes = 0
+        self.turned.clear()
         for broker in self.brokers:
             broker.is_cut_off = broker.is_cut_off_from_elector = False
             broker.disk.limit(None)

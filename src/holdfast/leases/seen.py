@@ -35,6 +35,8 @@ class Seen:
     identity: str
     epoch: int
     place: Place
+    epoch_max: int | None = None
+    """No entry through that place is of a later epoch; None where that is not known."""
 
 
 class SeenFile:
@@ -49,12 +51,20 @@ class SeenFile:
         """None if nothing is known."""
         self._is_saved = True
 
-    def note(self, identity: str, epoch: int, place: Place, now: float) -> None:
-        """This place is final, as was seen in this epoch; written if it is time to."""
+    def note(
+        self, identity: str, epoch: int, place: Place, now: float, epoch_max: int | None = None
+    ) -> None:
+        """
+        This place is final, as was seen in this epoch; written if it is time to.
+
+        Args:
+            epoch_max: No entry through it is of a later one; None: that epoch itself.
+        """
         last = self.last
+        epoch_max = epoch if epoch_max is None else epoch_max
         if last is not None and last.identity == identity and place.index < last.place.index:
-            place = last.place
-        seen = Seen(identity, epoch, place)
+            place, epoch_max = last.place, last.epoch_max
+        seen = Seen(identity, epoch, place, epoch_max)
         if seen != last:
             self.last, self._is_saved = seen, False
         if now - self._saved_at >= SAVE_SECONDS:
@@ -110,7 +120,7 @@ def _load(path: Path, disk: Disk) -> Seen | None:
             return None
         fields = json.loads(data[4:])
         place = Place(fields["index"], bytes.fromhex(fields["chain"]))
-        return Seen(fields["identity"], fields["epoch"], place)
+        return Seen(fields["identity"], fields["epoch"], place, fields.get("epoch_max"))
     except (OSError, ValueError, KeyError):
         return None
 
@@ -122,6 +132,7 @@ def _write(path: Path, disk: Disk, seen: Seen) -> None:
             "epoch": seen.epoch,
             "index": seen.place.index,
             "chain": seen.place.chain.hex(),
+            "epoch_max": seen.epoch_max,
         }
     ).encode()
     draft = path.with_suffix(".tmp")

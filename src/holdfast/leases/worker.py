@@ -174,7 +174,7 @@ class LogWorker:
         if log.is_fence and seen is not None and is_ours and order.last_index > seen.place.index:
             # What is noted is up to a second old; with a fence the cache has only what is final.
             place = Place(order.last_index, order.chain)
-            self._seen.note(seen.identity, seen.epoch, place, self._clock())
+            self._seen.note(seen.identity, seen.epoch, place, self._clock(), holding.epoch)
         self._judge_in_full(holding, order.seconds_max)
         self._note(holding)
         found: dict[str, Any] = {"holding": holding}
@@ -283,7 +283,9 @@ class LogWorker:
         epoch = holding.epoch if holding.beat else max(holding.epoch - 1, 0)
         if not holding.is_begun:
             epoch = 0 if self._seen.last is None else self._seen.last.epoch
-        self._seen.note(self._log.identity(), epoch, holding.sure, self._clock())
+        self._seen.note(
+            self._log.identity(), epoch, holding.sure, self._clock(), max(epoch, holding.epoch)
+        )
 
 
 def _require_unbroken(entries: list[Entry], last_index: int) -> None:

@@ -28,6 +28,9 @@ from holdfast.errors import (
     UnreachableError,
 )
 from holdfast.journal.entry import Entry
+from holdfast.leases.contract import Place
+from holdfast.leases.seen import SeenFile
+from holdfast.raidb.histories import Histories
 from holdfast.raidb.lanes import Act, IsEnough, Lanes
 from holdfast.raidb.member import AstrayError, Member, Row, Token, UnconnectedError
 
@@ -35,6 +38,8 @@ logger = logging.getLogger("holdfast.raidb")
 
 BETWEEN_SECONDS: Final = 1.0
 """So long at most an append waits for what was to go by a way of its own."""
+HISTORY_SECONDS: Final = 1.0
+"""For one entry that tells of which history a member is."""
 STRAGGLER_SECONDS: Final = 0.5
 """Once one has answered a question, others are waited for so long."""
 
@@ -59,6 +64,9 @@ class Databases:
         """
         self.are_meant = False
         """An operator named them for a command: which log that is, those that answer say."""
+        self.histories = Histories(self._has_place)
+        self._chains: dict[Member, tuple[tuple[int, int], bytes]] = {}
+        """Of each member the chain value that was read there last, with its index and epoch."""
         self._misled: dict[Member, str] = {}
         """Members whose address leads to a wrong database, and what was logged of each."""
         self._astray: dict[Member, str] = {}
@@ -69,6 +77,12 @@ class Databases:
         """Where each member is, or was said to be by others."""
         self._by_id: dict[str, Member] = {}
         self._lanes = lanes
+
+    def follow(self, seen: SeenFile) -> None:
+        """Go by what this broker knows of the log that it has served or followed so far."""
+        if seen.last is not None:
+            self.set_id = seen.last.identity
+        self.histories.seen = lambda: seen.last
 
     def add_twins(self, twins: Sequence[Member]) -> None:
         """
@@ -117,6 +131,7 @@ class Databases:
 
         Raises:
             StoreError: Two addresses lead to one database, and nothing stands in it of a set yet.
+            UnreachableError: It is not known which of them are of the history of this log.
         """
         by_place = dict(enumerate(self.members))
         found = self._lanes.run(
@@ -131,7 +146,12 @@ class Databases:
                 self.troubles.pop(member.place, None)
                 answers[member] = outcome
         misled = self._leading_wrong(answers)
-        self._tell_misled(misled, answers)
+        try:
+            of_one_log = {it: row for it, row in answers.items() if it not in misled}
+            is_all = len(of_one_log) == len(self.members)
+            misled |= self.histories.judge(of_one_log, is_all=is_all)
+        finally:
+            self._tell_misled(misled, answers)
         reached = {row.member: it for it, row in answers.items() if it not in misled}
         rows = {name: answers[it] for name, it in reached.items()}
         self._by_id = {k: v for k, v in self._by_id.items() if v not in answers} | reached
@@ -169,6 +189,28 @@ class Databases:
             else:
                 first[row.member] = member
         return misled
+
+    def _has_place(self, member: Member, row: Row, place: Place) -> bool | None:
+        """Whether this entry is in the log of a member; None where it does not say."""
+        end, epoch = row.lease.end, row.lease.epoch
+        if end.index <= place.index:
+            return end == place
+        if place.index < row.lease.first_index:
+            return None
+        what, chain = self._chains.get(member, ((0, 0), b""))
+        if what == (place.index, epoch):
+            return chain == place.chain
+
+        def read(seconds: float) -> list[Entry]:
+            with member.reaching(row.member):
+                return member.entries(place.index - 1, place.index, 1, seconds)
+
+        key = self._key(member)
+        found = self._lanes.run({key: read}, HISTORY_SECONDS)[key]
+        if isinstance(found, StoreError) or not found:
+            return None
+        self._chains[member] = (place.index, epoch), found[0].chain
+        return bool(found[0].chain == place.chain)
 
     def _may_be_of_others(self, set_id: str, answers: Mapping[Member, Row]) -> bool:
         """

@@ -202,7 +202,7 @@ class MajorityTenure(Tenure):
             return any(self.backlogs[it].is_behind for it in stored) or is_enough(stored)
 
         found = self._databases.run_bound(acts, until - self._clock(), is_enough=is_to_end)
-        if any(it is Outcome.DEPOSED for it in found.values()):
+        if self.is_deposed(found, until):
             return Outcome.DEPOSED
         for it, each in found.items():
             self._heard(call, it, each)

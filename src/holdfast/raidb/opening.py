@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.environment.clock import boottime
+from holdfast.leases.seen import SeenFile
 from holdfast.raidb.databases import Databases
 from holdfast.raidb.lanes import ThreadLanes
 from holdfast.raidb.raidb_log import RaidbLog
@@ -28,12 +29,12 @@ def open_raidb_log(
     *,
     allow_unsafe_database: bool = False,
     own_directory: Path,
-    known_id: str = "",
+    seen: SeenFile | None = None,
 ) -> RaidbLog:
     """
     Give the log in the databases at these URLs; nothing is reached before its own `open`.
 
-    `known_id`: of the log that this broker is known to serve; empty: of none yet.
+    `seen`: what this broker knows of the log that it has served or followed; None: it only looks.
 
     Raises:
         ConfigError: A URL cannot be used, or the packages of its kind are not installed.
@@ -43,7 +44,8 @@ def open_raidb_log(
     twins = _members(url_texts, own_directory, allow_unsafe_database=allow_unsafe_database)
     for twin in twins:
         twin.may_lay_out, twin.is_twin = False, True
-    log.databases.set_id = known_id
+    if seen is not None:
+        log.databases.follow(seen)
     log.databases.add_twins(twins)
     log.has_thread = True
     return log

@@ -159,6 +159,12 @@ class Returning:
             return Step.LATER
         if own.proved_count <= self._read_at:
             return Step.LATER  # No write that began after the reading has succeeded yet.
+        if own.is_begun_by_others(row):
+            raise AstrayError(
+                f"{self._databases.name(row.member)} has a set that others began, and this broker's"
+                f" lease is good: its address leads to a copy that others went on with; see where"
+                f" it leads to"
+            )
         token = Token(max(own.epoch, lease.epoch + 1), own.claimant.holder, self.member)
 
         def take(member: Member, seconds: float) -> bool:

@@ -138,6 +138,7 @@ class Taking:
 
     def _seize(self, member: str, token: Token) -> bool:
         try:
+            self.databases.histories.take(token.holder, token.epoch)
             act = _take(self.rows[member], token, self.claimant)
             return bool(self.databases.ask(member, act, self._left()))
         except StoreError:

@@ -9,14 +9,15 @@ Invariants:
     Nothing is called stored while the set does not stand.
     The members that are kept are those that have all that was ever sent: what may be only in those
     that are left out is nobody's.
-    A member that was taken by somebody else ends it: nobody else would have, unless to start.
+    A member that was taken by somebody else ends it: nobody else would have, unless to start. One
+    that others began a set in, of which those that are held know nothing, is a copy.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from holdfast.errors import (
     AppendRefusedError,
@@ -32,7 +33,7 @@ from holdfast.mirrors.mirror_set import Holding as SetHolding
 from holdfast.mirrors.mirror_set import MirrorState
 from holdfast.model.limits import MiB
 from holdfast.raidb.databases import ActOf, Databases, named_each
-from holdfast.raidb.member import KnownSet, Member, Token
+from holdfast.raidb.member import AstrayError, KnownSet, Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 
@@ -77,6 +78,8 @@ class Tenure:
         self._settings = settings
         self._clock = clock
         self._failing: dict[str, float] = {}
+        self._astray: set[str] = set()
+        """Members whose addresses were found to lead to copies that others took."""
 
     def now(self) -> float:
         """Give the time by which all here is measured."""
@@ -181,10 +184,10 @@ class Tenure:
         acts = {it: act for it, act in acts.items() if it in self.holding.current.active}
         began = self._clock()
         found = self._databases.run(acts, self._bound(deadline, count))
+        if self.is_deposed(found, deadline):
+            return Outcome.DEPOSED
         failed = {it: each for it, each in found.items() if isinstance(each, StoreError)}
         done = found.keys() - failed.keys()
-        if any(found[it] is Outcome.DEPOSED for it in done):
-            return Outcome.DEPOSED
         self._have_answered(done)
         if failed:
             self._judge(failed, is_any_done=bool(done))
@@ -287,12 +290,11 @@ class Tenure:
             began = self._clock()
             found = self._write_set(self.tokens, deadline)
             active = holding.current.active
-            if any(found.get(it) is Outcome.DEPOSED for it in active):
+            counting: dict[str, Any] = dict.fromkeys(active, UnreachableError("it was not taken"))
+            counting |= {it: each for it, each in found.items() if it in active}
+            if self.is_deposed(counting, deadline):
                 return Outcome.DEPOSED
-            untaken = UnreachableError("it was not taken")
-            failed = {
-                it: each for it in active if isinstance(each := found.get(it, untaken), StoreError)
-            }
+            failed = {it: each for it, each in counting.items() if isinstance(each, StoreError)}
             written = {it for it, each in found.items() if each is Outcome.STORED}
             self._have_answered(written)
             holding.written(written)
@@ -311,12 +313,58 @@ class Tenure:
             return Outcome.STORED
         self.holding.settled()
         found = self._write_set({it: self.tokens[it] for it in self.active}, deadline)
-        is_deposed = any(each is Outcome.DEPOSED for each in found.values())
-        return Outcome.DEPOSED if is_deposed else Outcome.STORED
+        return Outcome.DEPOSED if self.is_deposed(found, deadline) else Outcome.STORED
 
-    def _write_set(
-        self, tokens: Mapping[str, Token], deadline: float
-    ) -> dict[str, Outcome | StoreError]:
+    def is_deposed(self, found: dict[str, Any], deadline: float) -> bool:
+        """
+        Tell whether another broker has taken one of these.
+
+        One whose address leads to a copy that others took is not taken, and has failed: its outcome
+        is put into `found`.
+        """
+        taken = {it for it, each in found.items() if each is Outcome.DEPOSED}
+        if not taken:
+            return False
+        if not taken <= self._astray:
+            if not self.holding.may_go_on_without(taken | self._astray):
+                return True
+            if not self._are_astray(taken, deadline):
+                return True
+            self._astray |= taken
+        for it in taken:
+            found[it] = AstrayError(
+                f"{self._databases.name(it)} leads to a copy that others took and began a set in,"
+                f" which the databases that this broker holds never let begin: see where this"
+                f" address leads to"
+            )
+        return False
+
+    def _are_astray(self, members: set[str], deadline: float) -> bool:
+        """
+        Whether a set was begun in each of these that half of those who count in it know nothing of.
+
+        They are asked last: whoever begins a set has taken them all before.
+        """
+        rows = self._databases.run(dict.fromkeys(members, _read), self._bound(deadline))
+        begun = [it.written.known for it in rows.values() if self.is_begun_by_others(it)]
+        if len(begun) < len(members):
+            return False
+        rest = [it for it in self.active if it not in members | self._astray]
+        acts = {it: renew_act(self.tokens[it]) for it in rest if it in self.tokens}
+        found = self._databases.run(acts, self._bound(deadline))
+        held = {it for it, each in found.items() if each is Outcome.STORED}
+        return all(2 * len(held & known.active) >= len(known.active) for known in begun)
+
+    def is_begun_by_others(self, row: Row | StoreError) -> bool:
+        """Whether its set is of a start that is not ours, and not before it."""
+        if isinstance(row, StoreError) or row.written is None:
+            return False
+        start, lease = row.written.known.number.start, row.lease
+        if start != self.epoch or lease.epoch != start:
+            return start > self.epoch
+        return lease.claimant is not None and lease.claimant.holder != self.claimant.holder
+
+    def _write_set(self, tokens: Mapping[str, Token], deadline: float) -> dict[str, Any]:
         written = self.written_set()
         return self._databases.run(
             {it: _write_set(token, written) for it, token in tokens.items()},
@@ -332,6 +380,7 @@ class Tenure:
     def _have_answered(self, members: Iterable[str]) -> None:
         for it in members:
             self._failing.pop(it, None)
+            self._astray.discard(it)
 
     def _bound(self, deadline: float, count: int = 0) -> float:
         """
@@ -368,6 +417,10 @@ def refusal_of(errors: Iterable[StoreError]) -> AppendRefusedError:
 def renew_act(token: Token) -> ActOf:
     """Give what is a sign of life in one member."""
     return lambda member, seconds: member.beat(token, seconds)
+
+
+def _read(member: Member, seconds: float) -> Row:
+    return member.read(seconds)
 
 
 def _release(token: Token) -> ActOf:

@@ -63,7 +63,7 @@ def leased(
         ConfigError: The packages for this kind of store, or of elector, are not installed.
     """
     seen = SeenFile(config.data, RealDisk())
-    medium = make_medium(config, "" if seen.last is None else seen.last.identity)
+    medium = make_medium(config, seen)
     randomness = SystemRandomness()
     claimant = Claimant(
         holder=log_parts.metadata[LIFE],

@@ -12,6 +12,7 @@ from typing import Final
 from holdfast.config.node import NodeConfig
 from holdfast.leases.contract import LeasedLog
 from holdfast.leases.elector import Elector
+from holdfast.leases.seen import SeenFile
 from holdfast.raidb.settings import RaidbSettings
 
 _SHARE_OF_LEASE: Final = 0.4
@@ -22,11 +23,11 @@ def is_leased(config: NodeConfig) -> bool:
     return bool(config.store) or config.shared is not None
 
 
-def make_medium(config: NodeConfig, known_id: str = "") -> LeasedLog:
+def make_medium(config: NodeConfig, seen: SeenFile | None = None) -> LeasedLog:
     """
     Give the medium; nothing is reached yet.
 
-    `known_id`: of the log that this broker has served or followed so far; empty: of none.
+    `seen`: what this broker knows of the log that it has served or followed so far.
 
     Raises:
         ConfigError: Its address cannot be used, or its extra packages are not installed.
@@ -43,7 +44,7 @@ def make_medium(config: NodeConfig, known_id: str = "") -> LeasedLog:
             _within_the_lease(config),
             allow_unsafe_database=config.sections.lease.allow_unsafe_database,
             own_directory=config.data,
-            known_id=known_id,
+            seen=seen,
         )
     from holdfast.sql.opening import open_sql_log
 

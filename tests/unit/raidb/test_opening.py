@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.environment.disk import RealDisk
 from holdfast.errors import ConfigError
+from holdfast.leases.contract import Place
+from holdfast.leases.seen import SeenFile
 from holdfast.raidb.opening import open_raidb_log
 from holdfast.raidb.settings import RaidbSettings
 from tests.stores.leased_log_suite import Writer, read_all
@@ -32,9 +35,13 @@ def test_databases_are_opened_by_their_urls(tmp_path: Path) -> None:
 def test_a_broker_says_which_log_it_is_known_to_serve(tmp_path: Path) -> None:
     """Others that an address leads to are none of it, from the first look on."""
     urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
-    for known, given in (("", {}), ("ab" * 16, {"known_id": "ab" * 16})):
-        log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path, **given)
+    for known in ("", "ab" * 16):
+        seen = SeenFile(tmp_path, RealDisk())
+        if known:
+            seen.note(known, 3, Place(7, b"7" * 16), 0.0)
+        log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path, seen=seen)
         assert log.databases.set_id == known
+        assert log.databases.histories.seen() is seen.last
         log.close()
 
 

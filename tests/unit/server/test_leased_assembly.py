@@ -31,7 +31,7 @@ class Hearer:
 def _modelled(monkeypatch: pytest.MonkeyPatch) -> None:
     medium = ModelMedium()
     monkeypatch.setattr(
-        leased_assembly, "make_medium", lambda _config, _known_id: ModelLog(medium, DirectPassage())
+        leased_assembly, "make_medium", lambda _config, _seen: ModelLog(medium, DirectPassage())
     )
 
 

@@ -1,0 +1,279 @@
+"""
+Whether what a database says of its set is of the history that this broker knows.
+
+A copy of a database has its ids; where others have served it, its set was begun later than any that
+there is here, and looks like the newest. But a start is promised by every member that counts in its
+set, before that set is written anywhere. So where one that counts in it has not promised it, either
+the set is of another history, or that one went back in time. What was seen as final tells which: it
+is in whatever counts in a set that was begun after it. So do signs of life that go on under an
+earlier start.
+
+Invariants:
+    A member is not counted only where it lacks what is known to be final and another one has it, or
+    where somebody holds the others under a start that it says is over.
+    Where it is not known which of them is right nobody goes by any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from holdfast.errors import UnreachableError
+from holdfast.leases.contract import Place
+from holdfast.leases.seen import Seen
+from holdfast.mirrors.mirror_set import MirrorSet
+from holdfast.raidb.member import AstrayError, Member, Row
+
+Rows = Mapping[Member, Row]
+HasPlace = Callable[[Member, Row, Place], bool | None]
+"""Whether an entry is in a member's log, with its chain value; None where it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A set that somebody who counts in it has not promised."""
+
+    start: int
+    beats: Mapping[str, tuple[int, int]]
+    """Epoch and beat of those who had not, when it was met."""
+
+
+class Histories:
+    """What one broker knows of them."""
+
+    def __init__(self, has_place: HasPlace) -> None:
+        """`has_place` may ask a database."""
+        self.seen: Callable[[], Seen | None] = lambda: None
+        """What this broker saw last as final."""
+        self._has_place = has_place
+        self._claims: dict[Member, _Claim] = {}
+        self._apart: dict[Member, tuple[int, AstrayError]] = {}
+        """Those that are of another history, since which start, and what was told of it."""
+        self._holder = ""
+        """The process that takes here; empty while it has taken nothing."""
+        self._own_starts: set[int] = set()
+        self._untaken: dict[Member, Row] = {}
+        """Each as it was before it was taken here, which promises nothing to others."""
+
+    def take(self, holder: str, epoch: int) -> None:
+        """This process begins to take members, under this epoch."""
+        self._holder = holder
+        self._own_starts.add(epoch)
+
+    def judge(self, rows: Rows, *, is_all: bool) -> dict[Member, AstrayError]:
+        """
+        Give those of these rows that are of another history, and why.
+
+        Args:
+            rows: Of one set, by the way that led there.
+            is_all: Whether no address leads anywhere else, or nowhere.
+
+        Raises:
+            UnreachableError: It is not known which of them are.
+        """
+        left = {it: row for it, row in rows.items() if row.written is not None}
+        for member, row in left.items():
+            if not self._is_taken_here(row):
+                self._untaken[member] = row
+        found: dict[Member, AstrayError] = {}
+        for member in (self._claims.keys() | self._apart.keys()) & (rows.keys() - left.keys()):
+            self._forget(member)
+        while left:
+            apart, undecided = self._judge_once(left, is_all=is_all)
+            if not apart:
+                if undecided is not None:
+                    raise undecided
+                break
+            found |= apart  # Without it the others may agree.
+            left = {it: row for it, row in left.items() if it not in apart}
+        if left and not is_all:
+            self._require_what_is_final(left)
+        return found
+
+    def _require_what_is_final(self, rows: Rows) -> None:
+        """
+        See that one of these may have what this broker saw last as final, as others are away.
+
+        Else the newest set among them may be one that the log went on from since.
+
+        Raises:
+            UnreachableError: None has it.
+        """
+        seen = self.seen()
+        if seen is None or not seen.place.index:
+            return
+        for member, row in rows.items():
+            is_other = _known(row).set_id != seen.identity
+            if is_other or self._has_place(member, row, seen.place) is not False:
+                return
+        raise UnreachableError(
+            f"{_named(rows)} lack entry {seen.place.index:,}, which is final: the other databases"
+            f" are waited for; if they are gone for good, that is lost: to go on without it remove"
+            f" last-seen from every broker's --data"
+        )
+
+    def _judge_once(
+        self, rows: Rows, *, is_all: bool
+    ) -> tuple[dict[Member, AstrayError], UnreachableError | None]:
+        apart: dict[Member, AstrayError] = {}
+        undecided: UnreachableError | None = None
+        for member, row in rows.items():
+            others = {it: each for it, each in rows.items() if it is not member}
+            try:
+                error = self._why_apart(member, row, others, is_all=is_all)
+            except UnreachableError as unknown:
+                undecided = unknown
+                continue
+            if error is not None:
+                apart[member] = error
+        return apart, undecided
+
+    def _why_apart(
+        self, member: Member, row: Row, others: Rows, *, is_all: bool
+    ) -> AstrayError | None:
+        known = self._apart.get(member)
+        if known is not None:
+            if _start(row) >= known[0] and not _is_held_as_any(row, others):
+                return known[1]
+            self._forget(member)
+        unpromised = {
+            it: each for it, each in others.items() if not self._has_promised(it, each, row)
+        }
+        place = self._final(row)
+        has = None if place is None else self._has_place(member, row, place)
+        if place is not None and has is False:
+            lacked = f"it lacks entry {place.index:,}, which is final"
+            if any(self._has_place(it, each, place) for it, each in unpromised.items()):
+                return self._told_apart(member, row, others, lacked)
+            if self._has_what_was_final(row, others):
+                if any(
+                    self._has_place(it, each, place) is not False for it, each in others.items()
+                ):
+                    return self._told_apart(member, row, others, lacked)
+                # If no other one has it, it is the log that went back: whoever saw it refuses it.
+                return None if is_all else _apart(member, others, lacked)
+        if not unpromised:
+            self._claims.pop(member, None)
+            return None
+        if is_all and place is not None and has:
+            lacking = [self._has_place(it, each, place) is False for it, each in unpromised.items()]
+            if all(lacking):
+                return None  # It is the others that went back.
+        if self._are_held_all_the_same(member, row, unpromised):
+            told = (
+                f"a broker holds {_named(unpromised)}, which never let start {_start(row):,} begin"
+            )
+            return self._told_apart(member, row, others, told)
+        raise UnreachableError(
+            f"{member.place} has a set of start {_start(row):,}, which {_named(unpromised)} never"
+            f" let begin: either its address leads to a copy that others went on with, or the"
+            f" others went back in time. Put the address right; or, if the others were put back"
+            f" from a backup, empty them, and they are filled"
+        )
+
+    def _is_taken_here(self, row: Row) -> bool:
+        return bool(self._holder) and _holder(row) == self._holder
+
+    def _has_promised(self, member: Member, row: Row, begun: Row) -> bool:
+        start = _start(begun)
+        is_begun_here = start in self._own_starts
+        if begun.lease.epoch == start:
+            is_begun_here = is_begun_here and self._is_taken_here(begun)
+        if self._is_taken_here(row) and row.lease.epoch > start and not is_begun_here:
+            row = self._untaken.get(member, row)
+        return has_promised(row, begun)
+
+    def _told_apart(self, member: Member, row: Row, others: Rows, told: str) -> AstrayError:
+        error = _apart(member, others, told)
+        self._claims.pop(member, None)
+        self._apart[member] = _start(row), error
+        return error
+
+    def _forget(self, member: Member) -> None:
+        self._claims.pop(member, None)
+        self._apart.pop(member, None)
+
+    def _final(self, row: Row) -> Place | None:
+        """What this broker saw last as final, where this one counts: it may be asked for it."""
+        seen, known = self.seen(), _known(row)
+        is_of_it = seen is not None and seen.identity == known.set_id and seen.place.index > 0
+        return seen.place if seen is not None and is_of_it and row.member in known.active else None
+
+    def _has_what_was_final(self, row: Row, others: Rows) -> bool:
+        """
+        Whether all that was final before its start must be in it, since it counts in that set.
+
+        Not where it is not the newest; nor where an operator went on without others.
+        """
+        seen, known = self.seen(), _known(row)
+        if seen is None or seen.epoch_max is None or known.number.start <= seen.epoch_max:
+            return False  # By majority one that counts may lack what was stored since.
+        copies = [_known(it) for it in others.values()]
+        return all(
+            it.number.start <= known.number.start and len(it.accepted) >= len(known.accepted)
+            for it in copies
+        )
+
+    def _are_held_all_the_same(self, member: Member, row: Row, unpromised: Rows) -> bool:
+        """Whether somebody gave signs of life in those since it was met."""
+        beats = {it.member: (it.lease.epoch, it.lease.beat) for it in unpromised.values()}
+        claim, start = self._claims.get(member), _start(row)
+        if claim is None or claim.start > start:
+            self._claims[member] = _Claim(start, beats)
+            return False
+        before = claim.beats
+        moved = [
+            epoch
+            for it, (epoch, beat) in beats.items()
+            if it in before and before[it][0] == epoch and before[it][1] < beat
+        ]
+        # Two of one start may each be held by somebody: the more of them are right.
+        is_earlier = any(epoch < start for epoch in moved)
+        return is_earlier or 2 * len(moved) > len(_known(row).active)
+
+
+def has_promised(row: Row, begun: Row) -> bool:
+    """
+    Tell whether a member let the start begin whose set another one has, as far as it says.
+
+    One that does not count in that set was not asked.
+    """
+    copy, known = row.copy, _known(begun)
+    if copy is None or row.member not in known.active or row.member == begun.member:
+        return True
+    start = known.number.start
+    if copy.promised != start or not row.lease.epoch == begun.lease.epoch == start:
+        return copy.promised >= start
+    return _holder(row) == _holder(begun)
+
+
+def _is_held_as_any(row: Row, others: Rows) -> bool:
+    """Whether it is held by who holds another one: then it was taken by one of these brokers."""
+    return bool(_holder(row)) and any(_holder(it) == _holder(row) for it in others.values())
+
+
+def _known(row: Row) -> MirrorSet:
+    assert row.written is not None, "those without were left out"
+    return row.written.known
+
+
+def _holder(row: Row) -> str:
+    return "" if row.lease.claimant is None else row.lease.claimant.holder
+
+
+def _start(row: Row) -> int:
+    return _known(row).number.start
+
+
+def _named(rows: Rows) -> str:
+    return ", ".join(sorted(it.place for it in rows))
+
+
+def _apart(member: Member, others: Rows, told: str) -> AstrayError:
+    beside = f" than {_named(others)}" if others else ""
+    return AstrayError(
+        f"{member.place} has another history{beside}: {told}. This address leads to a copy that"
+        f" others went on with, or to an older state: put it right; if it is right, and nothing is"
+        f" wanted of what is there, empty that database, and it is filled"
+    )

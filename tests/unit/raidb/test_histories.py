@@ -1,0 +1,199 @@
+"""
+An address that leads to a clone: a copy with all its ids in which others began sets of their own.
+
+What is there looks newer than all else, and is not what this log had; the others go on without it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import StoreError, UnreachableError
+from holdfast.leases.contract import Outcome, Place
+from holdfast.leases.seen import Seen
+from holdfast.raidb.histories import Histories
+from holdfast.raidb.member import Token
+from holdfast.raidb.raidb_log import RaidbLog
+from tests.stores.leased_log_suite import SECONDS, Writer, claimant
+from tests.unit.raidb.several import Several, fill, until_left_out
+from trials.leased.model_databases import ModelDatabase, ModelMember, cloned
+
+ENTRIES = 5
+
+
+def held(several: Several, *, by_majority: bool = False) -> tuple[Writer, RaidbLog]:
+    log = several.log(by_majority=by_majority)
+    writer = Writer(log)
+    writer.take()
+    writer.append(*(b"%d" % number for number in range(ENTRIES)))
+    return writer, log
+
+
+def turn(log: RaidbLog, place: int, other: ModelDatabase | None) -> None:
+    log.databases.members[place].leads_to = other
+
+
+def know(log: RaidbLog, several: Several, place: Place, epoch: int = 1) -> None:
+    """Let this broker have seen that as final, in this epoch."""
+    seen = Seen(several.databases[0].identity, epoch, place, epoch)
+    log.databases.histories.seen = lambda: seen
+
+
+def as_it_is(database: ModelDatabase) -> tuple[object, ...]:
+    return database.epoch, database.end, dict(database.rows), database.written
+
+
+@pytest.mark.parametrize("by_majority", [False, True], ids=["all", "majority"])
+@pytest.mark.parametrize("starts", [0, 1, 5])
+def test_a_holder_goes_on_without_a_clone(starts: int, by_majority: bool) -> None:
+    """It is not deposed by what others took elsewhere; put right the database is filled."""
+    several = Several()
+    writer, log = held(several, by_majority=by_majority)
+    clone = cloned(several.databases[2], 30, starts)
+    before = as_it_is(clone)
+    turn(log, 2, clone)
+    entries = writer.sealed(b"more")
+    outcome = until_left_out(several, lambda: writer.log.append(entries, SECONDS))
+    assert outcome is Outcome.STORED
+    writer.end = Place(entries[-1].index, entries[-1].chain)
+    writer.next_record = entries[-1].next_record
+    for _ in range(20):
+        several.now += 0.5
+        assert log.renew(SECONDS) is Outcome.STORED
+        log.caretaker.step()
+    assert several.ends()[:2] == [ENTRIES + 1] * 2
+    assert as_it_is(clone) == before
+
+    turn(log, 2, None)
+    fill(writer)
+    assert several.states() == "active active active"
+    assert several.ends() == [ENTRIES + 1] * 3
+
+
+@pytest.mark.parametrize("starts", [1, 5])
+def test_who_waits_takes_over_without_a_clone(starts: int) -> None:
+    """It lacks what was seen as final, and the others have it."""
+    several = Several()
+    writer, _ = held(several)
+    clone = cloned(several.databases[2], 30, starts)
+    writer.append(b"more")
+    before = as_it_is(clone)
+    waiter = Writer(several.log(is_open=False), "b")
+    know(waiter.log, several, several.databases[0].end)
+    turn(waiter.log, 2, clone)
+    waiter.log.open()
+    waiter.take()
+    waiter.append(b"of b")
+    assert several.ends()[:2] == [ENTRIES + 2] * 2
+    assert as_it_is(clone) == before
+
+
+def test_who_knows_nothing_waits_until_somebody_holds_the_others() -> None:
+    """A clone or the log that went back: signs of life under the earlier start tell."""
+    several = Several()
+    writer, _ = held(several)
+    clone = cloned(several.databases[2], 30, 5)
+    stranger = several.log(is_open=False)
+    turn(stranger, 2, clone)
+    with pytest.raises(UnreachableError, match="start 6, which a-member, b-member never let begin"):
+        stranger.open()
+    assert writer.log.renew(SECONDS) is Outcome.STORED
+    stranger.open()
+    assert stranger.observe(SECONDS).end.index == ENTRIES
+
+
+def test_the_log_that_went_back_is_not_gone_by() -> None:
+    """Where only the one that is said to be newer has what is final, the others went back."""
+    several = Several()
+    backups = [it.backup() for it in several.databases[:2]]
+    _, log = held(several)
+    final = several.databases[2].end
+    for database, backup in zip(several.databases[:2], backups, strict=True):
+        database.restore(backup)
+    again = several.log(is_open=False)
+    know(again, several, final)
+    with pytest.raises(StoreError):
+        again.open()
+        again.observe(SECONDS)
+    assert several.databases[2].end == final
+    assert not again.databases.histories._apart
+    log.close()
+
+
+def test_what_lacks_what_is_final_is_not_gone_by_while_others_are_away() -> None:
+    """The one that is away may be what the log went on with, and the rest what it left out."""
+    several = Several()
+    writer, log = held(several)
+    ways = several.ways()
+    for database in several.databases[1:]:
+        database.is_away = True
+    entries = writer.sealed(b"more")
+    with pytest.raises(UnreachableError):
+        until_left_out(several, lambda: log.append(entries, SECONDS))
+    for database in several.databases[1:]:
+        database.is_away = False
+    ways[0].is_cut = True
+    late = several.log(ways, is_open=False)
+    know(late, several, Place(entries[-1].index, entries[-1].chain))
+    with pytest.raises(UnreachableError, match="lack entry 6, which is final: the other databases"):
+        late.open()
+
+    ways[0].is_cut = False
+    late.open()
+    assert late.observe(SECONDS).end.index == ENTRIES + 1
+
+
+def test_what_was_dropped_is_lacked_by_nobody() -> None:
+    """Who saw an entry long ago asks for it where it was cleaned since."""
+    several = Several()
+    writer, log = held(several)
+    seen = Place(2, several.databases[0].history[2])
+    while log.drop_before(4, SECONDS):
+        pass
+    ways = several.ways()
+    ways[0].is_cut = True
+    late = several.log(ways, is_open=False)
+    know(late, several, seen)
+    late.open()
+    assert late.observe(SECONDS).first_index == 4
+    assert writer.log.renew(SECONDS) is Outcome.STORED
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["taken here", "taken by another one"])
+def test_what_is_taken_here_promises_nothing_to_others(is_own: bool) -> None:
+    """The address was turned between reading and taking: what it leads to was not let begin."""
+    several = Several(2)
+    several.log().close()
+    members = [ModelMember(it.database, it) for it in several.ways()]
+    rows = {it: it.database.row() for it in members}
+    histories = Histories(lambda *_: None)
+    assert histories.judge(rows, is_all=True) == {}
+
+    taker, first = claimant("b"), several.databases[0]
+    assert first.seize(first.row(), Token(2, taker.holder, first.member), taker)
+    histories.take(taker.holder if is_own else "f" * 32, 2)
+    rows = {members[0]: first.row(), members[1]: cloned(several.databases[1], 0, 1).row()}
+    if not is_own:
+        assert histories.judge(rows, is_all=True) == {}  # It may have let both begin since.
+        return
+    with pytest.raises(UnreachableError, match="start 1, which a-member never let begin"):
+        histories.judge(rows, is_all=True)
+
+
+def test_what_was_begun_here_was_let_begin() -> None:
+    """A start of this process, in which it failed to take all, does not speak against the next."""
+    several = Several()
+    ways = several.ways()
+    writer = Writer(several.log(ways))
+    ways[2].is_cut = True
+    until_left_out(several, writer.take)
+    assert several.states() == "active active failed"
+    writer.log.release(SECONDS)
+    ways[0].lost["set"] = "request"
+    first, second, _ = several.databases
+    before = first.written
+    writer.take()
+    first.written = before  # As if it had died before it wrote the second set there.
+    assert second.written is not None
+    assert second.written.known.number.start == 2
+    assert writer.log.observe(SECONDS).epoch == 2
