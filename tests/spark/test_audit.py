@@ -14,13 +14,7 @@ from holdfast.cli import audit as audit_command
 from holdfast.cli.main import app
 from holdfast.model.limits import FLOOR_ID
 from holdfast.model.numbering import LEADERS_STEP
-from holdfast.model.producer_ids import ROOM_ID
-from holdfast.model.records import (
-    AcknowledgeRecord,
-    ForgetProducerRecord,
-    ProducerRecord,
-    QueueRecord,
-)
+from holdfast.model.records import AcknowledgeRecord, ProducerRecord, QueueRecord
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import archive_once
@@ -224,22 +218,6 @@ def test_lost_messages_are_found_by_their_numbers(spark, tmp_path) -> None:
         ("producer", 4),
         ("sequence", 3),
     ] == kinds
-
-
-def test_a_users_numbers_go_on_behind_those_from_before_there_were_users(spark, tmp_path) -> None:
-    """
-    Also where these were forgotten since; one that goes on behind nothing lacks what was before.
-    """
-    with WrittenLog(tmp_path / "a") as log:
-        log.put(QueueRecord(1, "orders"))
-        log.put(message(1, 1, producer="p"), message(1, 2, producer="p"))
-        log.put(message(1, 3, producer=f"{ROOM_ID}ann:7:p"), ForgetProducerRecord("p"))
-        log.put(message(1, 4, producer=f"{ROOM_ID}eve:0:p"))
-
-    result = audit(spark, [Replica("a", LogDirectory(str(tmp_path / "a")))])
-
-    (finding,) = result.findings
-    assert (finding.producer, finding.sequence) == (f"{ROOM_ID}eve:0:p", 4)
 
 
 def test_what_a_new_leader_leaves_out_is_no_hole(spark, tmp_path) -> None:

@@ -46,6 +46,7 @@ from trials.safeguards import (
     sureness,
     time_limits,
     tls_doors,
+    user_producers,
     wild_durables,
     wildcards,
 )
@@ -94,5 +95,6 @@ ABLATIONS: list[Ablation] = [
     *sureness.ABLATIONS,
     *time_limits.ABLATIONS,
     *tls_doors.ABLATIONS,
+    *user_producers.ABLATIONS,
     *renewals.ABLATIONS,
 ]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, Entry
 from holdfast.model.facts import DEAD_LETTER_CAUSES, Cause
 from holdfast.model.limits import FLOOR_ID
+from holdfast.model.producer_ids import ROOM_ID, said_id
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -118,6 +119,8 @@ class CommittedLog:
         Producers of which the log knows nothing any more. One that sends its very first message or
         transaction once more is as good as new: what it stored before is stored again.
         """
+        self._began_as_users: set[str] = set()
+        """Producers of users, or of nobody beside these, that began with 1."""
         self._stored_before: dict[str, int] = {}
         """How far those were that began again so: what follows the first is stored twice too."""
         self._twice = ""
@@ -308,8 +311,19 @@ class CommittedLog:
             number = None, 0
         begins_again = number[0] in self._forgotten and number[1] == 1
         goes_on = 1 < number[1] <= self._stored_before.get(number[0] or "", 0)
-        if not (begins_again or goes_on):
+        if not (begins_again or goes_on or self._begins_as_a_user(*number)):
             raise ViolationError("S9", f"{token} was stored twice")
+
+    def _begins_as_a_user(self, producer: str | None, sequence: int) -> bool:
+        """
+        Whether one sends from its first number on what it had sent before there were users.
+
+        Then it is as good as new, too: somebody else might be called so.
+        """
+        if producer is None or not producer.startswith(ROOM_ID):
+            return False
+        began = sequence == 1 or producer in self._began_as_users
+        return began and sequence <= self._last_sequence.get(said_id(producer), 0)
 
     def _forget(self, record: ForgetProducerRecord) -> None:
         self._forgotten.add(record.producer_id)
@@ -323,6 +337,8 @@ class CommittedLog:
             raise ViolationError("S9", f"{producer} has {sequence} after {last} in the log")
         if begins_again:
             self._stored_before[producer] = max(last, self._stored_before.get(producer, 0))
+        if sequence == 1 and producer.startswith(ROOM_ID):
+            self._began_as_users.add(producer)
         self._last_sequence[producer] = sequence
         self._forgotten.discard(producer)
 

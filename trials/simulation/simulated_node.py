@@ -426,9 +426,14 @@ class SimulatedNode:
     def _broker_settings(self) -> BrokerSettings:
         return replace(self.world.broker_settings, known_format_level=self.known_format_level)
 
-    def _let_in(self, _session: Session, _credential: Credential) -> Principal:
-        """Let clients in who show nothing; once there are users, by the role that those have."""
+    def _let_in(self, _session: Session, credential: Credential) -> Principal:
+        """
+        Let clients in: as the user whose name they give, or, who shows nothing, as nobody, with the
+        role that clients have once there are users.
+        """
         book = self.broker.access_book
+        if credential.name and (user := book.principal(credential.name)) is not None:
+            return user
         assert book.anonymous is not None, "they have a role"
         return book.anonymous if book.is_guarded else ANONYMOUS
 

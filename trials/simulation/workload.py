@@ -84,6 +84,11 @@ class ProducerNumbers:
         name = self._name.encode() + anew
         return b"producer-id:%b\nproducer-sequence:%d" % (name, self._last)
 
+    @property
+    def last(self) -> int:
+        """The last number given."""
+        return self._last
+
     def renew(self) -> None:
         """Begin anew under another id."""
         self._renewals += 1

@@ -124,3 +124,26 @@ def test_a_mark_may_stand_between_a_transaction_and_its_number(log: CommittedLog
 def test_what_is_stored_twice_at_the_end_of_an_entry_is_seen(log: CommittedLog) -> None:
     """Whether or not anything comes behind it."""
     feed(log, message(1, 2, None), raises="p1.1 was stored twice")
+
+
+ROOM = "holdfast-user:ann:7:"
+
+
+def numbered(sequence: int, producer_id: str, number: int) -> MessageRecord:
+    return MessageRecord(1, sequence, b"", BODY, len(BODY), producer_id, number)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "raises"), [((1, 2), ""), ((1, 2, 3), "stored twice"), ((2,), "stored twice")]
+)
+def test_who_begins_anew_as_a_user_may_store_twice(history: History, numbers, raises) -> None:
+    """From the first number on, as far as it came before; not what it goes on with."""
+    log = CommittedLog(history)
+    feed(log, QueueRecord(1, "q1", 0, 0), numbered(1, "p", 1))
+    history.unnumbered.add("p1.1")
+    feed(log, numbered(2, "p", 2))
+    history.unnumbered.clear()
+    *begun, last = numbers
+    for number in begun:
+        feed(log, numbered(2 + number, f"{ROOM}p", number))
+    feed(log, numbered(2 + last, f"{ROOM}p", last), raises=raises)

@@ -22,7 +22,6 @@ from pyspark.sql import functions as f
 
 from holdfast.model.limits import FLOOR_ID
 from holdfast.model.numbering import LEADERS_STEP
-from holdfast.model.producer_ids import ROOM_ID, ROOM_PATTERN
 from holdfast.model.schedules import SCHEDULE_QUEUE
 from holdfast.spark.pipelines.deliveries import DELIVERY_FATES, deliveries
 from holdfast.spark.pipelines.findings import FINDINGS_MAX, Finding
@@ -180,15 +179,14 @@ def producer_gaps(records: DataFrame, where: str, *, is_whole: bool) -> tuple[in
     """
     How many producers there are, and where their numbers have holes or come twice.
 
-    A floor is no producer's number: which one may still come, nobody counts one by one. What is in
-    a user's room may go on behind what was numbered before there were users.
+    A floor is no producer's number: which one may still come, nobody counts one by one.
     """
     numbers = producer_numbers(records).where(~f.col("producer_id").startswith(FLOOR_ID))
     order = Window.partitionBy("producer_id").orderBy("record_number")
     before = f.max("producer_sequence").over(order.rowsBetween(Window.unboundedPreceding, -1))
-    judged = numbers.withColumn("before", before)
     if is_whole:
-        judged = _with_beginnings(judged, records)
+        before = f.coalesce(before, f.lit(0))
+    judged = numbers.withColumn("before", before)
     is_gap = f.col("producer_sequence") > f.col("before") + 1
     is_double = (f.col("producer_sequence") <= f.col("before")) & ~f.col("is_repeat")
     counted = judged.agg(
@@ -218,23 +216,6 @@ def producer_gaps(records: DataFrame, where: str, *, is_whole: bool) -> tuple[in
             )
         )
     return count, found
-
-
-def _with_beginnings(judged: DataFrame, records: DataFrame) -> DataFrame:
-    """Fill in behind which number a producer begins: 0, or one from before there were users."""
-    earlier = (
-        records.where("producer_sequence IS NOT NULL")
-        .where(~f.col("producer_id").startswith(ROOM_ID))
-        .groupBy(f.col("producer_id").alias("said"))
-        .agg(f.max("producer_sequence").alias("earlier"))
-    )
-    said = f.regexp_replace("producer_id", ROOM_PATTERN, "")
-    goes_on = f.col("producer_id").startswith(ROOM_ID) & (
-        f.col("producer_sequence") <= f.col("earlier") + 1
-    )
-    beginning = f.when(goes_on, f.col("producer_sequence") - 1).otherwise(f.lit(0))
-    joined = judged.withColumn("said", said).join(earlier, "said", "left")
-    return joined.withColumn("before", f.coalesce("before", beginning)).drop("said", "earlier")
 
 
 def settled_unseen(
