@@ -4,6 +4,9 @@ Durable subscriptions as their leader makes, purges and ends them.
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
+
 import pytest
 
 from holdfast.broker import committing
@@ -166,6 +169,41 @@ def test_the_last_takes_its_topic_along(desk) -> None:
     assert again.number != queue.number
     assert len(records(desk, SubscriptionRecord)) == 2
     assert digest_of(desk.state) == digest_of(desk.replayed())
+
+
+def kept_in_memory():
+    """How many objects of each type of ours there are, whether anybody needs them or not."""
+    found = (type(it) for it in gc.get_objects())
+    return Counter(it.__name__ for it in found if it.__module__.startswith("holdfast"))
+
+
+def test_what_was_removed_goes_without_the_collector(desk) -> None:
+    """
+    It looks through all ages of objects while there are few: 6 KB of each removed one stayed.
+    """
+
+    def make_and_remove(count):
+        for _ in range(count):
+            queues = [opened(desk, name) for name in ("a", "b")]
+            store(desk, 3)
+            for queue in (*queues, desk.broker.destinations.queue("q")):
+                if queue not in queues:
+                    desk.turn()
+                    desk.broker.destinations.delete(queue)
+                else:
+                    desk.broker.durables.remove(queue)
+                desk.turn()
+
+    make_and_remove(2)
+    gc.collect()
+    gc.disable()
+    try:
+        before = kept_in_memory()
+        make_and_remove(10)
+        more = kept_in_memory() - before
+    finally:
+        gc.enable()
+    assert not {name: count for name, count in more.items() if count >= 10}
 
 
 def test_all_are_named_whoever_asked_for_them(desk) -> None:

@@ -88,6 +88,17 @@ class LastingQueue:
         self.listener: Listener | None = None
         """The leader's half, while there is one."""
 
+    def end(self) -> None:
+        """
+        Tell the leader's half, for the last time, that the queue is gone.
+
+        Each has the other else, and what goes in a circle is found by Python's collector only,
+        which looks through all ages of objects while there are few of them.
+        """
+        listener, self.listener = self.listener, None
+        if listener is not None:
+            listener.deleted()
+
     def see(self, first: int, mark: int) -> bool:
         """Note what a consumer may have seen from now on; whether that is more than before."""
         before = self.dispatch_mark, self.seen

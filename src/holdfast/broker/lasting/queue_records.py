@@ -87,5 +87,4 @@ def apply_delete_queue(state: Queues, record: DeleteQueueRecord, _number: int) -
     if state.by_name.get(queue.name) is queue:
         del state.by_name[queue.name]
     state.expiring.pop(record.queue_number, None)
-    if queue.listener is not None:
-        queue.listener.deleted()
+    queue.end()

@@ -366,8 +366,7 @@ def _delete_subscription(state: TopicState, subscription: LastingSubscription) -
     _forget_key(state, subscription)
     if not subscription.is_declared:
         _know_one_more(state, topic)
-    if subscription.listener is not None:
-        subscription.listener.deleted()
+    subscription.end()
 
 
 def _delete_topic(state: TopicState, topic: LastingTopic) -> None:
@@ -375,14 +374,15 @@ def _delete_topic(state: TopicState, topic: LastingTopic) -> None:
     for subscription in list(topic.subscriptions.values()):
         del state.queues[subscription.number]
         _forget_key(state, subscription)
-        if subscription.listener is not None:
-            subscription.listener.deleted()
+        subscription.end()
     state.forgotten(topic.index.live_count, topic.index.live_bytes)
     state.discards.add(topic.index.chunks)
     if state.topics.get(topic.name) is topic:
         del state.topics[topic.name]
-    if topic.listener is not None:
-        topic.listener.deleted()
+    topic.end()
+    # Each of them has its topic, which has them: neither would go.
+    for gone in (topic.subscriptions, topic.index.takers, topic.index.by_slot):
+        gone.clear()
 
 
 def _know_one_more(state: TopicState, topic: LastingTopic) -> None:
