@@ -23,6 +23,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.model.networks import one_spelling
+
 FILE_NAME: Final = "admin-token"
 
 _FIRST_LINE: Final = "holdfast admin token, version 1"
@@ -108,9 +110,13 @@ def read_proof(path: Path, host: str, port: int) -> LocalProof:
 
 
 def _is_at(bound: str, host: str) -> bool:
-    """Whether a port bound to `bound` is what answers at `host`, both addresses."""
+    """
+    Whether a port bound to `bound` is what answers at `host`, both addresses.
+
+    An address of IPv4 that is written as one of IPv6 leads to who listens by IPv4.
+    """
     try:
-        listens, asked = ip_address(bound), ip_address(host)
+        listens, asked = (ip_address(one_spelling(it)) for it in (bound, host))
     except ValueError:
         return False
     if listens.is_unspecified:  # Of the other family anybody may listen at the same port.

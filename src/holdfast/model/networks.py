@@ -59,7 +59,7 @@ def is_address(text: str) -> bool:
 def is_loopback(address: str) -> bool:
     """Whether only this machine has it; what is no address is not."""
     try:
-        return ip_address(_one_spelling(address)).is_loopback
+        return ip_address(one_spelling(address)).is_loopback
     except ValueError:
         return False
 
@@ -72,10 +72,10 @@ def is_same_machine(there: str, here: str | None) -> bool:
     """
     if is_loopback(there):
         return True
-    return here is not None and is_address(there) and _one_spelling(there) == _one_spelling(here)
+    return here is not None and is_address(there) and one_spelling(there) == one_spelling(here)
 
 
-def _one_spelling(address: str) -> str:
+def one_spelling(address: str) -> str:
     """An address of IPv4 as such, also where a port of both kinds tells it; others as they are."""
     try:
         found = ip_address(address)

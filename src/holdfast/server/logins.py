@@ -23,7 +23,15 @@ from holdfast.broker.serving.access_book import AccessBook
 from holdfast.environment.clock import Clock
 from holdfast.errors import AuthenticationError
 from holdfast.security.certificate_names import name_of
-from holdfast.security.checking import Checking, Outcome, Refusal, Shown, Waiter, Waiting
+from holdfast.security.checking import (
+    WRONG,
+    Checking,
+    Outcome,
+    Refusal,
+    Shown,
+    Waiter,
+    Waiting,
+)
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.sessions.credentials import Answer, Credential
 from holdfast.sessions.session import Connection, Session
@@ -173,11 +181,14 @@ class Logins:
         self, shown: Shown, told: Callable[[Answer], None], found: Principal | Refusal | None
     ) -> None:
         answer: Answer | None
+        now = self._clock.monotonic()
+        if isinstance(found, Principal):
+            # Others were told first: who is judged again by a change meanwhile is not among them.
+            found = self._checking.still(found) or Refusal(WRONG, now)
         if isinstance(found, Principal):
             self._came_in(shown, found)
             answer = found
         else:
-            now = self._clock.monotonic()
             answer = self._refuse(told, found or self._checking.refused(shown, now))
         if answer is not None:
             told(answer)

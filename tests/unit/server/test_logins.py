@@ -102,6 +102,29 @@ def test_all_who_show_one_password_are_told_of_one_look_at_it(desk: Desk) -> Non
     assert desk.show("ann", "pw") == ANN._replace(kept="kept")
 
 
+@pytest.mark.parametrize(
+    ("change", "later"),
+    [
+        ({"password": "another"}, WRONG),
+        ({"roles": ["stock"]}, str(ANN._replace(roles=frozenset({"stock"})))),
+        (None, WRONG),
+    ],
+)
+def test_who_is_told_behind_a_change_is_who_he_is_by_then(desk: Desk, change, later: str) -> None:
+    """Whoever was told before is judged again by it; the others come in by nothing older (S5)."""
+    desk.add_user()
+    for number in range(40):
+        desk.show("ann", "pw", f"10.0.0.1:{number}")
+    desk.found(is_right=True)
+    if change is None:
+        desk.state.apply(2, [UserRecord("ann", "", 1)], 2)
+    else:
+        desk.add_user(**change)
+    while desk.timers:
+        desk.timers.pop()[1]()
+    assert [answer for _, answer in desk.told] == [str(ANN)] * 32 + [later] * 8
+
+
 def test_from_where_somebody_came_in_is_noted_and_from_where_nobody_did_is_not(desk: Desk) -> None:
     """By a password, or at once by a token; who is refused is a stranger as before."""
     desk.add_user(tokens=[{"sha256": digest_of(TOKEN)}])
