@@ -146,6 +146,15 @@ def encode_receipt(receipt: bytes) -> bytes:
     return b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt
 
 
+def nul_in_head() -> RemoteProtocolError:
+    """Give the error for what no client may have in a name or value: with it ours are made."""
+    return RemoteProtocolError(
+        "a NUL in the head of a frame; it ends a frame (STOMP 1.2, Augmented BNF), so no header has"
+        " one",
+        code="bad-header",
+    )
+
+
 def cut_line(head: bytes, mark: bytes) -> tuple[bytes, bytes | None]:
     """
     Cut the first header line that begins with `mark` out of a head; give the rest and its value.

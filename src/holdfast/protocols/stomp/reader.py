@@ -315,6 +315,8 @@ class FrameReader:
         rule = self._allowed.get(line)
         if rule is None:
             raise states.forbidden(self._role, self._phase, line)
+        if self._role == "server" and b"\0" in head:
+            raise codec.nul_in_head()
         self._slow_frames_left -= head.count(b"\n") // _HEADERS_PER_FRAME
         self._head = head
         self._rule = rule

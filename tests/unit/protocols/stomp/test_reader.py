@@ -4,6 +4,8 @@ The reading half of a connection. What it makes of bytes is tested with the conn
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.protocols.stomp.frames import Frame, ProtocolFailed, SendFrame
 from holdfast.protocols.stomp.heart_beat import HeartBeats
 from holdfast.protocols.stomp.reader import FrameReader
@@ -39,3 +41,25 @@ def test_who_fails_keeps_nothing() -> None:
     assert isinstance(reader.events_received()[-1], ProtocolFailed)
     assert (reader.unfinished_bytes, reader.has_more) == (0, False)
     assert not reader._heads.blocks
+
+
+@pytest.mark.parametrize("pieces", [1, 1000])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"SEND\ndestination:/queue/a\nproducer-id:a\0b\n\nx\0",
+        b"SUBSCRIBE\ndestination:/topic/a\nid:\0005.7\n\n\0",
+        b"SEND\r\ndestination:/queue/a\r\nx:\0\r\n\r\nx\0",
+    ],
+)
+def test_no_header_of_a_client_has_a_nul(frame: bytes, pieces: int) -> None:
+    """
+    By one the broker tells its own names from clients'; the connection is closed.
+    """
+    reader = FrameReader("server", StompSettings(), HeartBeats(StompSettings(), opened_at=None))
+    reader.receive_data(CONNECT)
+    for start in range(0, len(frame), pieces):
+        reader.receive_data(frame[start : start + pieces])
+    failed = reader.events_received()[-1]
+    assert isinstance(failed, ProtocolFailed)
+    assert (failed.error.code, str(failed.error)[:5]) == ("bad-header", "a NUL")
