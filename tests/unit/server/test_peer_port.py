@@ -13,6 +13,7 @@ from holdfast.errors import ConfigError
 from holdfast.server.descriptors import APART_COUNT_MAX, share_out
 from holdfast.server.peer_port import peer_tls
 from holdfast.transport.certificates import make_node, open_authority
+from holdfast.transport.handshakes import AT_ONCE_SECONDS
 from holdfast.transport.tls import ServerTls
 
 MEMBERS = '\nmembers = ["a=127.0.0.1:1", "b=127.0.0.1:2", "c=127.0.0.1:3"]\nname = "a"\n'
@@ -44,6 +45,8 @@ def test_links_go_as_the_setting_says(folder: Path) -> None:
         assert made is not None
         assert made.is_required is is_required
         assert made._handshakes.settings.handshake_slice_seconds == pytest.approx(0.001)
+        for line in (made._handshakes, made._members):
+            assert line._patience == AT_ONCE_SECONDS, "nobody waits at the door of this port"
     by_tls = 2 * both.sections.links.strangers_max + 2 * APART_COUNT_MAX
     assert share_out(20_000, clear).wanted == shares.wanted - by_tls
 

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from holdfast.transport import listener as module
-from holdfast.transport.handshakes import HASTE_SECONDS, Handshakes
+from holdfast.transport.handshakes import AT_ONCE_SECONDS, HASTE_SECONDS, Handshakes
 from holdfast.transport.listener import Apart, PortListener
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.tls import ServerTls
@@ -261,6 +261,41 @@ def test_who_has_a_line_apart_finds_room_whoever_fills_the_others(
         for each in dialled:
             each.close()
         while len(common) or len(apart) or port._opening:
+            await asyncio.sleep(0)
+        port.close()
+
+    run(new_loop, work())
+
+
+@LOOPS
+def test_idle_sockets_of_ones_own_machine_keep_nobody_out(
+    new_loop, options, certificates: Path
+) -> None:
+    """
+    Whoever may nothing is at the same address as the operator, and fills their line: who comes next
+    has a place all the same.
+    """
+
+    async def work() -> None:
+        settings = PortSettings(stranger_count_max=16)
+        common, apart = (Handshakes(settings, has_door=False) for _ in range(2))
+        port = PortListener(
+            *(Echo, settings),
+            tls=(ServerTls(options()), common),
+            apart=Apart(lambda there, here: there == here, apart),
+        )
+        number = await opened(port)
+        context = ssl.create_default_context(cafile=certificates / "ca.pem")
+        dialled = [socket.create_connection(("127.0.0.1", number)) for _ in range(40)]
+        while apart.failed_count < 24:
+            await asyncio.sleep(0)
+        assert len(apart) == 16
+        apart.clock = lambda: asyncio.get_running_loop().time() + 2 * AT_ONCE_SECONDS
+        for _ in range(3):
+            assert await echo(number, context) == b"hello"
+        for each in dialled:
+            each.close()
+        while len(apart) or port._opening:
             await asyncio.sleep(0)
         port.close()
 
