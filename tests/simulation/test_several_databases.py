@@ -110,6 +110,7 @@ def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
         ("who is needed is copied to for as long as it takes", 12),
         ("signs of life are given while it is copied", 12),
         ("a take goes on over several calls", 14),
+        ("a copy that others went on with is not gone by", 1),
     ],
 )
 def test_a_safeguard_that_is_left_out_is_noticed(name: str, first: int) -> None:

@@ -292,6 +292,8 @@ class LeasedWorld:
 
         Those by which is read beside what is stored are made anew at any time. The others stay
         mostly, and where they are broken as well they lead to no copy that others went on with.
+        Nor to another log where a broker knows nothing of its own yet: nothing tells it which of
+        the two is meant, so it refuses both, or takes the other one if that is all it reaches.
         """
         chance = self.chance
         place = chance.randrange(self.plan.databases)
@@ -304,7 +306,8 @@ class LeasedWorld:
         self._others.append((other, dict(other.rows), other.end))
         running = [it for it in self.brokers if it.is_alive]
         ways = [it.twins[place] for it in running]
-        ways += [it.members[place] for it in running if not is_copy and chance.random() < 0.5]
+        drawn = [it for it in running if not is_copy and chance.random() < 0.5]
+        ways += [it.members[place] for it in drawn if it.seen.last is not None]
         for way in ways:
             way.leads_to = other
             self.timeline.after(length, setattr, way, "leads_to", None)

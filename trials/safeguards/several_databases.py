@@ -18,8 +18,10 @@ from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Outcome, Place, TakeGoesOnError
 from holdfast.leases.refusals import Refusals
 from holdfast.mirrors.mirror_set import Holding
+from holdfast.raidb import copying, levelling
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import ActOf
+from holdfast.raidb.histories import Histories
 from holdfast.raidb.levelling import Levelling, Steps, _cut
 from holdfast.raidb.majority import MajorityTenure
 from holdfast.raidb.member import KnownSet, Row, Token
@@ -30,6 +32,7 @@ from holdfast.raidb.taking import Taking
 from holdfast.raidb.tenure import Tenure
 from trials.leased import plan as plans
 from trials.leased.model_databases import ModelDatabase, ModelMember
+from trials.leased.model_medium import ModelMedium
 from trials.leased.plan import Plan
 from trials.leased.simulator import simulate
 from trials.mirrors.ablations import _half_to_start
@@ -241,6 +244,38 @@ def _ask_whoever_is_there() -> list[Patch]:
     return [(ModelMember, "reaching", reaching)]
 
 
+def _copy_and_store_behind_anything() -> list[Patch]:
+    stored = ModelMedium.append
+
+    def append(
+        self: ModelDatabase,
+        epoch: int,
+        holder: str,
+        entries: list[Entry],
+        before: Place | None = None,
+    ) -> Outcome:
+        del before
+        return stored(self, epoch, holder, entries)
+
+    copied = [(it, "require_unbroken", lambda *_arguments: None) for it in (copying, levelling)]
+    return [(ModelMedium, "append", append), *copied]
+
+
+def _go_by_whoever_is_newest() -> list[Patch]:
+    return [(Histories, "judge", lambda *_arguments, **_named: {})]
+
+
+def _believe_any_taker() -> list[Patch]:
+    def is_deposed(_self: Tenure, found: dict[str, Any], _deadline: float) -> bool:
+        return any(it is Outcome.DEPOSED for it in found.values())
+
+    return [(Tenure, "is_deposed", is_deposed)]
+
+
+def _go_by_what_is_left() -> list[Patch]:
+    return [(Histories, "_require_what_is_final", lambda *_arguments: None)]
+
+
 def _several(made: Plan) -> None:
     made.databases = max(made.databases, 3)
     made.lost_request = made.lost_reply = made.late = 0.03
@@ -274,6 +309,19 @@ def _astray(made: Plan) -> None:
     made.kinds = {plans.DATABASE_ASTRAY: 6, plans.DATABASE_ROT: 4}
     made.pause_seconds, made.lengths, made.chaos_seconds = (0.2, 1.0), (1.0,), 20.0
     made.propose_seconds = 0.4  # All that is kept is read over before the end.
+
+
+def _copied(made: Plan) -> None:
+    """Second ways lead to copies while one database lags, or comes back."""
+    _several(made)
+    made.lost_request = made.lost_reply = made.late = 0.0
+    made.kinds = {plans.DATABASE_COPIED: 8, plans.DATABASE_AWAY: 5, plans.KILL: 4}
+
+
+def _cloned(made: Plan) -> None:
+    _several(made)
+    made.lost_request = made.lost_reply = made.late = 0.0
+    made.kinds = {plans.DATABASE_CLONED: 6, plans.KILL: 3, plans.DATABASE_AWAY: 1}
 
 
 def _majority(made: Plan) -> None:
@@ -324,6 +372,34 @@ def _ablation(
 
 ABLATIONS = [
     _ablation("what is asked of a database is asked of its id", _ask_whoever_is_there, _astray),
+    _ablation(
+        "what is copied follows on what is there by chain",
+        _copy_and_store_behind_anything,
+        _copied,
+        covered_by=(
+            "no seed of the first twenty notices: a way that leads to a copy is mostly found"
+            " out by its epoch and end before it is read; unit tests of such addresses notice"
+        ),
+    ),
+    _ablation("a copy that others went on with is not gone by", _go_by_whoever_is_newest, _cloned),
+    _ablation(
+        "a holder is not deposed by who took a copy",
+        _believe_any_taker,
+        _cloned,
+        covered_by=(
+            "a holder that is deposed takes the lease anew with the others, which costs a moment"
+            " and no message; a unit test has it go on"
+        ),
+    ),
+    _ablation(
+        "what lacks what is final is waited out",
+        _go_by_what_is_left,
+        _cloned,
+        covered_by=(
+            "all that is reached has to have been left out, and one of it to lead to a copy that"
+            " says otherwise: one world of several hundred has that; a unit test makes it"
+        ),
+    ),
     _ablation("what is stored is in all databases that count", _first_confirms),
     _ablation(
         "who is left out is written before anything is stored", _leave_out_without_a_word, _short
