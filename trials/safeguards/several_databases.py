@@ -377,7 +377,7 @@ ABLATIONS = [
         _copy_and_store_behind_anything,
         _copied,
         covered_by=(
-            "no seed of the first twenty notices: a way that leads to a copy is mostly found"
+            "no seed was seen to notice: a way that leads to a copy is mostly found"
             " out by its epoch and end before it is read; unit tests of such addresses notice"
         ),
     ),
