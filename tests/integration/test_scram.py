@@ -22,6 +22,7 @@ from requests_scram import HTTPSCRAMAuth
 from scramp import ScramException
 
 from holdfast.model.format_level import ACCESS_LEVEL
+from holdfast.testing.free_ports import free_ports
 from holdfast.testing.local_cluster import LocalNode
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -71,11 +72,11 @@ def typed(admin: str, password: str, *arguments: str, word: str = "") -> tuple[i
 
 
 @contextmanager
-def overheard(node: LocalNode) -> Iterator[tuple[str, bytearray]]:
-    """A way to the admin port on which everything that is sent there is kept."""
+def overheard(node: LocalNode, port: int) -> Iterator[tuple[str, bytearray]]:
+    """A way to the admin port, at a port, on which everything that is sent there is kept."""
     heard = bytearray()
     passing: list[threading.Thread] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", port)) as server:
 
         def serve() -> None:
             with suppress(OSError):
@@ -155,7 +156,8 @@ def test_a_password_is_shown_without_being_sent(start_cluster) -> None:
     assert re.search(r"ada .*yes, not by SCRAM", listed.stdout)
     assert "SCRAM is not offered before 1 passwords were set anew" in listed.stderr
     assert "SCRAM" not in offered(node)
-    with overheard(node) as (admin, heard):
+    (way,) = free_ports(1)
+    with overheard(node, way) as (admin, heard):
         code, shown = typed(admin, PASSWORD, "users", "list", "--user", "ada", word="n")
         assert (code, "the password was not sent" in shown) == (1, True), shown
         assert_not_in(heard, "ada", PASSWORD)
@@ -167,7 +169,14 @@ def test_a_password_is_shown_without_being_sent(start_cluster) -> None:
     assert command(node, *again, stdin=OTHER).returncode == 0
     assert offered(node).startswith('SCRAM-SHA-256 realm="holdfast", Basic')
     assert "SCRAM" not in command(node, "users", "list").stdout
-    with overheard(node) as (admin, heard):
+    with overheard(node, way) as (admin, heard):
+        code, shown = typed(admin, OTHER, "users", "roles", "ben", "viewer", "--user", "ada")
+        assert (code, f"it was sent to {admin}, which this node" in shown) == (1, True), shown
+    assert node.stop() == 0
+    node.arguments = [*node.arguments, "--admin-names", f"127.0.0.1:{way}"]
+    node.start()
+    node.wait_until(lambda it: it["serving"], "serving")
+    with overheard(node, way) as (admin, heard):
         code, shown = typed(admin, OTHER, "users", "roles", "ben", "viewer", "--user", "ada")
         assert (code, "user ben has roles: viewer" in shown) == (0, True), shown
         for wrong in (PASSWORD, "x"):

@@ -30,16 +30,16 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.admin.answer_proofs import Expected, is_nonce
+from holdfast.admin.asked_of import AskedOf
 from holdfast.admin.duties import OPEN_PATHS, duty_for
 from holdfast.admin.forwarding import (
-    FORWARDED_HEADER,
     ForwardCheck,
-    Forwarded,
     is_forwarded,
     proven_body,
 )
@@ -58,7 +58,6 @@ from holdfast.admin.person import (
     CLUSTER,
     MACHINE,
     NOBODY,
-    ON_BEHALF_HEADER,
     Person,
     act_for,
     read_on_behalf,
@@ -84,18 +83,10 @@ from holdfast.admin.scram_http import (
 )
 from holdfast.admin.slices import Turnstile
 from holdfast.errors import AuthenticationError
-from holdfast.model.networks import is_address, is_same_machine
-from holdfast.security.certificate_names import name_of
+from holdfast.model.networks import is_address
 from holdfast.security.checking import BUSY, SHUT_OUT, WRONG, Shown
 from holdfast.security.roles import Duty, duty_of
-from holdfast.security.scram_messages import write_server_error
-
-CONNECTION_STATE: Final = "connection"
-"""Where a request's scope has its connection, in `state`; it is told who has it, and tells when it
-is lost."""
-
-PROVEN: Final = "holdfast.is_proven"
-"""Whether a request's scope is of somebody who may operate: what is open may tell more then."""
+from holdfast.security.scram_messages import places_in, write_server_error
 
 Tell = Callable[[Person, str, str, str], None]
 """Told of a refusal: who, the method, the path, the reason."""
@@ -126,6 +117,9 @@ class Access:
 
     names: frozenset[str] = frozenset()
     """Host names of this node, in small letters."""
+
+    places: frozenset[str] = frozenset()
+    """What leads to this node and to no other beside its own addresses, see `reached`."""
 
     takes_clear: bool = False
     """Whether passwords and tokens are taken in clear from other machines."""
@@ -171,7 +165,7 @@ class Gate:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        request = _Request(scope)
+        request = AskedOf(scope)
         refusal = self._misdirected(request)
         if refusal is None and is_forwarded(request.authorization) and not request.is_page:
             refusal, receive = await self._passed_on(request, receive)
@@ -190,7 +184,7 @@ class Gate:
         act_for(person)
         await (refusal or self._application)(scope, receive, request.answering(send))
 
-    def _misdirected(self, request: _Request) -> JSONResponse | None:
+    def _misdirected(self, request: AskedOf) -> JSONResponse | None:
         # A browser always says which host it means; who does not is none.
         if not request.host or self._access.is_host(request.host):
             return None
@@ -201,15 +195,17 @@ class Gate:
         )
 
     async def _passed_on(
-        self, request: _Request, receive: Receive
+        self, request: AskedOf, receive: Receive
     ) -> tuple[JSONResponse | None, Receive]:
         """Judge a request that another node passes on, once: see `forwarding`."""
-        taken = self._forwards.take(request.authorization, request.forwarded)
+        at = request.standing(self._access.places)
+        taken = self._forwards.take(request.authorization, request.forwarded, at)
         reason = taken.refusal
         if not reason:
             body = await proven_body(receive, taken.body)
             if body is not None:
                 request.is_passed_on = True
+                request.expected = Expected(self._access.secret, taken.proof)
                 if request.on_behalf:
                     await self._access.people.look()
                 return None, body
@@ -223,15 +219,17 @@ class Gate:
         more |= {} if by else self._file(request)  # No node may act for the machine's own user.
         return refused(HTTPStatus.FORBIDDEN, told, **more), receive
 
-    def _proven(self, request: _Request) -> Person:
+    def _proven(self, request: AskedOf) -> Person:
         """Give who sends a request by the proof in it; nobody, if there is none."""
         if request.is_passed_on:
             person = Person(CLUSTER, request.address, Duty.GOVERN)
             return self._behind(request, person) if request.on_behalf else person
         proof = self._access.proof_of(request.authorization)
+        if proof == MACHINE and is_nonce(request.nonce):
+            request.expected = Expected(self._access.local_token.encode(), request.nonce)
         return Person(proof, request.address, Duty.GOVERN) if proof else NOBODY
 
-    def _behind(self, request: _Request, member: Person) -> Person:
+    def _behind(self, request: AskedOf, member: Person) -> Person:
         """Give for whom a member passes a request on, with the roles that he has here."""
         person = read_on_behalf(request.on_behalf)
         if person is None:
@@ -247,7 +245,7 @@ class Gate:
         roles = principal.roles if principal is not None else ()
         return person._replace(duty=duty_of(roles))
 
-    async def _log_in(self, request: _Request) -> tuple[Person, JSONResponse | None]:
+    async def _log_in(self, request: AskedOf) -> tuple[Person, JSONResponse | None]:
         """Find out who sends a request that has no proof, if it is asked for here."""
         people = self._access.people
         users = people.users
@@ -274,7 +272,7 @@ class Gate:
         is_vouched = bool(found.authority)
         return Person(found.name, request.address, duty_of(found.roles), is_vouched), None
 
-    def _log_in_elsewhere(self, request: _Request) -> tuple[Person, JSONResponse | None]:
+    def _log_in_elsewhere(self, request: AskedOf) -> tuple[Person, JSONResponse | None]:
         """Refuse whoever shows anything, unlooked, and so that no command sends a password."""
         shown = read_login(request.authorization, request.address)
         name = request.certified if shown is None else shown.name
@@ -284,16 +282,14 @@ class Gate:
         self._access.tell(person, request.method, request.path, AT_A_WITNESS)
         return person, self._at_a_witness(request)
 
-    async def _not_known(self, request: _Request) -> str:
+    async def _not_known(self, request: AskedOf) -> str:
         """Have the log asked who somebody is; gives what is added where he is not let in."""
         if not (request.authorization or request.certified):
             return ""
         trouble = await self._access.people.look()
         return f". {NOT_KNOWN}; {trouble or ITS_LOG_IS_ASKED}"
 
-    async def _by_scram(
-        self, request: _Request, scram: Scram
-    ) -> tuple[Person, JSONResponse | None]:
+    async def _by_scram(self, request: AskedOf, scram: Scram) -> tuple[Person, JSONResponse | None]:
         """Take one of the two messages of who knows his password and does not send it."""
         said = read_authorization(request.authorization)
         # Passwords can be tried on what goes over the wire.
@@ -302,6 +298,10 @@ class Gate:
         if said is None:
             return self._not_let_in(request, "", UNREADABLE)
         name = scram.name_of(said.sid)
+        at = request.standing(self._access.places)
+        elsewhere = [it for it in places_in(said.message) if not (said.sid or at.has(it))]
+        if elsewhere:
+            return self._not_let_in(request, name, at.refusal(elsewhere[0]))
         try:
             if said.sid:
                 proven = await scram.finish(said.sid, said.message, request.address)
@@ -316,7 +316,7 @@ class Gate:
         return Person(found.name, request.address, duty_of(found.roles)), None
 
     def _not_let_in(
-        self, request: _Request, name: str, reason: str, sid: str = "", *, more: str = ""
+        self, request: AskedOf, name: str, reason: str, sid: str = "", *, more: str = ""
     ) -> tuple[Person, JSONResponse | None]:
         person = Person(name, request.address, Duty.NONE)
         self._access.tell(person, request.method, request.path, reason)
@@ -335,7 +335,7 @@ class Gate:
         scram = self._access.people.scram
         return f"{offer}, {CHALLENGE}" if scram is not None and scram.is_offered else CHALLENGE
 
-    def _shown(self, request: _Request) -> Shown | None:
+    def _shown(self, request: AskedOf) -> Shown | None:
         """Give what a request shows of who sends it; None: neither a login nor a user's name."""
         if request.authorization:
             return read_login(request.authorization, request.address)
@@ -345,7 +345,7 @@ class Gate:
             return None
         return Shown(certified=name, address=request.address)
 
-    def _refusal(self, request: _Request, person: Person) -> JSONResponse | None:
+    def _refusal(self, request: AskedOf, person: Person) -> JSONResponse | None:
         users = self._access.people.users
         may_have_users = users is not Users.NONE
         needed = duty_for(request.method, request.path, may_have_users=may_have_users)
@@ -364,17 +364,17 @@ class Gate:
         self._access.tell(person, request.method, request.path, reason)
         return refused(HTTPStatus.FORBIDDEN, reason, code="forbidden")
 
-    def _file(self, request: _Request) -> dict[str, str | int]:
+    def _file(self, request: AskedOf) -> dict[str, str | int]:
         """Where the proof of the node's own user is, for whoever is on its machine."""
         path = self._access.told_path()
         return {"token_file": path} if path and request.is_same_machine else {}
 
-    def _at_a_witness(self, request: _Request) -> JSONResponse:
+    def _at_a_witness(self, request: AskedOf) -> JSONResponse:
         # Not that a proof is missing: who reads the log asks another node then, and gives not up.
         more: dict[str, Any] = {**self._file(request), "code": "forbidden"}
         return refused(HTTPStatus.FORBIDDEN, AT_A_WITNESS, **more)
 
-    def _ask_for_login(self, request: _Request, users: Users) -> JSONResponse:
+    def _ask_for_login(self, request: AskedOf, users: Users) -> JSONResponse:
         if users is Users.ELSEWHERE:
             return self._at_a_witness(request)
         what = "a wrong proof was given" if request.authorization else "a login is needed here"
@@ -388,7 +388,7 @@ class Gate:
         file = self._file(request)
         return refused(HTTPStatus.UNAUTHORIZED, f"{what}: {how}", self._challenge(), **file)
 
-    def _ask_for_proof(self, request: _Request) -> JSONResponse:
+    def _ask_for_proof(self, request: AskedOf) -> JSONResponse:
         access = self._access
         if access.told_path() and request.is_same_machine:
             return refused(
@@ -407,90 +407,3 @@ class Gate:
             "the proof is missing or wrong: give the file with the cluster's secret"
             " (--secret-file)",
         )
-
-
-class _Request:
-    """What of a request says who sends it, and what he wants."""
-
-    __slots__ = (
-        *("_headers", "_scope", "authorization", "host", "info", "is_page", "is_passed_on"),
-        "method",
-        *("on_behalf", "path"),
-    )
-
-    def __init__(self, scope: Scope) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        self._scope = scope
-        self._headers = headers
-        self.is_passed_on = False
-        """Whether another node has proven that it passes this on."""
-        self.info = ""
-        """What the answer proves to who has logged in, as `Authentication-Info` has it."""
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.host = headers.get(b"host", b"").decode("latin-1")
-        self.authorization = headers.get(b"authorization", b"")
-        self.on_behalf = headers.get(ON_BEHALF_HEADER.encode(), b"").decode("latin-1")
-        self.is_page = b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none"
-
-    @property
-    def forwarded(self) -> Forwarded:
-        """What it must be proven to be, if it says that it was passed on."""
-        raw: bytes = self._scope.get("raw_path") or self.path.encode()
-        query: bytes = self._scope.get("query_string", b"")
-        target = raw.partition(b"?")[0] + (b"?" + query if query else b"")
-        by = self._headers.get(FORWARDED_HEADER.encode(), b"").decode("latin-1")
-        return Forwarded(self.method, target.decode("latin-1"), by, self.on_behalf, to="")
-
-    @property
-    def address(self) -> str:
-        """From where it comes, without a port."""
-        client = self._scope.get("client")
-        return "" if client is None else str(client[0])
-
-    @property
-    def certified(self) -> str:
-        """The name that the certificate has by which it came; empty: there is none."""
-        return name_of(getattr(_connection(self._scope), "certificate", None))
-
-    @property
-    def is_private(self) -> bool:
-        """Whether nobody on the way can read it."""
-        return self._scope.get("scheme") == "https" or self.is_same_machine
-
-    @property
-    def is_same_machine(self) -> bool:
-        client, server = self._scope.get("client"), self._scope.get("server")
-        if client is None:
-            return False
-        return is_same_machine(client[0], None if server is None else server[0])
-
-    @property
-    def is_lost(self) -> bool:
-        connection = _connection(self._scope)
-        return connection is not None and bool(connection.is_lost)
-
-    def answering(self, send: Send) -> Send:
-        """Give by what it is answered."""
-        if not self.info:
-            return send
-
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                info = b"authentication-info", self.info.encode()
-                message = {**message, "headers": [*message.get("headers", ()), info]}
-            await send(message)
-
-        return sent
-
-    def hold(self, person: Person) -> bool:
-        """Let its sender be told more, and have the connection; false: he has too many already."""
-        if person.duty > Duty.NONE:
-            self._scope[PROVEN] = person.duty >= Duty.OPERATE
-        connection = _connection(self._scope)
-        who = CLUSTER if self.is_passed_on and person.duty > Duty.NONE else person.who
-        return connection is None or bool(connection.hold(who))
-
-
-def _connection(scope: Scope) -> Any:
-    return scope.get("state", {}).get(CONNECTION_STATE)

@@ -11,7 +11,8 @@ Invariants:
     Where SCRAM is offered no password leaves this process, whatever comes of the login.
     Nobody is told the password because of what he says himself.
     An answer counts only from who has proven that he knows the user: it is his signature that lets
-    the answer in.
+    the answer in. In clear who asks for no proof has given none, and nothing is sent to him.
+    A proof is good at the place that was opened, and nowhere else: see `reached`.
 
 Blocking; for one thread.
 """
@@ -27,6 +28,7 @@ from http.client import HTTPConnection, HTTPResponse
 from ssl import SSLSocket
 from typing import Final, NamedTuple
 
+from holdfast.admin.reached import reached
 from holdfast.admin.scram_http import (
     Said,
     is_offered,
@@ -52,6 +54,10 @@ _PATH: Final = "/users"
 """What only an admin may ask: so each node that has users asks who it is."""
 _NOT_ASKED: Final = frozenset({HTTPStatus.OK, HTTPStatus.FORBIDDEN})
 """By these a node that has no users does not ask for one."""
+_ASKS_NOBODY: Final = (
+    "{place} lets everybody in, so it is no node that has users: nothing was sent there, and what"
+    " it answered is not taken. Look who listens there"
+)
 
 
 class Shown(NamedTuple):
@@ -101,10 +107,10 @@ class ByPassword:
         """Without the password."""
         return f"ByPassword({self._name!r})"
 
-    def first(self) -> tuple[ClientFirst, str]:
-        """Give a first message, and the header that it goes in."""
+    def first(self, place: str = "") -> tuple[ClientFirst, str]:
+        """Give a first message for who answers at a place, and the header that it goes in."""
         nonce = b64encode(secrets.token_bytes(_NONCE_BYTES)).decode()
-        message = write_client_first(self._name, nonce)
+        message = write_client_first(self._name, nonce, place)
         text = message.gs2 + message.bare
         return message, write_authorization(Said("", text.encode()))
 
@@ -130,8 +136,10 @@ class ByPassword:
         Raises:
             AuthenticationError: Who answers is not to be trusted, or cannot be shown the password.
         """
-        if response.status in _NOT_ASKED:
+        if response.status in _NOT_ASKED and not unproven:
             return Shown("")
+        if response.status == HTTPStatus.OK:
+            raise AuthenticationError(_ASKS_NOBODY.format(place=unproven))
         if response.status != HTTPStatus.UNAUTHORIZED:
             return None
         offers = response.headers.get_all("WWW-Authenticate") or []
@@ -142,15 +150,15 @@ class ByPassword:
         challenge = read_challenge(offers)
         return None if challenge is None else self._proof(first, challenge)
 
-    def check(self, shown: Shown, response: HTTPResponse) -> None:
+    def check(self, shown: Shown, response: HTTPResponse) -> bool:
         """
-        Let an answer count.
+        Let an answer count; gives whether it proves that its sender knows the user.
 
         Raises:
             AuthenticationError: It is not from who knows the user.
         """
         if not shown.signature or response.status >= HTTPStatus.BAD_REQUEST:
-            return
+            return False
         info = read_info(response.headers.get("Authentication-Info", ""))
         signature = b"" if info is None else read_server_final(info.message)
         if not hmac.compare_digest(signature, shown.signature):
@@ -158,6 +166,7 @@ class ByPassword:
                 f"who answered has not proven that he knows user {self._name!r}: it may be another"
                 f" program than the node; what it answered is not taken"
             )
+        return True
 
     def _require_word(self, place: str) -> None:
         if place not in self._told:
@@ -204,13 +213,12 @@ def lead_in(login: ByPassword, connection: HTTPConnection) -> Shown | Refused:
     """
     if not login.is_for_scram:
         return login.basic()
-    first, header = login.first()
+    place = f"{connection.host}:{connection.port}"
+    first, header = login.first(reached(connection, place))
     headers = {"Accept": "application/json", "Authorization": header}
     connection.request("GET", _PATH, headers=headers)
     is_by_tls = isinstance(connection.sock, SSLSocket)  # The response may end the connection.
     response = connection.getresponse()
     body = response.read(_BODY_BYTES_MAX)
-    unproven = f"{connection.host}:{connection.port}"
-    if is_by_tls:
-        unproven = ""
+    unproven = "" if is_by_tls else place
     return login.answer(first, response, unproven) or Refused(response.status, body)

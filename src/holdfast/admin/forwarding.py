@@ -1,14 +1,18 @@
 """
 Requests by who knows the secret: who passes on what, for whom, to whom, and only once.
 
-    Authorization: Holdfast-Forward v=1,to=LIFE,at=SECONDS,nonce=HEX,body=SHA256,proof=HEX
+    Authorization: Holdfast-Forward v=2,to=LIFE,place=PLACE,at=SECONDS,nonce=HEX,body=SHA256,
+                   proof=HEX
 
 The proof is keyed by a word made from the cluster's secret, and is over the method, the path with
 its query, the digest of the body, who passes it on, for whom, the life of the node that is asked,
-the time and the nonce. So whoever sees one on its way can neither change it nor send it again, also
-not to another node, where the token of before was good for everything and for ever.
+the place that was opened, the time and the nonce. So whoever sees one on its way can neither change
+it nor send it again, also not to another node, where the token of before was good for everything
+and for ever.
 
 A command that was given the secret proves each of its requests so as well; it passes on nothing.
+It learns of the node's life from whoever answers it: so it also proves which place it has opened
+(`reached`), and a node takes only what is one of its own.
 
 A node's life is a word drawn anew by each process, which it tells the other members: it need be no
 secret. A command asks for the mark of that (`process_mark`). What was taken is remembered by the
@@ -36,6 +40,7 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Message, Receive
 
 from holdfast.admin.process_mark import mark_of
+from holdfast.admin.reached import NOWHERE, Standing
 from holdfast.environment.clock import SystemClock
 
 FORWARDED_HEADER: Final = "holdfast-forwarded-by"
@@ -61,11 +66,12 @@ LIFE: Final = "life"
 LIFE_LENGTH: Final = 32
 
 _SCHEME: Final = "Holdfast-Forward "
-_CONTEXT: Final = b"holdfast forwarded request, version 1"
+_CONTEXT: Final = b"holdfast forwarded request, version 2"
 _NONCE_BYTES: Final = 16
 _QUESTIONS: Final = {"GET", "HEAD"}
 _FORM: Final = re.compile(
-    r"Holdfast-Forward v=1,to=(?P<to>[0-9a-f]{32}),at=(?P<at>[0-9]{1,12})"
+    r"Holdfast-Forward v=2,to=(?P<to>[0-9a-f]{32}),place=(?P<place>[!-+\--~]{0,400})"
+    r",at=(?P<at>[0-9]{1,12})"
     r",nonce=(?P<nonce>[0-9a-f]{32}),body=(?P<body>[0-9a-f]{64}),proof=(?P<proof>[0-9a-f]{64})",
     re.ASCII,
 )
@@ -87,6 +93,9 @@ class Forwarded(NamedTuple):
     to: str
     """The life of the node that is asked, or its mark, `LIFE_LENGTH` hexadecimal digits."""
 
+    place: str = ""
+    """Which place was opened, see `reached`; a member, who knows the life by a link, tells none."""
+
 
 class Taken(NamedTuple):
     """What became of one."""
@@ -96,6 +105,9 @@ class Taken(NamedTuple):
 
     body: str = ""
     """The digest that its body must have."""
+
+    proof: str = ""
+    """What it was taken by; the answer is proven by that."""
 
     clock: int = 0
     """By which it was judged, where its time is what it was refused for."""
@@ -110,7 +122,15 @@ def sign(secret: bytes, request: Forwarded, body: bytes, *, now: int | None = No
     at = _wall_seconds() if now is None else now
     nonce, digest = secrets.token_hex(_NONCE_BYTES), digest_of(body)
     proof = _proof(secret, request, (str(at), nonce, digest))
-    return f"{_SCHEME}v=1,to={request.to},at={at},nonce={nonce},body={digest},proof={proof}"
+    return (
+        f"{_SCHEME}v=2,to={request.to},place={request.place},at={at},nonce={nonce},body={digest}"
+        f",proof={proof}"
+    )
+
+
+def proof_in(header: str) -> str:
+    """Give the proof in a header that `sign` has made; empty: it is another one."""
+    return header.rpartition(",proof=")[2] if header.startswith(_SCHEME) else ""
 
 
 def clock_of(answer: Mapping[str, Any], *, now: int | None = None) -> int | None:
@@ -153,29 +173,36 @@ class ForwardCheck:
         self._changes: dict[str, int] = {}
         """The same of what may change something."""
 
-    def take(self, header: bytes, request: Forwarded) -> Taken:
-        """Judge a request by its header; one that is taken is not taken again."""
+    def take(self, header: bytes, request: Forwarded, at: Standing = NOWHERE) -> Taken:
+        """
+        Judge a request by its header; one that is taken is not taken again.
+
+        Args:
+            at: Where this node was reached. What no member passes on must have been sent there.
+        """
         found = _FORM.fullmatch(header.decode("latin-1"))
         if not self._secret or found is None:
             return Taken("it was passed on in a way that is not known here")
         if found["to"] not in (self._life, self._mark):
             return Taken("it is meant for another node, or for this one before it was started anew")
-        request = request._replace(to=found["to"])
+        request = request._replace(to=found["to"], place=found["place"])
         expected = _proof(self._secret, request, (found["at"], found["nonce"], found["body"]))
         if not hmac.compare_digest(expected, found["proof"]):
             return Taken(
                 "what proves that it comes from somebody with this cluster's secret does not fit it"
             )
-        now, at = self._clock(), int(found["at"])
-        if abs(now - at) > AGE_SECONDS_MAX:
-            when = "ago" if now > at else "from now"
+        if not request.by and not at.has(request.place):
+            return Taken(at.refusal(request.place))
+        now, sent = self._clock(), int(found["at"])
+        if abs(now - sent) > AGE_SECONDS_MAX:
+            when = "ago" if now > sent else "from now"
             return Taken(
-                f"it was passed on {abs(now - at):,} s {when}, and {AGE_SECONDS_MAX} s are allowed:"
-                f" look at the clocks of both nodes",
+                f"it was passed on {abs(now - sent):,} s {when}, and {AGE_SECONDS_MAX} s are"
+                f" allowed: look at the clocks of both nodes",
                 clock=now,
             )
         seen = self._questions if request.method in _QUESTIONS else self._changes
-        return Taken(_note(seen, found["proof"], now), found["body"])
+        return Taken(_note(seen, found["proof"], now), found["body"], found["proof"])
 
 
 def _note(seen: dict[str, int], proof: str, now: int) -> str:

@@ -19,8 +19,9 @@ LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-local
 
 
 def own_names(*hosts: str, more: Collection[str] = ()) -> frozenset[str]:
-    """The names among these hosts, and the first label of each."""
-    names = {host.lower().removesuffix(".") for host in (*hosts, *more) if host}
+    """The names among these hosts, and `more` (each `host` or `host:port`), with first labels."""
+    names = {host.lower().removesuffix(".") for host in hosts if host}
+    names |= {it.lower() if is_address(it) else host_of(it) for it in more}
     names = {name for name in names if not is_address(name)}
     return frozenset(names | {name.partition(".")[0] for name in names})
 

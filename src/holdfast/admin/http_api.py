@@ -34,7 +34,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from holdfast.admin.access import PROVEN, Access, Gate
+from holdfast.admin.access import Access, Gate
+from holdfast.admin.asked_of import PROVEN
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.forwarding import BODY_BYTES_MAX, FORWARDED_HEADER
 from holdfast.admin.leader_questions import (

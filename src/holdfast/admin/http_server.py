@@ -28,7 +28,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from holdfast.admin.access import CONNECTION_STATE
+from holdfast.admin.asked_of import CONNECTION_STATE
 from holdfast.admin.endpoint import TLS_REQUIRED
 from holdfast.admin.places import Places
 from holdfast.admin.settings import AdminPortSettings

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from holdfast.admin.answer_proofs import ANSWER_HEADER, NONCE_HEADER, Expected, new_nonce
 from holdfast.admin.by_password import ByPassword, Refused, Shown, lead_in
 from holdfast.admin.endpoint import CLOSED, TLS_REQUIRED, Endpoint, knocked, spoken_in_clear
 from holdfast.admin.forwarding import (
@@ -31,11 +32,13 @@ from holdfast.admin.forwarding import (
     LIFE_LENGTH,
     Forwarded,
     clock_of,
+    proof_in,
     sign,
 )
 from holdfast.admin.in_clear import require_private
 from holdfast.admin.person import ON_BEHALF_HEADER
 from holdfast.admin.process_mark import MARK
+from holdfast.admin.reached import reached
 from holdfast.admin.token_file import NO_PROOF, LocalProof, read_proof
 from holdfast.errors import (
     AccessError,
@@ -70,6 +73,12 @@ _TELLS_NO_MARK: Final = (
     "{address} tells no mark of its process: it is a node of an earlier version, or no node, so"
     " nothing made of the cluster's secret was sent there. If you are sure that it is one, as while"
     " a cluster is upgraded, say --earlier-version: it is sent a word that opens every node then"
+)
+
+_PROVES_NOTHING: Final = (
+    "who answered at {address} has not proven to be the node: it may be another program, so what"
+    " it answered is not taken, and it was sent no password. Look who listens there; a node of an"
+    " earlier version proves nothing: for one say --earlier-version"
 )
 
 _TOKEN_CONTEXT = b"holdfast admin token, version 1"
@@ -170,6 +179,8 @@ class Answer:
 
     status: int
     body: dict[str, Any]
+    is_proven: bool = field(default=False, compare=False)
+    """Whether who answered has shown that he is the node: by TLS, or by what only both know."""
 
     def error(self) -> HoldfastError:
         """The error that the node reported."""
@@ -243,12 +254,15 @@ class RemoteNode:
         endpoint, token = Endpoint.parse(self.address), ""
         if self.is_private and not self.forwarded_by:
             # A question that has no secret in it finds out by which way the node is asked, and
-            # that it is the one that wrote the file.
-            _, endpoint, token = self._asked(endpoint, ("GET", "/users", None), token)
-        answer, _, _ = self._asked(endpoint, (method, path, data), token)
-        if self.life and (clock := clock_of(answer.body)) is not None:
-            answer, _, _ = self._asked(endpoint, (method, path, data), token, clock)
-        return answer
+            # that it is the one that wrote the file, or knows the secret.
+            known, endpoint, token = self._asked(endpoint, ("GET", "/users", None), token)
+            has_shown_all = isinstance(self.login, str) and self.login  # A token, to whoever it is.
+            if not (known.is_proven or has_shown_all or self.takes_earlier):
+                if known.status >= HTTPStatus.BAD_REQUEST:
+                    return known
+                if not self.login:  # Else a person has said that the password be told.
+                    raise AuthenticationError(_PROVES_NOTHING.format(address=endpoint))
+        return self._asked(endpoint, (method, path, data), token)[0]
 
     def _met(self) -> RemoteNode:
         """
@@ -269,9 +283,26 @@ class RemoteNode:
         endpoint: Endpoint,
         request: tuple[str, str, bytes | None],
         token: str,
-        clock: int | None = None,
     ) -> tuple[Answer, Endpoint, str]:
-        """Ask as often as it takes; gives by which way and with which token it was answered."""
+        """
+        Ask as often as it takes; gives by which way and with which token it was answered.
+
+        Raises:
+            AuthenticationError: Who answered has not proven what he must.
+        """
+        answer, endpoint, token = self._asked_at(endpoint, request, token, None)
+        if self.life and (clock := clock_of(answer.body)) is not None:
+            answer, endpoint, token = self._asked_at(endpoint, request, token, clock)
+        self._require_proven(answer, endpoint, request[0], token)
+        return answer, endpoint, token
+
+    def _asked_at(
+        self,
+        endpoint: Endpoint,
+        request: tuple[str, str, bytes | None],
+        token: str,
+        clock: int | None,
+    ) -> tuple[Answer, Endpoint, str]:
         for _ in range(_ASKED_MAX):
             answer, place = self._exchange(endpoint, request, token, clock)
             again = asked_again(endpoint, answer, place)
@@ -280,6 +311,19 @@ class RemoteNode:
                 break
             endpoint, token = again
         return answer, endpoint, token
+
+    def _require_proven(self, answer: Answer, endpoint: Endpoint, method: str, token: str) -> None:
+        """
+        Let a success count: of a change, and of whatever was asked with a proof.
+
+        Raises:
+            AuthenticationError: Who answered has proven nothing.
+        """
+        is_due = token or self.life or method not in ("GET", "HEAD")
+        is_exempt = self.login or self.takes_earlier or (self.forwarded_by and not self.life)
+        if answer.is_proven or answer.status >= HTTPStatus.BAD_REQUEST or is_exempt or not is_due:
+            return
+        raise AuthenticationError(_PROVES_NOTHING.format(address=endpoint))
 
     def _exchange(
         self,
@@ -335,14 +379,22 @@ class RemoteNode:
             shown = self._shown(connection, token)
             if isinstance(shown, Refused):
                 return Answer(shown.status, _object(shown.body)), same_machine(connection)
-            headers = self._headers(request, token, clock, shown.authorization)
+            is_known = endpoint.files is not None
+            opened = (
+                "" if self.forwarded_by or not self.life else reached(connection, endpoint.place)
+            )
+            headers = self._headers(request, token, clock, shown.authorization, opened)
+            expected = self._expected(headers, token)
             connection.request(method, path, data, headers)
             place = same_machine(connection)
             response = connection.getresponse()
-            answer = Answer(response.status, _object(response.read(ANSWER_BYTES_MAX)))
+            if expected is not None:
+                told = response.headers.get(ANSWER_HEADER, "")
+                is_known = is_known or expected.is_proven(response.status, told)
+            body = _object(response.read(ANSWER_BYTES_MAX))
             if isinstance(self.login, ByPassword):
-                self.login.check(shown, response)
-            return answer, place
+                is_known = self.login.check(shown, response) or is_known
+            return Answer(response.status, body, is_proven=is_known), place
         finally:
             connection.close()
 
@@ -362,6 +414,7 @@ class RemoteNode:
         token: str,
         clock: int | None,
         authorization: str,
+        opened: str,
     ) -> dict[str, str]:
         method, path, data = request
         headers = {"Accept": "application/json"}
@@ -374,11 +427,22 @@ class RemoteNode:
         if authorization:
             headers["Authorization"] = authorization
         elif self.secret and self.life and (self.forwarded_by or not token):
-            passed_on = Forwarded(method, path, self.forwarded_by, self.on_behalf, self.life)
+            passed_on = Forwarded(
+                *(method, path, self.forwarded_by, self.on_behalf, self.life), place=opened
+            )
             headers["Authorization"] = sign(self.secret, passed_on, data or b"", now=clock)
         elif token or self.secret:
             headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"
+            if token:
+                headers[NONCE_HEADER] = new_nonce()
         return headers
+
+    def _expected(self, headers: dict[str, str], token: str) -> Expected | None:
+        """Give by what the answer to a request with these headers is proven; None: by nothing."""
+        if NONCE_HEADER in headers:
+            return Expected(token.encode(), headers[NONCE_HEADER])
+        proof = "" if self.login else proof_in(headers.get("Authorization", ""))
+        return Expected(self.secret, proof) if proof else None
 
     def _shows_all_of_it(self, token: str) -> bool:
         """Whether what is sent would open everything to whoever reads it on the way."""

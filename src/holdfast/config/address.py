@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
 
-from holdfast.model.networks import is_loopback
+from holdfast.model.networks import is_address, is_loopback
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
+_NAMED = re.compile(rf"({HOST_NAME.pattern}|\[[0-9A-Fa-f:.]{{2,45}}\])(:[1-9][0-9]{{0,4}})?")
 
 _NO_HOST = re.compile(r"[\s\x00-\x1f\x7f\[\]/]")
 """What is in no host's name, whichever way it is written."""
@@ -88,6 +89,6 @@ def read_host_names(value: object) -> object:
     if not isinstance(names, list | tuple):
         raise ValueError(f"{value!r} is not a list of host names")
     for name in names:
-        if not isinstance(name, str) or not HOST_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not the name of a host, without a port")
+        if not isinstance(name, str) or not (_NAMED.fullmatch(name) or is_address(name)):
+            raise ValueError(f"{name!r} is not the name or address of a host, or HOST:PORT")
     return tuple(name.lower().removesuffix(".") for name in names)

@@ -75,6 +75,12 @@ def is_same_machine(there: str, here: str | None) -> bool:
     return here is not None and is_address(there) and one_spelling(there) == one_spelling(here)
 
 
+def is_same_address(one: str, other: str) -> bool:
+    """Whether two texts are one address, however they spell it, and whatever the scope."""
+    one, other = (one_spelling(it.partition("%")[0]) for it in (one, other))
+    return is_address(one) and one == other
+
+
 def one_spelling(address: str) -> str:
     """An address of IPv4 as such, also where a port of both kinds tells it; others as they are."""
     try:

@@ -1,13 +1,15 @@
 """
 The four messages of SCRAM (RFC 5802, 7), read and written, by either end.
 
-    client-first    n,,n=NAME,r=NONCE
+    client-first    n,,n=NAME,r=NONCE[,w=PLACE]
     server-first    r=NONCE+MORE,s=SALT,i=ITERATIONS
     client-final    c=biws,r=NONCE+MORE,p=PROOF
     server-final    v=SIGNATURE, or e=REASON
 
 They are read as strictly as they are written there: what may be read in two ways is no message.
 Channel binding is not offered, so a client says that it binds to nothing (`n`), or would (`y`).
+An extension of ours says which place the client has opened: the proof is over that as well, so who
+listens there cannot pass it on to a server elsewhere.
 
 Invariants:
     No message is longer than `MESSAGE_BYTES_MAX`.
@@ -44,6 +46,7 @@ _SERVER_FIRST: Final = re.compile(
     rf"r={_NONCE},s=(?P<salt>{BASE64}),i=(?P<iterations>[1-9][0-9]{{0,8}}){_EXTENSIONS}"
 )
 _SERVER_FINAL: Final = re.compile(rf"v=(?P<signature>[A-Za-z0-9+/]{{43}}=){_EXTENSIONS}")
+_PLACE: Final = "w="
 _RESERVED: Final = frozenset("anmrcsipve")
 """Letters that mean something elsewhere in an exchange are no extensions."""
 
@@ -102,10 +105,17 @@ def read_client_first(message: bytes) -> ClientFirst:
     return ClientFirst(name, found["nonce"], found["gs2"], found["bare"])
 
 
-def write_client_first(name: str, nonce: str) -> ClientFirst:
-    """Give the first message of a client that binds to nothing."""
+def write_client_first(name: str, nonce: str, place: str = "") -> ClientFirst:
+    """Give the first message of a client that binds to nothing, but to a place if one is given."""
     escaped = name.replace("=", "=3D").replace(",", "=2C")
-    return ClientFirst(name, nonce, "n,,", f"n={escaped},r={nonce}")
+    where = f",{_PLACE}{place}" if place else ""
+    return ClientFirst(name, nonce, "n,,", f"n={escaped},r={nonce}{where}")
+
+
+def places_in(message: bytes) -> list[str]:
+    """Give the places that a client's first message is bound to: none, or one if it is valid."""
+    parts = message.decode("utf-8", "replace").split(",")
+    return [it.removeprefix(_PLACE) for it in parts if it.startswith(_PLACE)]
 
 
 def read_server_first(message: bytes) -> ServerFirst:

@@ -51,6 +51,7 @@ def admin_access(
         takes_clear=config.sections.server.plain_without_tls,
         token_place=token_place,
         names=own_names(socket.gethostname(), *hosts, more=config.admin_names),
+        places=frozenset(config.admin_names),
         people=people or Nobody(),
         tell=tell,
     )

@@ -49,6 +49,7 @@ class ScramNode:
         access = Access(people=self, tell=self._tell)
         self.gate = Gate(self._answer, access)
         self.client = "127.0.0.1"
+        self.server = ("127.0.0.1", 8161)
 
     def _look(self) -> bool:
         self.looks_left = max(0, self.looks_left - 1)
@@ -87,7 +88,7 @@ class ScramNode:
             "path": path,
             "headers": [(name.lower().encode(), it.encode()) for name, it in headers.items()],
             "client": (self.client, 5000),
-            "server": ("10.0.0.1", 8161),
+            "server": self.server,
             "scheme": "http",
             "state": {},
         }

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from holdfast.admin.access import CONNECTION_STATE, PROVEN, Access, Gate
-from holdfast.admin.forwarding import Forwarded, sign
+from holdfast.admin.access import Access, Gate
+from holdfast.admin.answer_proofs import NONCE_HEADER, Expected
+from holdfast.admin.asked_of import CONNECTION_STATE, PROVEN
+from holdfast.admin.forwarding import Forwarded, proof_in, sign
 from holdfast.admin.host_names import own_names
 from holdfast.admin.logins import AT_A_WITNESS, Users
 from holdfast.admin.person import CLUSTER, MACHINE, Person, acting, on_behalf
@@ -34,6 +36,7 @@ ACCESS = Access(
     local_token=LOCAL,
     life=LIFE,
     token_path="/data/admin-token",
+    places=frozenset({"proxy"}),
     names=own_names("Broker-1.Example.org.", "10.0.0.1", more=["proxy"]),
 )
 
@@ -58,6 +61,7 @@ class Caller:
         self.gate = Gate(PlainTextResponse("inside"), access)
         self.connection = Connection()
         self.body = b""
+        self.headers: dict[bytes, bytes] = {}
         self.scheme = "http"
 
     def ask(
@@ -90,6 +94,7 @@ class Caller:
 
         asyncio.run(self.gate(scope, receive, send))
         self.body = b"".join(message.get("body", b"") for message in sent)
+        self.headers = dict(sent[0]["headers"])
         return int(sent[0]["status"])
 
 
@@ -443,16 +448,43 @@ def test_who_knows_the_secret_proves_it_by_a_proof_that_is_good_once() -> None:
     node's machine, where the proof of its own user is.
     """
     caller = Caller()
-    asked = Forwarded("POST", "/cluster/transfer", "", "", mark_of(LIFE))
+    asked = Forwarded("POST", "/cluster/transfer", "", "", mark_of(LIFE), "10.0.0.1#8161||")
 
-    def ask(secret: bytes) -> int:
-        named = (b"authorization", sign(secret, asked, b"{}").encode())
-        return caller.ask("/cluster/transfer", named, method="POST", content=b"{}")
+    def ask(secret: bytes, asked: Forwarded = asked) -> int:
+        header = sign(secret, asked, b"{}")
+        status = caller.ask(
+            "/cluster/transfer", (b"authorization", header.encode()), method="POST", content=b"{}"
+        )
+        shown = caller.headers.get(b"holdfast-answer", b"").decode()
+        is_right = Expected(secret, proof_in(header)).is_proven(status, shown)
+        assert is_right == (status == 200), "the node shows who it is to who has shown it"
+        return status
 
     assert ask(SECRET) == ask(SECRET) == 200
+    assert ask(SECRET, asked._replace(place="10.0.0.1#8162|b:8162|")) == 403
+    assert b"b:8162, which this node, reached at 10.0.0.1 port 8161, does not" in caller.body
+    named = asked._replace(place="10.0.0.9#80|Proxy:8161|")
+    assert ask(SECRET, named) == 200, "by its operator's word"
+    assert ask(SECRET, asked._replace(place="10.0.0.9#80|proxy:80|")) == 403
     assert ask(b"another secret!!") == 403
     assert b"this request is not taken: what proves that it comes from somebody" in caller.body
     assert b'"token_file":"/data/admin-token"' in caller.body
+
+
+def test_who_shows_the_nodes_token_is_shown_that_the_node_knows_it() -> None:
+    """A nonce makes each proof another; without the token, or with none of ours, there is none."""
+    caller, nonce = Caller(), "0b" * 16
+    named = (NONCE_HEADER.encode(), nonce.encode())
+    for path, status in (("/log", 200), ("/health", 200)):
+        assert caller.ask(path, proof(LOCAL), named) == status
+        shown = caller.headers[b"holdfast-answer"].decode()
+        assert Expected(LOCAL.encode(), nonce).is_proven(status, shown)
+        assert not Expected(LOCAL.encode(), "0c" * 16).is_proven(status, shown)
+        assert not Expected(b"another", nonce).is_proven(status, shown)
+    caller.ask("/log", proof("22" * 32), named)
+    assert b"holdfast-answer" not in caller.headers
+    caller.ask("/health", named)
+    assert b"holdfast-answer" not in caller.headers
 
 
 def test_as_long_as_it_is_not_known_who_the_users_are_it_is_as_if_there_were_any() -> None:

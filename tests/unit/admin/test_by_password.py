@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from email.message import Message
 
 import pytest
 
@@ -11,7 +12,7 @@ from holdfast.admin import by_password, remote
 from holdfast.admin.by_password import ByPassword
 from holdfast.admin.remote import RemoteNode
 from holdfast.admin.scram_http import Said, read_authorization, write_challenge
-from holdfast.errors import AuthenticationError, BusyError
+from holdfast.errors import AuthenticationError, BusyError, HoldfastError
 from holdfast.security.checking import SHUT_OUT, WRONG
 from holdfast.security.throttle import FAILURES_MAX
 from tests.unit.admin.scram_node import PASSWORD, ScramConnection, ScramNode
@@ -121,10 +122,61 @@ def test_by_tls_a_certificate_has_shown_who_is_told(node, monkeypatch) -> None:
 def test_a_node_that_has_no_users_is_sent_no_password(node) -> None:
     """Nobody asks for it there."""
     node.has_users = False
-    with pytest.raises(AuthenticationError, match="no cluster secret"):
-        asking().get("/policies")
-    assert [header for *_, header in node.sent][1:] == [""]
+    for path in ("/policies", "/queues"):
+        node.sent.clear()
+        with pytest.raises(AuthenticationError, match="no cluster secret"):
+            asking().get(path)
+        assert len(node.sent) == 1
+
+
+@pytest.mark.parametrize("status", [200, 403, 409, 500])
+def test_who_asks_nobody_who_he_is_is_sent_nothing(
+    node, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """
+    Any user of the machine can listen where a node is stopped and say yes to all: he was sent the
+    new password of whom it was set for, and the operator was told that it was done.
+    """
+    ask = node.ask
+
+    def say(*asked: object) -> tuple[int, object, bytes]:
+        ask(*asked)
+        return status, Message(), b"{}"
+
+    monkeypatch.setattr(node, "ask", say)
+    login = asking(is_private=True)
+    with pytest.raises(HoldfastError):
+        login.change("POST", "/users/password", {"name": "bea", "password": "new horse 22"})
+    with pytest.raises(HoldfastError):
+        login.get("/queues")
+    assert {(method, path, body) for method, path, body, _ in node.sent} == {
+        ("GET", "/users", None)
+    }
+
+
+def test_nothing_private_goes_with_a_proof_before_the_other_end_has_given_one(
+    node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who answers the first exchange with an error has shown nothing, and gets no second one."""
+    ask = node.ask
+
+    def say(*asked: object) -> tuple[int, object, bytes]:
+        found = ask(*asked)
+        return found if len(node.sent) % 2 else (409, Message(), b"{}")
+
+    monkeypatch.setattr(node, "ask", say)
+    with pytest.raises(HoldfastError, match="409"):
+        asking(is_private=True).change("POST", "/users/password", {"password": "new horse 22"})
+    assert "new horse" not in everything(node)
+
+
+def test_a_proof_is_good_at_the_place_that_was_opened_only(node) -> None:
+    """Whoever listens there and passes all on to a node elsewhere is refused there."""
+    node.server = ("127.0.0.1", 8161)
     assert asking().get("/queues") == {"done": "/queues"}
+    for node.server in (("127.0.0.1", 8162), ("10.0.0.1", 8161)):
+        with pytest.raises(AuthenticationError, match=r"sent to 127.0.0.1:8161, which this node"):
+            asking().get("/queues")
 
 
 @pytest.mark.parametrize("token", ["hf_YW5u.x", "eyJhbGciOiJFZERTQSJ9.e30.c2ln"])
@@ -180,7 +232,7 @@ def test_a_question_that_is_none_is_not_answered(node, monkeypatch, message, sai
         node.sent.append((method, path, body, headers["Authorization"]))
         first = read_authorization(headers["Authorization"].encode())
         assert first is not None
-        nonce = first.message.partition(b"r=")[2]
+        nonce = first.message.partition(b"r=")[2].partition(b",")[0]
         asked = message % nonce if b"%s" in message else message
         told = type(real(method, path, None, headers)[1])()
         told["WWW-Authenticate"] = write_challenge(Said("a1", asked))

@@ -17,6 +17,7 @@ from holdfast.admin.forwarding import (
     Taken,
     digest_of,
     is_forwarded,
+    proof_in,
     proven_body,
     sign,
 )
@@ -38,7 +39,8 @@ def check(now: int = NOW) -> ForwardCheck:
 
 def test_it_is_good_for_this_request_and_no_other() -> None:
     """Each field counts, and none can be read as another's."""
-    assert check().take(header(), REQUEST) == Taken("", digest_of(b"{}"))
+    taken = check().take(header(), REQUEST)
+    assert taken == Taken("", digest_of(b"{}"), proof_in(header().decode()) and taken.proof)
     assert check().take(header(REQUEST._replace(to=mark_of(LIFE))), REQUEST).refusal == ""
     assert is_forwarded(header())
     assert not is_forwarded(b"Bearer x")

@@ -24,5 +24,6 @@ def test_a_host_is_told_from_its_port(header: str, host: str) -> None:
 
 def test_a_node_knows_its_names_and_the_first_label_of_each() -> None:
     """An address is none: it is always taken."""
-    found = own_names("Broker-1.Example.org.", "10.0.0.1", "", more=["proxy"])
+    more = ["proxy:443", "::1", "[::1]:80"]
+    found = own_names("Broker-1.Example.org.", "10.0.0.1", "", more=more)
     assert found == {"broker-1.example.org", "broker-1", "proxy"}

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.admin import remote
-from holdfast.admin.forwarding import ForwardCheck, Forwarded, Taken, digest_of
+from holdfast.admin.answer_proofs import ANSWER_HEADER, NONCE_HEADER, Expected
+from holdfast.admin.forwarding import ForwardCheck, Forwarded, digest_of, proof_in
 from holdfast.admin.person import Person, on_behalf
+from holdfast.admin.reached import Standing
 from holdfast.admin.remote import Answer, RemoteNode, admin_token, queue_path
 from holdfast.admin.token_file import FILE_NAME, write_token
 from holdfast.errors import (
@@ -35,6 +37,32 @@ TOKEN = "22" * 32
 class PaperResponse(io.BytesIO):
     status = 200
 
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.headers: dict[str, str] = {}
+
+    def prove(self, asked: dict[str, str]) -> PaperResponse:
+        """Show who answers, as the node does that knows the secret and wrote the file."""
+        header = asked.get("Authorization", "")
+        proof = proof_in(header)
+        if proof or header == f"Bearer {TOKEN}":
+            key, said = (SECRET, proof) if proof else (TOKEN.encode(), asked[NONCE_HEADER])
+            self.headers[ANSWER_HEADER] = Expected(key, said).proof(self.status)
+        return self
+
+
+class PaperSocket:
+    """Both ends of a connection."""
+
+    def __init__(self, there: tuple[str, int], here: tuple[str, int]) -> None:
+        self.there, self.here = there, here
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.there
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.here
+
 
 class PaperConnection:
     """An HTTP connection that notes what is asked and answers from the class's fields."""
@@ -43,9 +71,15 @@ class PaperConnection:
     status = 200
     content: bytes = b"{}"
     failure: Exception | None = None
+    is_node = True
+    """Whether it can prove it."""
+    sock: PaperSocket | None = None
 
     def __init__(self, address: str, *, timeout: float) -> None:
         self.address = address
+
+    def connect(self) -> None:
+        self.sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.2", 50_000))
 
     def request(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> None:
         if self.failure is not None:
@@ -55,7 +89,7 @@ class PaperConnection:
     def getresponse(self) -> PaperResponse:
         response = PaperResponse(self.content)
         response.status = self.status
-        return response
+        return response.prove(self.asked[-1][4]) if self.is_node else response
 
     def close(self) -> None:
         pass
@@ -95,8 +129,11 @@ def test_who_knows_the_secret_proves_it_for_each_request_anew(connection) -> Non
         assert "holdfast-forwarded-by" not in headers
         check = ForwardCheck(SECRET, LIFE)
         proof = headers["Authorization"].encode()
-        assert check.take(proof, passed_on) == Taken("", digest_of(data or b""))
-        assert "came before" in check.take(proof, passed_on).refusal
+        assert "for its own" in check.take(proof, passed_on, Standing(("::1", 8161))).refusal
+        taken = check.take(proof, passed_on, Standing(("127.0.0.1", 8161)))
+        assert (taken.refusal, taken.body) == ("", digest_of(data or b""))
+        again = check.take(proof, passed_on, Standing(("127.0.0.1", 8161)))
+        assert "came before" in again.refusal
         assert admin_token(SECRET) not in str(connection.asked)
         assert SECRET.decode() not in str(connection.asked)
 
@@ -153,7 +190,7 @@ def test_a_change_that_is_passed_on_carries_a_proof_of_its_own(connection) -> No
     assert headers["holdfast-forwarded-by"] == "b"
     passed_on = Forwarded(method, path, "b", said, LIFE)
     taken = ForwardCheck(SECRET, LIFE).take(headers["Authorization"].encode(), passed_on)
-    assert taken == Taken("", digest_of(data))
+    assert (taken.refusal, taken.body) == ("", digest_of(data))
     assert admin_token(SECRET) not in str(connection.asked)
 
 
@@ -241,19 +278,6 @@ def test_an_answer_keeps_its_status() -> None:
     assert Answer(503, {}).status == 503
 
 
-class PaperSocket:
-    """Both ends of a connection."""
-
-    def __init__(self, there: tuple[str, int], here: tuple[str, int]) -> None:
-        self.there, self.here = there, here
-
-    def getpeername(self) -> tuple[str, int]:
-        return self.there
-
-    def getsockname(self) -> tuple[str, int]:
-        return self.here
-
-
 @pytest.fixture
 def guarded(connection, tmp_path: Path) -> type[PaperConnection]:
     """A node that wants the token in its file."""
@@ -270,7 +294,7 @@ def guarded(connection, tmp_path: Path) -> type[PaperConnection]:
             allowed = self.asked[-1][4].get("Authorization") == f"Bearer {TOKEN}"
             response = PaperResponse(b"{}" if allowed else refusal)
             response.status = 200 if allowed else 403
-            return response
+            return response.prove(self.asked[-1][4]) if self.is_node else response
 
     return Guarded
 
@@ -348,6 +372,43 @@ def test_a_password_is_sent_once_the_node_is_known_and_to_no_other_machine(
         with pytest.raises(ConfigError, match="is another machine and is asked in clear"):
             far.change("POST", "/users", {"password": "p"})
     assert len(guarded.asked) == 3
+
+
+@pytest.mark.parametrize("secret", [b"", SECRET])
+def test_who_says_yes_to_all_is_sent_no_password_and_no_success_is_told(
+    guarded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: bytes
+) -> None:
+    """
+    Any user of the machine can listen where a node is stopped, also name the file that it left.
+    """
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+    body = {"name": "ops", "password": "new horse 22"}
+    guarded.is_node = False
+    for has_file in (True, False):
+        if not has_file:
+            monkeypatch.setattr(guarded, "getresponse", _say_yes)
+        for is_private in (True, False):
+            node = RemoteNode("h:1", secret=secret, is_private=is_private)
+            guarded.asked.clear()
+            with pytest.raises(AuthenticationError, match=r"h:1 has not proven to be the node"):
+                node.change("POST", "/users/password", body)
+            if is_private:
+                assert "new horse" not in str(guarded.asked)
+    if secret:
+        with pytest.raises(AuthenticationError, match=r"has not proven to be the node"):
+            RemoteNode("h:1", secret=secret).get("/log")
+
+
+def _say_yes(_connection: PaperConnection) -> PaperResponse:
+    return PaperResponse(json.dumps({"process": LIFE}).encode())
+
+
+def test_a_node_that_is_said_to_be_earlier_proves_nothing(
+    connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a cluster is upgraded: by the word of who asks."""
+    connection.is_node = False
+    assert RemoteNode("h:1", takes_earlier=True).change("POST", "/cluster/transfer") == {}
 
 
 def test_a_leader_is_told_for_whom_a_request_is_passed_on(

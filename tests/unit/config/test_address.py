@@ -43,13 +43,16 @@ def test_what_is_no_host_is_refused(host: str) -> None:
         Address.parse(f"{host}:5")
 
 
-def test_names_of_the_admin_port_are_hosts_without_ports(tmp_path: Path) -> None:
+def test_names_of_the_admin_port_are_hosts_or_places(tmp_path: Path) -> None:
     """
-    From a flag or the environment as one text, from TOML as a list; a port would never match.
+    From a flag or the environment as one text, from TOML as a list; names and addresses, and ports.
     """
     flags = {"data": str(tmp_path)}
     read = NodeConfig.load(flags=flags | {"admin_names": "Proxy.Example., b"}, environment={})
     assert read.admin_names == ("proxy.example", "b")
+    places = "proxy:443, 10.0.0.1, [::1]:80 ::1 127.0.0.1:9000"
+    read = NodeConfig.load(flags=flags | {"admin_names": places}, environment={})
+    assert read.admin_names == ("proxy:443", "10.0.0.1", "[::1]:80", "::1", "127.0.0.1:9000")
     file = tmp_path / "node.toml"
     file.write_text('admin_names = ["a"]\nconnections = 20\n')
     read = NodeConfig.load(flags=flags, environment={}, file=file)
@@ -58,6 +61,6 @@ def test_names_of_the_admin_port_are_hosts_without_ports(tmp_path: Path) -> None
         read.sections.server.connection_count_max,
         read.sections.admin.connection_count_max,
     ) == (("a",), 20, 64)
-    for wrong in ("a:8161", "http://a", 7, ["a b"]):
+    for wrong in ("a:", "a:x", "::1]:80", "http://a", 7, ["a b"]):
         with pytest.raises(ConfigError, match=r"admin_names: .*host"):
             NodeConfig.load(flags=flags | {"admin_names": wrong}, environment={})
