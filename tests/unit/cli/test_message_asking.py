@@ -32,7 +32,9 @@ assert message_questions  # Both commands import it as they run, here in two thr
 
 
 @pytest.fixture
-def threaded() -> Iterator[Threaded]:
+def threaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threaded]:
+    # Typer sets and removes it while it reads a command line, which is done here in two threads.
+    monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "1")
     served = Threaded()
     yield served
     served.close()
