@@ -134,6 +134,7 @@ class Databases:
             UnreachableError: It is not known which of them are of the history of this log.
         """
         by_place = dict(enumerate(self.members))
+        seen = self.histories.seen()
         found = self._lanes.run(
             {self._key(it): it.read for it in by_place.values()}, seconds_max, patience
         )
@@ -149,7 +150,7 @@ class Databases:
         try:
             of_one_log = {it: row for it, row in answers.items() if it not in misled}
             is_all = len(of_one_log) == len(self.members)
-            misled |= self.histories.judge(of_one_log, is_all=is_all)
+            misled |= self.histories.judge(of_one_log, is_all=is_all, seen=seen)
         finally:
             self._tell_misled(misled, answers)
         reached = {row.member: it for it, row in answers.items() if it not in misled}

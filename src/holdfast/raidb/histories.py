@@ -61,13 +61,17 @@ class Histories:
         self._holder = holder
         self._own_starts.add(epoch)
 
-    def judge(self, rows: Rows, *, is_all: bool) -> dict[Member, AstrayError]:
+    def judge(
+        self, rows: Rows, *, is_all: bool, seen: Seen | None = None
+    ) -> dict[Member, AstrayError]:
         """
         Give those of these rows that are of another history, and why.
 
         Args:
             rows: Of one set, by the way that led there.
             is_all: Whether no address leads anywhere else, or nowhere.
+            seen: What this broker knew to be final before they were read: what became final since
+                need not be in them.
 
         Raises:
             UnreachableError: It is not known which of them are.
@@ -80,7 +84,7 @@ class Histories:
         for member in (self._claims.keys() | self._apart.keys()) & (rows.keys() - left.keys()):
             self._forget(member)
         while left:
-            apart, undecided = self._judge_once(left, is_all=is_all)
+            apart, undecided = self._judge_once(left, seen, is_all=is_all)
             if not apart:
                 if undecided is not None:
                     raise undecided
@@ -88,10 +92,10 @@ class Histories:
             found |= apart  # Without it the others may agree.
             left = {it: row for it, row in left.items() if it not in apart}
         if left and not is_all:
-            self._require_what_is_final(left)
+            self._require_what_is_final(left, seen)
         return found
 
-    def _require_what_is_final(self, rows: Rows) -> None:
+    def _require_what_is_final(self, rows: Rows, seen: Seen | None) -> None:
         """
         See that one of these may have what this broker saw last as final, as others are away.
 
@@ -100,7 +104,6 @@ class Histories:
         Raises:
             UnreachableError: None has it.
         """
-        seen = self.seen()
         if seen is None or not seen.place.index:
             return
         for member, row in rows.items():
@@ -114,14 +117,14 @@ class Histories:
         )
 
     def _judge_once(
-        self, rows: Rows, *, is_all: bool
+        self, rows: Rows, seen: Seen | None, *, is_all: bool
     ) -> tuple[dict[Member, AstrayError], UnreachableError | None]:
         apart: dict[Member, AstrayError] = {}
         undecided: UnreachableError | None = None
         for member, row in rows.items():
             others = {it: each for it, each in rows.items() if it is not member}
             try:
-                error = self._why_apart(member, row, others, is_all=is_all)
+                error = self._why_apart(member, row, others, seen, is_all=is_all)
             except UnreachableError as unknown:
                 undecided = unknown
                 continue
@@ -130,7 +133,7 @@ class Histories:
         return apart, undecided
 
     def _why_apart(
-        self, member: Member, row: Row, others: Rows, *, is_all: bool
+        self, member: Member, row: Row, others: Rows, seen: Seen | None, *, is_all: bool
     ) -> AstrayError | None:
         known = self._apart.get(member)
         if known is not None:
@@ -140,13 +143,13 @@ class Histories:
         unpromised = {
             it: each for it, each in others.items() if not self._has_promised(it, each, row)
         }
-        place = self._final(row)
+        place = self._final(row, seen)
         has = None if place is None else self._has_place(member, row, place)
         if place is not None and has is False:
             lacked = f"it lacks entry {place.index:,}, which is final"
             if any(self._has_place(it, each, place) for it, each in unpromised.items()):
                 return self._told_apart(member, row, others, lacked)
-            if self._has_what_was_final(row, others):
+            if self._has_what_was_final(row, others, seen):
                 if any(
                     self._has_place(it, each, place) is not False for it, each in others.items()
                 ):
@@ -194,19 +197,21 @@ class Histories:
         self._claims.pop(member, None)
         self._apart.pop(member, None)
 
-    def _final(self, row: Row) -> Place | None:
+    @staticmethod
+    def _final(row: Row, seen: Seen | None) -> Place | None:
         """What this broker saw last as final, where this one counts: it may be asked for it."""
-        seen, known = self.seen(), _known(row)
+        known = _known(row)
         is_of_it = seen is not None and seen.identity == known.set_id and seen.place.index > 0
         return seen.place if seen is not None and is_of_it and row.member in known.active else None
 
-    def _has_what_was_final(self, row: Row, others: Rows) -> bool:
+    @staticmethod
+    def _has_what_was_final(row: Row, others: Rows, seen: Seen | None) -> bool:
         """
         Whether all that was final before its start must be in it, since it counts in that set.
 
         Not where it is not the newest; nor where an operator went on without others.
         """
-        seen, known = self.seen(), _known(row)
+        known = _known(row)
         if seen is None or seen.epoch_max is None or known.number.start <= seen.epoch_max:
             return False  # By majority one that counts may lack what was stored since.
         copies = [_known(it) for it in others.values()]

@@ -120,6 +120,20 @@ def test_the_log_that_went_back_is_not_gone_by() -> None:
     log.close()
 
 
+def test_what_became_final_while_they_were_read_need_not_be_in_them() -> None:
+    """A holder that is well reads them in one thread and appends in another; one is away."""
+    several = Several()
+    _, log = held(several)
+    identity, end = several.databases[0].identity, several.databases[0].end
+    several.databases[2].is_away = True
+    later = Place(end.index + 1, b"c" * 16)
+    known = iter([Seen(identity, 1, end, 1)])
+    log.databases.histories.seen = lambda: next(known, Seen(identity, 1, later, 1))
+    assert len(log.databases.read(SECONDS)) == 2
+    with pytest.raises(UnreachableError, match="which is final"):
+        log.databases.read(SECONDS)
+
+
 def test_what_lacks_what_is_final_is_not_gone_by_while_others_are_away() -> None:
     """The one that is away may be what the log went on with, and the rest what it left out."""
     several = Several()
