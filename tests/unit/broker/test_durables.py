@@ -174,7 +174,7 @@ def test_the_last_takes_its_topic_along(desk) -> None:
 def kept_in_memory():
     """How many objects of each type of ours there are, whether anybody needs them or not."""
     found = (type(it) for it in gc.get_objects())
-    return Counter(it.__name__ for it in found if it.__module__.startswith("holdfast"))
+    return Counter(it.__name__ for it in found if str(it.__module__).startswith("holdfast"))
 
 
 def test_what_was_removed_goes_without_the_collector(desk) -> None:
