@@ -20,7 +20,7 @@ import json
 import logging
 import socket
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import h11
 import uvicorn
@@ -212,7 +212,7 @@ class AdminConnection(H11Protocol):
         """
         held = self.config.places.hold(self, who, self.loop.time())
         if held.leaving is not None:
-            cast("AdminConnection", held.leaving).transport.abort()
+            held.leaving.transport.abort()
         return held.is_held
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -25,9 +25,7 @@ from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from holdfast.admin.person import MACHINE
-
-TELL_SECONDS: Final = 60.0
-"""A full port is told of at most once in this time, with the number of those turned away."""
+from holdfast.transport.inside import Inside, NowAndThen
 
 LOOKED_AT_MAX: Final = 64
 """So many of one person are asked whether they are idle."""
@@ -39,19 +37,19 @@ logger = logging.getLogger("holdfast.admin")
 T = TypeVar("T")
 
 
-class Held(NamedTuple):
+class Held(NamedTuple, Generic[T]):
     """Whether somebody holds a connection from now on."""
 
     is_held: bool
     """False: there is no place for one more of his."""
-    leaving: object = None
+    leaving: T | None = None
     """The connection to close for it; None: none."""
 
 
 class Places(Generic[T]):
     """The connections inside the admin port."""
 
-    __slots__ = ("_held", "_inside", "_is_idle", "_told_at", "count_max", "held_max", "turned_away")
+    __slots__ = ("_inside", "_is_idle", "_telling", "count_max", "held_max", "turned_away")
 
     def __init__(self, count_max: int, is_idle: Callable[[T], bool]) -> None:
         """
@@ -65,11 +63,9 @@ class Places(Generic[T]):
         self.turned_away = 0
         """Connections closed because the port was full, since the start."""
         self._is_idle = is_idle
-        self._inside: dict[T, str] = {}
-        """By whom each is held."""
-        self._held: dict[str, dict[T, None]] = {_GUEST: {}}
+        self._inside = Inside[T]()
         """By who holds them, the oldest first."""
-        self._told_at: float | None = None
+        self._telling = NowAndThen()
 
     def __len__(self) -> int:
         return len(self._inside)
@@ -85,21 +81,21 @@ class Places(Generic[T]):
         leaving = None
         if len(self._inside) >= self.count_max:
             self._turn_away(now)
-            guests = self._held[_GUEST]
+            guests = self._inside.by_group.get(_GUEST, {})
             leaving = next(iter(guests), None) or self._idle_of(MACHINE)
             if leaving is None:
                 return connection
             self.leave(leaving)
-        self._put(connection, _GUEST)
+        self._inside.put(connection, _GUEST)
         return leaving
 
-    def hold(self, connection: T, who: str, now: float) -> Held:
+    def hold(self, connection: T, who: str, now: float) -> Held[T]:
         """
         Let one be held by who has sent a request on it; empty: that was nobody in particular.
 
         It is a guest's where there is no place for one more of his.
         """
-        if self._inside.get(connection, who) == who:
+        if self._inside.group_of(connection) in (who, None):
             return Held(is_held=True)  # Or it is gone.
         self.leave(connection)
         leaving = None
@@ -107,47 +103,35 @@ class Places(Generic[T]):
             self._turn_away(now)
             leaving = self._giving_way(who)
             if leaving is None:
-                self._put(connection, _GUEST)
+                self._inside.put(connection, _GUEST)
                 return Held(is_held=False)
             self.leave(leaving)
-        self._put(connection, who)
+        self._inside.put(connection, who)
         return Held(True, leaving)
 
     def leave(self, connection: T) -> None:
         """Forget a connection that is gone; fine if it is not inside."""
-        who = self._inside.pop(connection, None)
-        if who is not None:
-            held = self._held[who]
-            del held[connection]
-            if not held and who != _GUEST:
-                del self._held[who]
-
-    def _put(self, connection: T, who: str) -> None:
-        self._inside[connection] = who
-        self._held.setdefault(who, {})[connection] = None
+        self._inside.leave(connection)
 
     @property
     def _held_count(self) -> int:
-        free = (_GUEST, MACHINE)
-        return len(self._inside) - sum(len(self._held.get(who, ())) for who in free)
+        return len(self._inside) - self._inside.count(_GUEST) - self._inside.count(MACHINE)
 
     def _giving_way(self, who: str) -> T | None:
         """Give one of who holds the most: an idle one, else the oldest; None: nobody has more."""
-        known = (it for it in self._held if it not in (_GUEST, MACHINE))
-        most = max(known, key=lambda it: len(self._held[it]))
-        own_count = len(self._held.get(who, ()))
-        if most == who or len(self._held[most]) <= own_count + 1:
+        inside = self._inside
+        most = max((it for it in inside.by_group if it not in (_GUEST, MACHINE)), key=inside.count)
+        if most == who or inside.count(most) <= inside.count(who) + 1:
             return self._idle_of(who)
-        return self._idle_of(most) or next(iter(self._held[most]))
+        return self._idle_of(most) or next(iter(inside.by_group[most]))
 
     def _idle_of(self, who: str) -> T | None:
-        held = islice(self._held.get(who, ()), LOOKED_AT_MAX)
+        held = islice(self._inside.by_group.get(who, ()), LOOKED_AT_MAX)
         return next((it for it in held if self._is_idle(it)), None)
 
     def _turn_away(self, now: float) -> None:
         self.turned_away += 1
-        if self._told_at is None or now - self._told_at >= TELL_SECONDS:
-            self._told_at = now
+        if self._telling.is_due(now):
             logger.warning(
                 "the admin port is full with %d connections, of which users hold %d: the oldest of"
                 " strangers are closed, then those of who has the most; %d closed so far",

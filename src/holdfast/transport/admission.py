@@ -21,8 +21,7 @@ from collections.abc import Callable
 from heapq import nlargest
 from typing import Final, Generic, TypeVar
 
-TELL_SECONDS: Final = 60.0
-"""A full port is told of at most once in this time, with the number of those turned away."""
+from holdfast.transport.inside import Inside, NowAndThen
 
 LOOK_SECONDS: Final = 0.01
 """How often an idle connection is looked for at most."""
@@ -41,8 +40,8 @@ class Admission(Generic[T]):
     """The connections inside one port."""
 
     __slots__ = (
-        *("_inside", "_is_idle", "_is_known", "_looked_at", "_silent", "_source_of", "_sources"),
-        *("_told_at", "count_max", "port", "turned_away"),
+        *("_inside", "_is_idle", "_is_known", "_looked_at", "_silent", "_source_of", "_telling"),
+        *("count_max", "port", "turned_away"),
     )
 
     def __init__(
@@ -70,13 +69,11 @@ class Admission(Generic[T]):
         self._is_known = is_known
         self._is_idle = is_idle
         self._source_of = source_of
-        self._inside: dict[T, str] = {}
-        """Where each is from."""
-        self._sources: dict[str, dict[T, None]] = {}
+        self._inside = Inside[T]()
         """By source, whoever was asked longest ago first."""
         self._looked_at: float | None = None
         self._silent: dict[T, None] = {}
-        self._told_at: float | None = None
+        self._telling = NowAndThen()
 
     def __len__(self) -> int:
         return len(self._inside)
@@ -99,26 +96,19 @@ class Admission(Generic[T]):
             if leaving is None:
                 return connection
             self.leave(leaving)
-        source = self._inside[connection] = self._source_of(connection)
-        self._sources.setdefault(source, {})[connection] = None
+        self._inside.put(connection, self._source_of(connection))
         self._silent[connection] = None
         return leaving
 
     def leave(self, connection: T) -> None:
         """Forget a connection that is gone; fine if it is not inside."""
         self._silent.pop(connection, None)
-        source = self._inside.pop(connection, None)
-        if source is not None:
-            of_source = self._sources[source]
-            del of_source[connection]
-            if not of_source:
-                del self._sources[source]
+        self._inside.leave(connection)
 
     def clear(self) -> None:
         """Forget all: the port was closed."""
         self._inside.clear()
         self._silent.clear()
-        self._sources.clear()
 
     def _oldest_silent(self) -> T | None:
         # Who has spoken meanwhile is dropped from the list here, not when it speaks: that is when
@@ -135,10 +125,10 @@ class Admission(Generic[T]):
         if self._looked_at is not None and now - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = now
-        left = LOOKED_AT_MAX
-        for source in nlargest(LOOKED_AT_MAX, self._sources, key=self._size_of):
-            of_source = self._sources.pop(source)
-            self._sources[source] = of_source  # Among equals another one is first next time.
+        left, sources = LOOKED_AT_MAX, self._inside.by_group
+        for source in nlargest(LOOKED_AT_MAX, sources, key=self._inside.count):
+            of_source = sources.pop(source)
+            sources[source] = of_source  # Among equals another one is first next time.
             for _ in range(min(left, len(of_source), _OF_SOURCE_MAX)):
                 left -= 1
                 connection = next(iter(of_source))
@@ -149,12 +139,8 @@ class Admission(Generic[T]):
                 break
         return None
 
-    def _size_of(self, source: str) -> int:
-        return len(self._sources[source])
-
     def _tell(self, now: float) -> None:
-        if self._told_at is None or now - self._told_at >= TELL_SECONDS:
-            self._told_at = now
+        if self._telling.is_due(now):
             logger.warning(
                 "the %s port is full with %d connections: the oldest silent ones are closed, then"
                 " idle ones, and new ones if there is none; %d closed so far",

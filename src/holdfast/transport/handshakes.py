@@ -28,11 +28,9 @@ from typing import Final, Protocol
 
 from holdfast.model.crowd import Crowd
 from holdfast.model.networks import network_of
+from holdfast.transport.inside import NowAndThen
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.turn_slice import TurnSlice
-
-TELL_SECONDS: Final = 60.0
-"""Failed handshakes are told of at most once in this time, with their number."""
 
 HASTE_SECONDS: Final = 0.3
 """So long may one leave us waiting where another one comes, of a site with fewer of them."""
@@ -107,7 +105,7 @@ class Handshakes:
         self._timer: asyncio.TimerHandle | None = None
         self._door_timer: asyncio.TimerHandle | None = None
         self._stopped_ports: list[Callable[[], None]] = []
-        self._told_at: float | None = None
+        self._telling = NowAndThen()
 
     def __len__(self) -> int:
         return len(self._inside)
@@ -242,9 +240,7 @@ class Handshakes:
 
     def _tell(self, source: str, reason: str) -> None:
         self.failed_count += 1
-        now = self.clock()
-        if self._told_at is None or now - self._told_at >= TELL_SECONDS:
-            self._told_at = now
+        if self._telling.is_due(self.clock()):
             logger.warning(
                 "a connection from %s ended before its TLS handshake did: %s; %d so far",
                 source,

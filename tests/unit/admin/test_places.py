@@ -9,7 +9,8 @@ import logging
 import pytest
 
 from holdfast.admin.person import MACHINE
-from holdfast.admin.places import TELL_SECONDS, Held, Places
+from holdfast.admin.places import Held, Places
+from holdfast.transport.inside import TELL_SECONDS
 
 
 class Port:

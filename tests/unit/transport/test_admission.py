@@ -8,12 +8,8 @@ import logging
 
 import pytest
 
-from holdfast.transport.admission import (
-    LOOK_SECONDS,
-    LOOKED_AT_MAX,
-    TELL_SECONDS,
-    Admission,
-)
+from holdfast.transport.admission import LOOK_SECONDS, LOOKED_AT_MAX, Admission
+from holdfast.transport.inside import TELL_SECONDS
 
 
 def test_the_oldest_silent_one_makes_room() -> None:
