@@ -134,7 +134,7 @@ class NodeConfig(NodeSettings):
 
     def _reachable(self, address: Address) -> Address:
         """A wildcard host replaced by the one the other members use for this node."""
-        own = next((member for member in self.members if member.name == self.name), None)
+        own = own_member(self)
         return reachable(address, own.address if own else None)
 
     @property
