@@ -29,7 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Place
-from holdfast.leases.seen import SeenFile
+from holdfast.leases.seen import Seen, SeenFile
 from holdfast.raidb.histories import Histories
 from holdfast.raidb.lanes import Act, IsEnough, Lanes
 from holdfast.raidb.member import AstrayError, Member, Row, Token, UnconnectedError
@@ -64,6 +64,8 @@ class Databases:
         """
         self.are_meant = False
         """An operator named them for a command: which log that is, those that answer say."""
+        self.seen: Callable[[], Seen | None] = lambda: None
+        """What this broker saw last as final."""
         self.histories = Histories(self._has_place)
         self._chains: dict[Member, tuple[tuple[int, int], bytes]] = {}
         """Of each member the chain value that was read there last, with its index and epoch."""
@@ -82,7 +84,7 @@ class Databases:
         """Go by what this broker knows of the log that it has served or followed so far."""
         if seen.last is not None:
             self.set_id = seen.last.identity
-        self.histories.seen = lambda: seen.last
+        self.seen = lambda: seen.last
 
     def add_twins(self, twins: Sequence[Member]) -> None:
         """
@@ -134,7 +136,7 @@ class Databases:
             UnreachableError: It is not known which of them are of the history of this log.
         """
         by_place = dict(enumerate(self.members))
-        seen = self.histories.seen()
+        seen = self.seen()
         found = self._lanes.run(
             {self._key(it): it.read for it in by_place.values()}, seconds_max, patience
         )

@@ -44,8 +44,6 @@ class Histories:
 
     def __init__(self, has_place: HasPlace) -> None:
         """`has_place` may ask a database."""
-        self.seen: Callable[[], Seen | None] = lambda: None
-        """What this broker saw last as final."""
         self._has_place = has_place
         self._claims: dict[Member, _Claim] = {}
         self._apart: dict[Member, tuple[int, AstrayError]] = {}

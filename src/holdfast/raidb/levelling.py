@@ -34,9 +34,9 @@ from holdfast.mirrors.mirror_set import MirrorSet
 from holdfast.model.limits import KiB, MiB
 from holdfast.raidb.copying import require_unbroken
 from holdfast.raidb.databases import ActOf, BoundAct, Databases
-from holdfast.raidb.member import NOTHING, AstrayError, Member, Row, Token, UnconnectedError
+from holdfast.raidb.member import NOTHING, AstrayError, Row, Token, UnconnectedError
 from holdfast.raidb.rates import Rates
-from holdfast.raidb.tenure import Tenure, renew_act
+from holdfast.raidb.tenure import Tenure, read_act, renew_act
 
 logger = logging.getLogger("holdfast.raidb")
 
@@ -306,7 +306,7 @@ class Levelling:
 
     def _look_again(self, member: str) -> Steps:
         """How far it has come, where that is not known."""
-        row: Row = yield from self._ask(member, _read_row, self._left())
+        row: Row = yield from self._ask(member, read_act, self._left())
         is_ours = row.is_held_by(self._tenure.tokens[member])
         if not is_ours and not self._is_lost(member):
             is_ours = row.is_held_by(self._tenure.tokens[member])
@@ -472,10 +472,6 @@ class Levelling:
 def _is_done(found: Mapping[str, Any]) -> bool:
     """Whether what is waited for has come; a sign of life is heard of the next time."""
     return "" in found
-
-
-def _read_row(member: Member, seconds: float) -> Row:
-    return member.read(seconds)
 
 
 def _beat(token: Token) -> ActOf:

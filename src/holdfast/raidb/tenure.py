@@ -345,7 +345,7 @@ class Tenure:
 
         They are asked last: whoever begins a set has taken them all before.
         """
-        rows = self._databases.run(dict.fromkeys(members, _read), self._bound(deadline))
+        rows = self._databases.run(dict.fromkeys(members, read_act), self._bound(deadline))
         begun = [it.written.known for it in rows.values() if self.is_begun_by_others(it)]
         if len(begun) < len(members):
             return False
@@ -419,7 +419,8 @@ def renew_act(token: Token) -> ActOf:
     return lambda member, seconds: member.beat(token, seconds)
 
 
-def _read(member: Member, seconds: float) -> Row:
+def read_act(member: Member, seconds: float) -> Row:
+    """Read the row of a member."""
     return member.read(seconds)
 
 

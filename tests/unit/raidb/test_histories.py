@@ -36,7 +36,7 @@ def turn(log: RaidbLog, place: int, other: ModelDatabase | None) -> None:
 def know(log: RaidbLog, several: Several, place: Place, epoch: int = 1) -> None:
     """Let this broker have seen that as final, in this epoch."""
     seen = Seen(several.databases[0].identity, epoch, place, epoch)
-    log.databases.histories.seen = lambda: seen
+    log.databases.seen = lambda: seen
 
 
 def as_it_is(database: ModelDatabase) -> tuple[object, ...]:
@@ -128,7 +128,7 @@ def test_what_became_final_while_they_were_read_need_not_be_in_them() -> None:
     several.databases[2].is_away = True
     later = Place(end.index + 1, b"c" * 16)
     known = iter([Seen(identity, 1, end, 1)])
-    log.databases.histories.seen = lambda: next(known, Seen(identity, 1, later, 1))
+    log.databases.seen = lambda: next(known, Seen(identity, 1, later, 1))
     assert len(log.databases.read(SECONDS)) == 2
     with pytest.raises(UnreachableError, match="which is final"):
         log.databases.read(SECONDS)

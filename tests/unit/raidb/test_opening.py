@@ -41,7 +41,7 @@ def test_a_broker_says_which_log_it_is_known_to_serve(tmp_path: Path) -> None:
             seen.note(known, 3, Place(7, b"7" * 16), 0.0)
         log = open_raidb_log(urls, RaidbSettings(), own_directory=tmp_path, seen=seen)
         assert log.databases.set_id == known
-        assert log.databases.histories.seen() is seen.last
+        assert log.databases.seen() is seen.last
         log.close()
 
 
