@@ -106,7 +106,7 @@ def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
     [
         ("by majority, what is stored is in most databases", 1),
         ("what rots in one is mended from another", 1),
-        ("what cannot be stored is given up", 19),
+        ("what cannot be stored is given up", 5),
         ("who is needed is copied to for as long as it takes", 12),
         ("signs of life are given while it is copied", 12),
         ("a take goes on over several calls", 14),
