@@ -17,6 +17,8 @@ from holdfast.errors import ArchiveError, ConfigError, RemoteProtocolError
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
 from holdfast.model.access_records import GrantRecord, UserRecord
+from holdfast.model.owners import Owner
+from holdfast.model.producer_ids import room_of
 from holdfast.model.records import MessageRecord, PolicyRecord, ProducerRecord, QueueRecord
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
@@ -32,7 +34,7 @@ from holdfast.store.record_codec import decode_records
 from holdfast.testing.every_record import told_by
 from holdfast.testing.local_cluster import LocalNode
 from trials.clients.stomp_socket import StompSocket
-from trials.pipeline.operation_log import Live, Moment, OperationLog
+from trials.pipeline.operation_log import USERS_ONE, Live, Moment, OperationLog
 from trials.pipeline.written_archive import archived_log
 from trials.pipeline.written_log import CLUSTER_ID
 
@@ -257,7 +259,8 @@ def _check_delivery(node: LocalNode, moment: Moment, queue: str, login: Login) -
 
 
 def _check_producers(node: LocalNode, moment: Moment, login: Login) -> None:
-    last = moment.producers["one"]
+    assert USERS_ONE == room_of(Owner(login[0])) + "one"
+    last = moment.producers[USERS_ONE]
     with StompSocket(node.stomp_port) as socket:
         socket.connect(login=login[0], passcode=login[1])
 

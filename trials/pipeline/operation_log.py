@@ -19,6 +19,8 @@ from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP
 from holdfast.journal.settings import KiB
 from holdfast.model.access_records import AuditRecord, GrantRecord, UserRecord
 from holdfast.model.facts import Cause
+from holdfast.model.owners import Owner
+from holdfast.model.producer_ids import room_of
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeadLetterRecord,
@@ -35,6 +37,9 @@ from holdfast.model.records import (
 )
 from holdfast.replication.membership import Member, Membership, encode_membership
 from trials.pipeline.written_log import CLUSTER_ID, WrittenLog
+
+USERS_ONE: Final = room_of(Owner("n-0")) + "one"
+"""What user n-0 calls `one`; `two` is from before there were users."""
 
 HEADERS: Final = (b"content-type:text/plain\npersistent:true\n", b"persistent:true\npriority:7\n")
 
@@ -142,7 +147,7 @@ class OperationLog:
         headers = chance.choice(HEADERS)
         # Some of it is delivered as STOMP: a text ends where a NUL stands.
         body = chance.randbytes(chance.choice((0, 1, 40, 700))).replace(b"\0", b"\1")
-        producer = chance.choice((None, "one", "two"))
+        producer = chance.choice((None, USERS_ONE, "two"))
         sequence = self._next[number]
         self._next[number] += 1
         own = 0
@@ -237,8 +242,8 @@ class OperationLog:
         return copies
 
     def _commit(self, time: int) -> list[Record]:
-        self._producers["one"] = self._producers.get("one", 0) + 1
-        return [ProducerRecord("one", self._producers["one"], time)]
+        self._producers[USERS_ONE] = self._producers.get(USERS_ONE, 0) + 1
+        return [ProducerRecord(USERS_ONE, self._producers[USERS_ONE], time)]
 
     def _mark(self, time: int) -> list[Record]:
         number = self._chance.choice(sorted(self._queues))
