@@ -163,7 +163,9 @@ class _Config(uvicorn.Config):
     def __init__(self, application: ASGIApp, settings: AdminPortSettings, **options: Any) -> None:
         super().__init__(application, timeout_keep_alive=settings.idle_seconds_max, **options)
         self.port_settings = settings
-        self.places = Places[AdminConnection](settings.connection_count_max, lambda it: it.is_idle)
+        self.places = Places[AdminConnection](
+            settings.connection_count_max, lambda it: it.is_idle, lambda it: it.is_answered
+        )
 
 
 class AdminConnection(H11Protocol):
@@ -200,9 +202,13 @@ class AdminConnection(H11Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether nothing of a request is here that is not answered."""
+        return self.is_answered and self.conn.their_state is h11.IDLE
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether no request whose head is here waits for its answer."""
         cycle: RequestResponseCycle | None = self.cycle
-        is_answered = cycle is None or cycle.response_complete
-        return is_answered and self.conn.their_state is h11.IDLE
+        return cycle is None or cycle.response_complete
 
     def hold(self, who: str) -> bool:
         """

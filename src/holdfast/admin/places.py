@@ -2,14 +2,17 @@
 Which connections the admin port takes, who holds them, and which one goes when it is full.
 
 A connection is a guest's until a request on it has shown who sends it, and again as soon as one
-does not. Guests make room for whoever comes, the oldest first: a socket costs a stranger nothing.
-Whoever is known holds his connection. But all who are known have three quarters of the places
-together, whoever they are, and who has more of them gives way to who has fewer: a user who may only
-look, or a program of his that leaks connections, keeps nobody out. The node's own user is bound by
-nothing, and so finds a place by who comes as a guest.
+does not. Guests make room for whoever comes, the oldest first of whom nothing is being answered: a
+socket costs a stranger nothing. Whoever is known holds his connection. But all who are known have
+three quarters of the places together, whoever they are, and who has more of them gives way to who
+has fewer: a user who may only look, or a program of his that leaks connections, keeps nobody out.
+Beside those places there are as many for guests, `GUEST_COUNT_MAX` at most: so many would have to
+come between the turn in which one is taken and that in which its request is read. The node's own
+user is bound by nothing, and so finds a place by who comes as a guest.
 
 Invariants:
-    Never more than `count_max` connections are inside.
+    Never more than `count_max` connections are inside, those of guests with them.
+    A guest whose request is being answered goes only where all guests' are.
     Those that are held by others than the node's own user are never more than `held_max`.
     A connection of one person is closed for another one only where he has as many left as that one.
 
@@ -27,6 +30,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from holdfast.admin.person import MACHINE
 from holdfast.transport.inside import Inside, NowAndThen
 
+GUEST_COUNT_MAX: Final = 64
+"""Four turns of the loop, with as many accepted in each as may be."""
+
 LOOKED_AT_MAX: Final = 64
 """So many of one person are asked whether they are idle."""
 
@@ -35,6 +41,11 @@ _GUEST: Final = ""
 logger = logging.getLogger("holdfast.admin")
 
 T = TypeVar("T")
+
+
+def guest_count_max(count_max: int) -> int:
+    """Give how many places there are for guests beside so many: as many again, and few at most."""
+    return min(GUEST_COUNT_MAX, count_max)
 
 
 class Held(NamedTuple, Generic[T]):
@@ -49,20 +60,30 @@ class Held(NamedTuple, Generic[T]):
 class Places(Generic[T]):
     """The connections inside the admin port."""
 
-    __slots__ = ("_inside", "_is_idle", "_telling", "count_max", "held_max", "turned_away")
+    __slots__ = (
+        *("_inside", "_is_answered", "_is_idle", "_telling"),
+        *("count_max", "held_max", "turned_away"),
+    )
 
-    def __init__(self, count_max: int, is_idle: Callable[[T], bool]) -> None:
+    def __init__(
+        self,
+        count_max: int,
+        is_idle: Callable[[T], bool],
+        is_answered: Callable[[T], bool],
+    ) -> None:
         """
         Make a port with nobody inside.
 
         Args:
             is_idle: Whether a connection is between two requests.
+            is_answered: Whether no whole request is here that is not answered.
         """
-        self.count_max = count_max
+        self.count_max = count_max + guest_count_max(count_max)
         self.held_max = max(count_max * 3 // 4, 1)
         self.turned_away = 0
         """Connections closed because the port was full, since the start."""
         self._is_idle = is_idle
+        self._is_answered = is_answered
         self._inside = Inside[T]()
         """By who holds them, the oldest first."""
         self._telling = NowAndThen()
@@ -75,14 +96,15 @@ class Places(Generic[T]):
         Take a new connection; `now` in seconds of the monotonic clock.
 
         Returns:
-            The one to close: the oldest guest's, an idle one of the node's own user, or the new one
+            The one to close: a guest's, an idle one of the node's own user, or the new one
             itself. None: nobody.
         """
         leaving = None
         if len(self._inside) >= self.count_max:
             self._turn_away(now)
             guests = self._inside.by_group.get(_GUEST, {})
-            leaving = next(iter(guests), None) or self._idle_of(MACHINE)
+            silent = (it for it in guests if self._is_answered(it))
+            leaving = next(silent, None) or next(iter(guests), None) or self._idle_of(MACHINE)
             if leaving is None:
                 return connection
             self.leave(leaving)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.admin.http_server import BACKLOG
+from holdfast.admin.places import guest_count_max
 from holdfast.config.node import NodeConfig
 from holdfast.errors import ConfigError
 from holdfast.model.limits import MEMBERS_MAX
@@ -116,7 +117,7 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     wanted += clients + passing_max
     read_files = max(8, min(read_files_max, open_files // 8))
     per_port = max(8, open_files // 12)
-    admin = min(admin_max, per_port)
+    admin = min(admin_max, max(8, per_port * 2 // 3))  # It has guests beside them.
     strangers = min(strangers_max, per_port)
     tls_strangers = min(tls_strangers_max, per_port)
     admin_strangers = min(admin_strangers_max, per_port)
@@ -153,7 +154,7 @@ def _are_links_by_tls(config: NodeConfig) -> bool:
 def _fixed(config: NodeConfig, read_files: int, admin: int, strangers: int) -> int:
     """Descriptors for all but the clients."""
     files = SET_ASIDE + _OTHER_FILES + read_files
-    admin_port = _ADMIN_COST * admin + BACKLOG
+    admin_port = _ADMIN_COST * admin + guest_count_max(admin) + BACKLOG
     if not config.members:
         return files + admin_port
     per_source = min(config.sections.links.strangers_per_source_max, strangers)

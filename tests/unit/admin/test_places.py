@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from holdfast.admin.person import MACHINE
-from holdfast.admin.places import Held, Places
+from holdfast.admin.places import GUEST_COUNT_MAX, Held, Places, guest_count_max
 from holdfast.transport.inside import TELL_SECONDS
 
 
@@ -18,7 +18,11 @@ class Port:
 
     def __init__(self, count_max: int = 8) -> None:
         self.busy: set[str] = set()
-        self.places = Places[str](count_max, lambda it: it not in self.busy)
+        self.asking: set[str] = set()
+        self.places = Places[str](
+            count_max, lambda it: it not in self.busy, lambda it: it not in self.asking
+        )
+        self.places.count_max = count_max  # Without the room of guests beside it.
 
     def come(self, *names: str) -> list[str]:
         """Let them come as guests; gives who left for them."""
@@ -69,6 +73,27 @@ def test_who_has_more_gives_way_to_who_has_fewer() -> None:
     assert port.hold("cid", "c1", is_busy=True) == [Held(is_held=False)], "nobody has more than two"
 
 
+def test_one_who_is_being_answered_stays_while_others_show_nothing() -> None:
+    """Who floods the port with sockets ends no request of others; where all ask the oldest goes."""
+    port = Port(4)
+    port.come("a", "b", "c", "d")
+    port.asking |= {"a", "c"}
+    assert port.come("e", "f", "g") == ["b", "d", "e"]
+    port.asking |= {"f", "g"}
+    assert port.come("h") == ["a"]
+
+
+def test_there_is_room_for_guests_beside_the_places_of_users() -> None:
+    """As many come in at once as are taken in some turns of the loop, whatever users hold."""
+    places = Places[int](8, lambda _: False, lambda _: True)
+    for number in range(6):
+        places.enter(number, 0.0)
+        assert places.hold(number, "eve", 0.0).is_held
+    assert [places.enter(number, 0.0) for number in range(6, 16)] == [None] * 10
+    assert places.enter(100, 0.0) == 6
+    assert [guest_count_max(it) for it in (8, 64, 10_000)] == [8, 64, GUEST_COUNT_MAX]
+
+
 def test_the_nodes_own_user_is_bound_by_nothing() -> None:
     """Where even his connections fill the port one of them goes that does nothing."""
     port = Port(4)
@@ -102,7 +127,8 @@ def test_who_has_left_is_forgotten() -> None:
 
 def test_a_full_port_is_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever opens sockets in a loop must not fill the log as well."""
-    places = Places[int](1, lambda _: True)
+    places = Places[int](1, lambda _: True, lambda _: True)
+    places.count_max = 1
     with caplog.at_level(logging.WARNING):
         for number in range(400):
             places.enter(number, number / 1000)
