@@ -180,8 +180,8 @@ class Checking:
         self._said: dict[tuple[str, str], frozenset[str] | None] = {}
         """What was said of who is connected since he came, by who vouches and his name."""
         self.authorities = tuple(authorities)
-        self.throttle = Throttle()
         self.regulars = Regulars()
+        self.throttle = Throttle(self.regulars)
 
     def check(
         self, shown: Shown, now: float, now_ms: int, *, anonymous: Principal | None = None

@@ -6,7 +6,8 @@ first time. What tells others apart from him is that somebody from there was onc
 
 Invariants:
     Names do not count: who waits for less long because there is such a user would give it away.
-    It keeps as many networks as it may, and forgets where nobody came from for longest first.
+    It keeps as many networks as it may. A site that has more of them gives way, and else where
+    nobody came from for longest.
 
 Pure: time is an argument.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.model.crowd import Crowd
 from holdfast.model.networks import network_of
 
 REGULAR_SECONDS: Final = 86_400.0
@@ -24,19 +26,26 @@ NETWORK_COUNT_MAX: Final = 10_000
 class Regulars:
     """The networks of whoever came in lately."""
 
-    __slots__ = ("_came_in",)
+    __slots__ = ("_came_in", "_crowd")
 
     def __init__(self) -> None:
         self._came_in: dict[str, float] = {}
         """When somebody did last; the latest stands last."""
+        self._crowd: Crowd[str] = Crowd()
+        """The same networks by their sites."""
 
     def came_in(self, address: str, now: float) -> None:
         """Note that somebody from there is who he says."""
         network = network_of(address)
-        self._came_in.pop(network, None)
-        if len(self._came_in) >= NETWORK_COUNT_MAX:
-            del self._came_in[next(iter(self._came_in))]
+        if self._came_in.pop(network, None) is not None:
+            self._crowd.discard(network)
+        elif len(self._came_in) >= NETWORK_COUNT_MAX:
+            group = self._crowd.greedier(address) or self._crowd.fellows(address) or self._came_in
+            oldest = next(iter(group))
+            del self._came_in[oldest]
+            self._crowd.discard(oldest)
         self._came_in[network] = now
+        self._crowd.add(network, address)
 
     def is_one(self, address: str, now: float) -> bool:
         """Whether somebody came in from there lately."""

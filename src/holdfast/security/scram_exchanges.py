@@ -150,7 +150,7 @@ class Exchanges:
         except AuthenticationError as error:
             return Refusal(str(error), now)
         record = self._record_of(first.name)
-        if self._is_shut_out(network, first.name, record, now):
+        if self._is_shut_out(address, first.name, record, now):
             return Refusal(SHUT_OUT, now)
         keys = self._keys_of(record)
         pepper = next(iter(self._peppers()), self._spare)
@@ -181,12 +181,12 @@ class Exchanges:
         if final.nonce != exchange.nonce or final.binding != exchange.gs2.encode():
             return Refusal(MISMATCHED, now)
         # Asked again: he may have begun a hundred before he was shut out.
-        if self._is_shut_out(exchange.network, exchange.name, exchange.record, now):
+        if self._is_shut_out(address, exchange.name, exchange.record, now):
             return Refusal(SHUT_OUT, now)
-        return self._judge(exchange, sid, final, now)
+        return self._judge(exchange, sid, final, address, now)
 
     def _judge(
-        self, exchange: _Exchange, sid: str, final: ClientFinal, now: float
+        self, exchange: _Exchange, sid: str, final: ClientFinal, address: str, now: float
     ) -> Proven | Refusal:
         auth_message = f"{exchange.auth_message},{final.without_proof}".encode()
         known = self._keys_of(exchange.record)
@@ -203,12 +203,13 @@ class Exchanges:
             if not is_before:
                 self._right.pop(seen, None)
             mark = f"before {exchange.name}" if is_before else sid
-            delay = self._throttle.failed(exchange.network, mark.encode(), now)
+            delay = self._throttle.failed(address, mark.encode(), now)
             return Refusal(WRONG, now + delay)
         self._right.pop(seen, None)
         if len(self._right) >= RIGHT_COUNT_MAX:
             del self._right[next(iter(self._right))]
         self._right[seen] = record, now + RIGHT_SECONDS
+        self._throttle.regulars.came_in(address, now)
         values = read_values(record.values)
         principal = Principal(record.name, values.roles, kept=values.password)
         return Proven(principal, write_server_final(server_signature(right, auth_message)))
@@ -225,10 +226,10 @@ class Exchanges:
         values = read_values(_NOBODYS_VALUES if record is None else record.values)
         return values.scram if record is not None and self._peppers() else None
 
-    def _is_shut_out(self, network: str, name: str, record: UserRecord | None, now: float) -> bool:
-        if not self._throttle.is_shut_out(network, now):
+    def _is_shut_out(self, address: str, name: str, record: UserRecord | None, now: float) -> bool:
+        if not self._throttle.is_shut_out(address, now):
             return False
-        by, until = self._right.get((network, name), (None, now))
+        by, until = self._right.get((network_of(address), name), (None, now))
         return record is None or by is not record or now >= until
 
     def _take(self, sid: str, network: str, now: float) -> _Exchange | None:

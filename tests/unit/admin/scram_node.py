@@ -20,6 +20,7 @@ from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
 from holdfast.security.checking import WRONG, Shown
 from holdfast.security.principal import Principal
+from holdfast.security.regulars import Regulars
 from holdfast.security.scram_exchanges import Exchanges
 from holdfast.security.scram_keys import keep_keys
 from holdfast.security.throttle import Throttle
@@ -41,7 +42,7 @@ class ScramNode:
         self.looks_left = 0
         self.is_offered = is_offered
         self.has_users = has_users
-        self.throttle = Throttle()
+        self.throttle = Throttle(Regulars())
         exchanges = Exchanges({"ann": record}.get, lambda: (PEPPER,), self.throttle, os.urandom)
         self.scram = ScramLogins(self.offer, exchanges, SystemClock())
         self.refused: list[tuple[str, str]] = []

@@ -12,6 +12,7 @@ from holdfast.model.access_records import UserRecord
 from holdfast.model.networks import network_of
 from holdfast.security import scram_exchanges
 from holdfast.security.checking import SHUT_OUT, WRONG, Refusal
+from holdfast.security.regulars import Regulars
 from holdfast.security.scram_exchanges import (
     EXCHANGE_COUNT_MAX,
     EXCHANGE_SECONDS,
@@ -39,7 +40,7 @@ from holdfast.security.scram_messages import (
     write_client_first,
     write_server_final,
 )
-from holdfast.security.throttle import FAILURES_MAX, Throttle
+from holdfast.security.throttle import FAILURES_MAX, SITE_FAILURES_MAX, Throttle
 from holdfast.security.user_changes import with_password
 
 PEPPER = b"p" * 32
@@ -59,7 +60,7 @@ class World:
         self.users: dict[str, UserRecord] = {}
         self.peppers: tuple[bytes, ...] = (PEPPER,)
         self.count = 0
-        self.throttle = Throttle()
+        self.throttle = Throttle(Regulars())
         self.exchanges = Exchanges(self.users.get, lambda: self.peppers, self.throttle, self.chance)
         self.known: dict[tuple[str, bytes], bytes] = {}
 
@@ -279,6 +280,21 @@ def test_whoever_was_right_long_ago_or_by_another_record_is_shut_out_as_all_are(
     for _ in range(FAILURES_MAX + 1):
         fresh.log_in("wrong", "ben")
     assert fresh.begin().reason == SHUT_OUT
+
+
+def test_who_guesses_from_all_networks_of_a_site_is_shut_out_but_where_somebody_was_right(
+    world,
+) -> None:
+    """And each of them would be slowed down by nothing: 65,536 times twenty guesses."""
+    assert isinstance(world.log_in("right", address="2001:db8:5:ffff::1"), Proven)
+    told = [
+        world.log_in("wrong", "ben", address=f"2001:db8:5:{number:x}::1").reason
+        for number in range(SITE_FAILURES_MAX + 2)
+    ]
+    assert told == [WRONG] * (SITE_FAILURES_MAX + 1) + [SHUT_OUT]
+    assert isinstance(world.log_in("right", address="2001:db8:5:ffff::2"), Proven)
+    world.set_password("ben", "bens")
+    assert isinstance(world.log_in("bens", "ben", address="2001:db8:5:ffff::3"), Proven)
 
 
 def test_without_its_pepper_a_node_knows_nobody_and_says_so_alike(world) -> None:

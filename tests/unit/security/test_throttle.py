@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import count
 
 from holdfast.security import throttle as module
-from holdfast.security.throttle import FAILURES_MAX, Throttle
+from holdfast.security.regulars import Regulars
+from holdfast.security.throttle import FAILURES_MAX, SITE_FAILURES_MAX, Throttle
 
 
 def guess(number: int) -> bytes:
@@ -14,7 +15,7 @@ def guess(number: int) -> bytes:
 
 def test_each_failure_is_told_later_up_to_a_bound() -> None:
     """Twice as late as the one before; ten minutes later all is forgotten."""
-    throttle = Throttle()
+    throttle = Throttle(Regulars())
     delays = [throttle.failed("10.0.0.1", guess(it), 100.0) for it in range(8)]
     assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     assert throttle.failed("10.0.0.2", guess(1), 100.0) == 0.1
@@ -23,7 +24,7 @@ def test_each_failure_is_told_later_up_to_a_bound() -> None:
 
 def test_the_same_again_is_no_further_guess() -> None:
     """A program with an old password is told so as late as before, and shuts nobody out."""
-    throttle = Throttle()
+    throttle = Throttle(Regulars())
     for number in range(1_000):
         assert throttle.failed("10.0.0.1", b"old", 100.0 + number / 10) == 0.1
     assert not throttle.is_shut_out("10.0.0.1", 200.0)
@@ -33,7 +34,7 @@ def test_the_same_again_is_no_further_guess() -> None:
 
 def test_who_goes_on_guessing_is_shut_out_for_a_minute_and_nobody_else(monkeypatch) -> None:
     """By the last failure; who comes from elsewhere logs in meanwhile (S13)."""
-    throttle = Throttle()
+    throttle = Throttle(Regulars())
     for number in range(FAILURES_MAX):
         throttle.failed("10.0.0.1", guess(number), 100.0)
     assert not throttle.is_shut_out("10.0.0.1", 100.0)
@@ -48,8 +49,90 @@ def test_who_goes_on_guessing_is_shut_out_for_a_minute_and_nobody_else(monkeypat
 def test_there_is_a_limit_to_what_is_kept(monkeypatch) -> None:
     """Who failed longest ago is forgotten first."""
     monkeypatch.setattr(module, "ADDRESS_COUNT_MAX", 2)
-    throttle, numbers = Throttle(), count()
+    throttle, numbers = Throttle(Regulars()), count()
     for address in ("10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.3"):
         throttle.failed(address, guess(next(numbers)), 1.0)
     assert throttle.failed("10.0.0.1", b"x", 2.0) == 0.4
     assert throttle.failed("10.0.0.2", b"x", 2.0) == 0.1
+
+
+def network(number: int) -> str:
+    """An address of one of the networks of a site."""
+    return f"2001:db8:5:{number % 65536:x}::1"
+
+
+def test_who_has_a_site_of_ipv6_guesses_as_if_it_were_one_network() -> None:
+    """
+    65,536 networks would be as many times twenty guesses, and each told at once.
+
+    He is shut out as a whole, is told later and later before that, and nobody of another site is.
+    """
+    throttle = Throttle(Regulars())
+    looked_at, now, late = 0, 0.0, 0.0
+    for number in range(6_000):  # A minute.
+        now += 0.01
+        if not throttle.is_shut_out(network(number), now):
+            looked_at += 1
+            late = max(late, throttle.failed(network(number), guess(number), now))
+    assert looked_at == SITE_FAILURES_MAX + 1
+    assert late == 5.0
+    assert not throttle.is_shut_out("2001:db8:6::1", now)
+    assert not throttle.is_shut_out("192.0.2.7", now)
+
+
+def test_one_old_password_in_all_networks_of_a_site_is_one_guess() -> None:
+    """Each machine of a company may have a network of its own, and the same file on each."""
+    throttle = Throttle(Regulars())
+    delays = {throttle.failed(network(it), b"old", 1.0 + it / 100) for it in range(1_000)}
+    assert delays == {0.1}
+    assert not throttle.is_shut_out(network(2_000), 11.0)
+
+
+def test_from_where_somebody_came_in_lately_is_not_shut_out_with_its_site() -> None:
+    """
+    Whoever guesses from new networks is in no way of those of the site that are known.
+
+    And they have a bound of their own: who has a user makes as many networks known as he likes.
+    """
+    throttle = Throttle(Regulars())
+    for number in range(100, 2_100):
+        throttle.regulars.came_in(network(number), 1.0)
+    for number in range(SITE_FAILURES_MAX + 1):
+        throttle.failed(network(number % 50), guess(number), 2.0)
+    assert throttle.is_shut_out(network(60), 3.0)
+    assert not throttle.is_shut_out(network(100), 3.0)
+    for number in range(SITE_FAILURES_MAX + 1):
+        throttle.failed(network(200 + number), guess(number), 3.0)
+    assert throttle.is_shut_out(network(100), 4.0)
+
+
+def test_one_network_does_not_shut_out_the_site_that_it_is_of() -> None:
+    """Tokens are found wrong also where it is shut out itself: its neighbours are not made to."""
+    throttle = Throttle(Regulars())
+    for number in range(1_000):
+        throttle.failed(network(1), guess(number), 1.0 + number / 100)
+    assert throttle.is_shut_out(network(1), 12.0)
+    assert not throttle.is_shut_out(network(2), 12.0)
+
+
+def test_a_site_that_fails_from_all_its_networks_has_no_other_forgotten(monkeypatch) -> None:
+    """Else one who is shut out elsewhere would be looked at again, each time he has a site fail."""
+    monkeypatch.setattr(module, "ADDRESS_COUNT_MAX", 4)
+    throttle = Throttle(Regulars())
+    for number in range(FAILURES_MAX + 1):
+        throttle.failed("192.0.2.7", guess(number), 1.0)
+    for number in range(1_000):
+        throttle.failed(network(number), guess(number), 2.0)
+    assert throttle.is_shut_out("192.0.2.7", 3.0)
+
+
+def test_there_is_a_limit_to_the_sites_that_are_kept(monkeypatch) -> None:
+    """Which failed longest ago is forgotten first."""
+    monkeypatch.setattr(module, "SITE_COUNT_MAX", 2)
+    throttle = Throttle(Regulars())
+    for number in range(SITE_FAILURES_MAX + 1):
+        for site in (1, 2):
+            throttle.failed(f"2001:db8:{site}:{number}::1", guess(number), 1.0)
+    throttle.failed("2001:db8:3::1", b"x", 1.0)
+    shut_out = [throttle.is_shut_out(f"2001:db8:{it}:999::1", 2.0) for it in (1, 2, 3)]
+    assert shut_out == [False, True, False]
