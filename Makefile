@@ -92,8 +92,8 @@ test-measured: setup
 		-m pytest $(QUIETLY) $(BESIDE) $(MEASURED) $(ARGS)
 	@$(BIN)/python tools/covered.py $(COVERED)
 
-# Most of these wait, for brokers and for time.
-test-whole test-rest: SIDE_BY_SIDE = 3
+# Most of these wait, for brokers and for time; the last process is patient (tests/side_by_side.py).
+test-whole test-rest: SIDE_BY_SIDE = 4
 test-whole: setup ## conformance, transcripts, integration with real processes
 	$(if $(call existing,$(WHOLE)),$(PYTEST) $(BESIDE) $(call existing,$(WHOLE)) $(ARGS),@true)
 

@@ -28,12 +28,13 @@ from tests.disk_room import (
 )
 from tests.forked_nodes import nodes_forked
 from tests.measuring import take_out_probes_between_tests
+from tests.side_by_side import PATIENT_FOLDERS, give_way, have_patience
 from trials.clients.ledger import Account
 from trials.promises.books import TestBooks, accounts_of_loads
 
 BOOKS = TestBooks()
 SLOW_FOLDERS = ("tests/spark/", "tests/integration/")
-LONG_FOLDERS = ("tests/simulation/", "tests/property/")
+IS_PATIENT = pytest.StashKey[bool]()
 ACCOUNTS = pytest.StashKey[list[Account]]()
 
 # No deadline: these machines are shared, and a slow moment is not a failure.
@@ -72,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     factory = config._tmp_path_factory
     config.pluginmanager.register(FoldersOfFixtures(factory))
     take_out_probes_between_tests(config)
+    config.stash[IS_PATIENT] = give_way(config)
     if hasattr(config, "workerinput"):  # Its folder is in that of the process that shares out.
         return
     clear_after_ended_runs(folder_of_runs())
@@ -113,7 +115,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """
     Put the slow folders first, in turns: Spark needs the cores, and real brokers mostly wait.
 
@@ -126,9 +128,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
     slow = [[name for name in files if name.startswith(folder)] for folder in SLOW_FOLDERS]
     first = [name for name in chain(*zip_longest(*slow)) if name is not None]
-    long = [name for name in files if name.startswith(LONG_FOLDERS)]
+    long = [name for name in files if name.startswith(PATIENT_FOLDERS)]
     order = dict.fromkeys([*first, *long, *files])
     items[:] = chain.from_iterable(files[name] for name in order)
+    if config.stash[IS_PATIENT]:
+        have_patience(items)
     gc.collect()
     gc.freeze()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.side_by_side import SPARK, TEST_BY_TEST, FilesInTurn
+from tests.side_by_side import PATIENT_FOLDERS, SPARK, TEST_BY_TEST, FilesInTurn
 
 SAID: ContextVar[str] = ContextVar("said by the test before", default="")
 
@@ -70,8 +70,8 @@ def mixed(others: int) -> list[str]:
 
 def test_spark_is_in_two_processes_and_a_file_in_one() -> None:
     """Each test runs once; what stands between is taken by who may have no Spark."""
-    names = mixed(2)
-    scheduler, processes = shared_out(names, 4)
+    names = mixed(1)
+    scheduler, processes = shared_out(names, 3)
     run_all(scheduler, processes, names)
 
     assert sorted(names) == sorted(name for process in processes for name in process.done)
@@ -127,6 +127,31 @@ def test_a_long_file_is_given_out_test_by_test() -> None:
     run_all(scheduler, processes, names)
 
     assert [4, 4, 4] == [len(process.done) for process in processes]
+
+
+def test_the_last_of_four_has_what_waits_for_nothing() -> None:
+    """The others have the rest, and help with that when nothing else is left."""
+    names = mixed(3)
+    for number in range(8):
+        names += named(f"{PATIENT_FOLDERS[number % 2]}test_{number}.py", 5)
+    scheduler, processes = shared_out(names, 4)
+    run_all(scheduler, processes, names)
+
+    assert sorted(names) == sorted(name for process in processes for name in process.done)
+    assert all(it.startswith(PATIENT_FOLDERS) for it in processes[3].done)
+    assert len(processes[3].done) >= 20
+    helped = [it for process in processes[:3] for it in process.done]
+    assert any(it.startswith(PATIENT_FOLDERS) for it in helped)
+
+
+def test_without_anything_that_waits_for_nothing_the_last_of_four_ends() -> None:
+    """And nobody waits for it."""
+    names = mixed(3)
+    scheduler, processes = shared_out(names, 4)
+    run_all(scheduler, processes, names)
+
+    assert processes[3].shutting_down
+    assert not processes[3].done
 
 
 @pytest.mark.parametrize("who", ["ann", "ben"])
