@@ -164,7 +164,11 @@ class _Config(uvicorn.Config):
         super().__init__(application, timeout_keep_alive=settings.idle_seconds_max, **options)
         self.port_settings = settings
         self.places = Places[AdminConnection](
-            settings.connection_count_max, lambda it: it.is_idle, lambda it: it.is_answered
+            settings.connection_count_max,
+            is_idle=lambda it: it.is_idle,
+            leaves_waiting=lambda it: it.leaves_waiting,
+            source_of=lambda it: it.source,
+            is_here=lambda it: it.is_here,
         )
 
 
@@ -179,6 +183,10 @@ class AdminConnection(H11Protocol):
         self.app_state = self.app_state | {CONNECTION_STATE: self}
         self.is_lost = False
         """Whether nobody is there any more to take an answer."""
+        self.source = ""
+        """The address that it is from; empty: its socket does not tell."""
+        self.is_here = False
+        """Whether it is from this machine."""
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._ignored_bytes = 0
@@ -187,6 +195,8 @@ class AdminConnection(H11Protocol):
         """Take a new connection, or close one for it."""
         super().connection_made(transport)
         self.flow = _Reading(transport, self.conn)
+        self.source = self.client[0] if self.client is not None else ""
+        self.is_here = is_within_machine(transport)
         leaving = self.config.places.enter(self, self.loop.time())
         if leaving is not None:
             leaving.transport.abort()
@@ -202,11 +212,15 @@ class AdminConnection(H11Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether nothing of a request is here that is not answered."""
-        return self.is_answered and self.conn.their_state is h11.IDLE
+        return self._is_answered and self.conn.their_state is h11.IDLE
 
     @property
-    def is_answered(self) -> bool:
-        """Whether no request whose head is here waits for its answer."""
+    def leaves_waiting(self) -> bool:
+        """Whether we wait for its other end: for the head of a request, or to take an answer."""
+        return self._is_answered or self.flow.write_paused
+
+    @property
+    def _is_answered(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 

@@ -2,17 +2,18 @@
 Which connections the admin port takes, who holds them, and which one goes when it is full.
 
 A connection is a guest's until a request on it has shown who sends it, and again as soon as one
-does not. Guests make room for whoever comes, the oldest first of whom nothing is being answered: a
-socket costs a stranger nothing. Whoever is known holds his connection. But all who are known have
-three quarters of the places together, whoever they are, and who has more of them gives way to who
-has fewer: a user who may only look, or a program of his that leaks connections, keeps nobody out.
-Beside those places there are as many for guests, `GUEST_COUNT_MAX` at most: so many would have to
-come between the turn in which one is taken and that in which its request is read. The node's own
-user is bound by nothing, and so finds a place by who comes as a guest.
+does not. Guests make room for whoever comes, see `guests`: a socket costs a stranger nothing.
+Whoever is known holds his connection. But all who are known have three quarters of the places
+together, whoever they are, and who has more of them gives way to who has fewer: a user who may only
+look, or a program of his that leaks connections, keeps nobody out. Beside those places there are as
+many for guests of this machine, and as many for those from elsewhere, `GUEST_COUNT_MAX` at most: so
+many of them would have to come between the turn in which one is taken and that in which its request
+is read. The node's own user is bound by nothing, and so finds a place by who comes as a guest.
 
 Invariants:
     Never more than `count_max` connections are inside, those of guests with them.
-    A guest whose request is being answered goes only where all guests' are.
+    Guests of this machine give way to guests from elsewhere only beyond the places that are theirs,
+    and these to them.
     Those that are held by others than the node's own user are never more than `held_max`.
     A connection of one person is closed for another one only where he has as many left as that one.
 
@@ -27,6 +28,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from holdfast.admin.guests import Guests
 from holdfast.admin.person import MACHINE
 from holdfast.transport.inside import Inside, NowAndThen
 
@@ -37,6 +39,7 @@ LOOKED_AT_MAX: Final = 64
 """So many of one person are asked whether they are idle."""
 
 _GUEST: Final = ""
+_LINES: Final = 2
 
 logger = logging.getLogger("holdfast.admin")
 
@@ -44,7 +47,11 @@ T = TypeVar("T")
 
 
 def guest_count_max(count_max: int) -> int:
-    """Give how many places there are for guests beside so many: as many again, and few at most."""
+    """Give how many places guests have beside so many, those of this machine and others together."""
+    return _LINES * _line_count_max(count_max)
+
+
+def _line_count_max(count_max: int) -> int:
     return min(GUEST_COUNT_MAX, count_max)
 
 
@@ -61,35 +68,50 @@ class Places(Generic[T]):
     """The connections inside the admin port."""
 
     __slots__ = (
-        *("_inside", "_is_answered", "_is_idle", "_telling"),
+        *("_elsewhere", "_here", "_inside", "_is_here", "_is_idle", "_telling"),
         *("count_max", "held_max", "turned_away"),
     )
 
     def __init__(
         self,
         count_max: int,
+        *,
         is_idle: Callable[[T], bool],
-        is_answered: Callable[[T], bool],
+        leaves_waiting: Callable[[T], bool],
+        source_of: Callable[[T], str] = lambda _: "",
+        is_here: Callable[[T], bool] = lambda _: False,
     ) -> None:
         """
         Make a port with nobody inside.
 
         Args:
+            count_max: So many, and `guest_count_max` of guests beside them.
             is_idle: Whether a connection is between two requests.
-            is_answered: Whether no whole request is here that is not answered.
+            leaves_waiting: Whether its other end has to do something next, and not we.
+            source_of: The address that it is from; always the same.
+            is_here: Whether it is from this machine; always the same.
         """
         self.count_max = count_max + guest_count_max(count_max)
         self.held_max = max(count_max * 3 // 4, 1)
         self.turned_away = 0
         """Connections closed because the port was full, since the start."""
         self._is_idle = is_idle
-        self._is_answered = is_answered
+        self._is_here = is_here
+        self._here, self._elsewhere = (
+            Guests[T](
+                _line_count_max(count_max),
+                count_max=self.count_max,
+                source_of=source_of,
+                leaves_waiting=leaves_waiting,
+            )
+            for _ in range(_LINES)
+        )
         self._inside = Inside[T]()
-        """By who holds them, the oldest first."""
+        """Those that are held, by who holds them, the oldest first."""
         self._telling = NowAndThen()
 
     def __len__(self) -> int:
-        return len(self._inside)
+        return len(self._inside) + len(self._here) + len(self._elsewhere)
 
     def enter(self, connection: T, now: float) -> T | None:
         """
@@ -100,16 +122,26 @@ class Places(Generic[T]):
             itself. None: nobody.
         """
         leaving = None
-        if len(self._inside) >= self.count_max:
+        if len(self) >= self.count_max:
             self._turn_away(now)
-            guests = self._inside.by_group.get(_GUEST, {})
-            silent = (it for it in guests if self._is_answered(it))
-            leaving = next(silent, None) or next(iter(guests), None) or self._idle_of(MACHINE)
+            leaving = self._leaving_for(connection)
             if leaving is None:
                 return connection
             self.leave(leaving)
-        self._inside.put(connection, _GUEST)
+        self._line_of(connection).add(connection)
         return leaving
+
+    def _line_of(self, connection: T) -> Guests[T]:
+        return self._here if self._is_here(connection) else self._elsewhere
+
+    def _leaving_for(self, comer: T) -> T | None:
+        """Give a guest of its own line, unless the other one has more than its places."""
+        own = self._line_of(comer)
+        other = self._elsewhere if own is self._here else self._here
+        if len(own) < own.places and len(other) > other.places:
+            return other.leaving_for(comer)
+        leaving = own.leaving_for(comer)
+        return self._idle_of(MACHINE) if leaving is None else leaving
 
     def hold(self, connection: T, who: str, now: float) -> Held[T]:
         """
@@ -117,15 +149,20 @@ class Places(Generic[T]):
 
         It is a guest's where there is no place for one more of his.
         """
-        if self._inside.group_of(connection) in (who, None):
+        line = self._line_of(connection)
+        was = _GUEST if connection in line else self._inside.group_of(connection)
+        if was in (who, None):
             return Held(is_held=True)  # Or it is gone.
         self.leave(connection)
+        if who == _GUEST:
+            line.add(connection)
+            return Held(is_held=True)
         leaving = None
-        if who not in (_GUEST, MACHINE) and self._held_count >= self.held_max:
+        if who != MACHINE and self._held_count >= self.held_max:
             self._turn_away(now)
             leaving = self._giving_way(who)
             if leaving is None:
-                self._inside.put(connection, _GUEST)
+                line.add(connection)
                 return Held(is_held=False)
             self.leave(leaving)
         self._inside.put(connection, who)
@@ -134,15 +171,16 @@ class Places(Generic[T]):
     def leave(self, connection: T) -> None:
         """Forget a connection that is gone; fine if it is not inside."""
         self._inside.leave(connection)
+        self._line_of(connection).discard(connection)
 
     @property
     def _held_count(self) -> int:
-        return len(self._inside) - self._inside.count(_GUEST) - self._inside.count(MACHINE)
+        return len(self._inside) - self._inside.count(MACHINE)
 
     def _giving_way(self, who: str) -> T | None:
         """Give one of who holds the most: an idle one, else the oldest; None: nobody has more."""
         inside = self._inside
-        most = max((it for it in inside.by_group if it not in (_GUEST, MACHINE)), key=inside.count)
+        most = max((it for it in inside.by_group if it != MACHINE), key=inside.count)
         if most == who or inside.count(most) <= inside.count(who) + 1:
             return self._idle_of(who)
         return self._idle_of(most) or next(iter(inside.by_group[most]))
@@ -155,8 +193,9 @@ class Places(Generic[T]):
         self.turned_away += 1
         if self._telling.is_due(now):
             logger.warning(
-                "the admin port is full with %d connections, of which users hold %d: the oldest of"
-                " strangers are closed, then those of who has the most; %d closed so far",
+                "the admin port is full with %d connections, of which users hold %d: strangers"
+                " that leave it waiting are closed, then those of who has the most; %d closed so"
+                " far",
                 self.count_max,
                 self._held_count,
                 self.turned_away,

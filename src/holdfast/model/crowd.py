@@ -16,6 +16,7 @@ Pure.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from holdfast.model.networks import networks_of
@@ -48,6 +49,10 @@ class Crowd(Generic[Item]):
 
     def __contains__(self, item: object) -> bool:
         return item in self._places
+
+    def __iter__(self) -> Iterator[Item]:
+        """Give all, who came first first; nobody may come or go meanwhile."""
+        return iter(self._places)
 
     def add(self, item: Item, address: str) -> None:
         """Take one in that is not there, behind all others of its network."""

@@ -117,7 +117,7 @@ def _shares(open_files: int, config: NodeConfig) -> Shares:
     wanted += clients + passing_max
     read_files = max(8, min(read_files_max, open_files // 8))
     per_port = max(8, open_files // 12)
-    admin = min(admin_max, max(8, per_port * 2 // 3))  # It has guests beside them.
+    admin = min(admin_max, max(8, per_port // 2))  # It has guests beside them.
     strangers = min(strangers_max, per_port)
     tls_strangers = min(tls_strangers_max, per_port)
     admin_strangers = min(admin_strangers_max, per_port)

@@ -272,6 +272,32 @@ def test_an_answer_that_nobody_takes_is_not_kept_for_ever(node) -> None:
     asyncio.run(scenario())
 
 
+def test_who_takes_no_answer_leaves_us_waiting_as_who_asks_nothing(node) -> None:
+    """
+    So nobody keeps his place by a request whose answer he leaves lying; one that is being answered
+    keeps it.
+    """
+    question = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    async def scenario() -> None:
+        connection, transport = connected(server_of(node))
+        assert connection.leaves_waiting
+        connection.data_received(question)
+        assert not connection.leaves_waiting
+        connection.pause_writing()
+        assert connection.leaves_waiting
+        connection.resume_writing()
+        assert not connection.leaves_waiting
+        while b"\r\n\r\n" not in transport.written:
+            await asyncio.sleep(0)
+        while not connection.is_idle:
+            await asyncio.sleep(0)
+        assert connection.leaves_waiting
+        connection.connection_lost(None)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.slow
 def test_silent_connections_make_room_for_who_asks(node) -> None:
     """

@@ -13,6 +13,10 @@ from holdfast.admin.places import GUEST_COUNT_MAX, Held, Places, guest_count_max
 from holdfast.transport.inside import TELL_SECONDS
 
 
+def from_here(name: str) -> bool:
+    return name.startswith("here")
+
+
 class Port:
     """A port of eight places, of which users may hold six, and which connections are at work."""
 
@@ -20,7 +24,11 @@ class Port:
         self.busy: set[str] = set()
         self.asking: set[str] = set()
         self.places = Places[str](
-            count_max, lambda it: it not in self.busy, lambda it: it not in self.asking
+            count_max,
+            is_idle=lambda it: it not in self.busy,
+            leaves_waiting=lambda it: it not in self.asking,
+            source_of=lambda it: "127.0.0.1" if from_here(it) else "192.0.2.1",
+            is_here=from_here,
         )
         self.places.count_max = count_max  # Without the room of guests beside it.
 
@@ -85,13 +93,32 @@ def test_one_who_is_being_answered_stays_while_others_show_nothing() -> None:
 
 def test_there_is_room_for_guests_beside_the_places_of_users() -> None:
     """As many come in at once as are taken in some turns of the loop, whatever users hold."""
-    places = Places[int](8, lambda _: False, lambda _: True)
+    places = Places[int](8, is_idle=lambda _: False, leaves_waiting=lambda _: True)
     for number in range(6):
         places.enter(number, 0.0)
         assert places.hold(number, "eve", 0.0).is_held
-    assert [places.enter(number, 0.0) for number in range(6, 16)] == [None] * 10
+    assert [places.enter(number, 0.0) for number in range(6, 24)] == [None] * 18
     assert places.enter(100, 0.0) == 6
-    assert [guest_count_max(it) for it in (8, 64, 10_000)] == [8, 64, GUEST_COUNT_MAX]
+    assert [guest_count_max(it) for it in (8, 64, 10_000)] == [16, 128, 2 * GUEST_COUNT_MAX]
+
+
+@pytest.mark.parametrize("is_asking", [False, True])
+@pytest.mark.parametrize(("crowd", "one"), [("away", "here"), ("here", "away")])
+def test_who_comes_from_elsewhere_fills_no_place_of_this_machine(
+    crowd: str, one: str, is_asking: bool
+) -> None:
+    """
+    Nor the other way round: each line has eight places, and takes what is free beside them until
+    it is wanted. Whether those that are there ask for something makes no difference.
+    """
+    port = Port()
+    port.places.count_max = 8 + guest_count_max(8)
+    names = [f"{crowd}{number}" for number in range(24)]
+    port.asking |= set(names) if is_asking else set()
+    assert port.come(*names) == []
+    assert port.come(*(f"{one}{number}" for number in range(8))) == names[:8]
+    assert port.come(f"{one}8") == [f"{one}0"]
+    assert port.come(f"{crowd}24") == [names[8]]
 
 
 def test_the_nodes_own_user_is_bound_by_nothing() -> None:
@@ -127,7 +154,7 @@ def test_who_has_left_is_forgotten() -> None:
 
 def test_a_full_port_is_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever opens sockets in a loop must not fill the log as well."""
-    places = Places[int](1, lambda _: True, lambda _: True)
+    places = Places[int](1, is_idle=lambda _: True, leaves_waiting=lambda _: True)
     places.count_max = 1
     with caplog.at_level(logging.WARNING):
         for number in range(400):
