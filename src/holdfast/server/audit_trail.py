@@ -21,18 +21,20 @@ from holdfast.admin.person import Person, acting
 from holdfast.broker.broker import Broker
 from holdfast.environment.clock import Clock
 from holdfast.model.access_records import AuditRecord
+from holdfast.server.audit_bounds import Kind
 
 DONE: Final = "done"
 _TEXT_LETTERS_MAX: Final = 1_000
 """Of each of its texts; a record's own may have 65,535 bytes."""
 
 _ADMIN: Final = "admin"
+_FIELDS: Final = ("who", "source", "address", "action", "object", "outcome")
 
 
 class Notebook(Protocol):
     """Where lines are written; see `AuditFile`."""
 
-    def note(self, fields: Mapping[str, str], *, is_refusal: bool = False) -> None:
+    def note(self, fields: Mapping[str, str], kind: Kind) -> None:
         """Write one line, in its time."""
         ...
 
@@ -68,35 +70,26 @@ class AuditTrail:
     def tell(self, action: str, object_: str, outcome: str = DONE) -> None:
         """Note in the file what came of what the person who asks just now wanted."""
         person = acting()
-        self._note(person.who, _ADMIN, person.address, action, object_, outcome)
+        self._note(Kind.CHANGE, person.who, _ADMIN, person.address, action, object_, outcome)
 
     def refused(self, person: Person, method: str, path: str, reason: str) -> None:
         """Note in the file that somebody was refused something on the admin port."""
-        self._note(person.who, _ADMIN, person.address, f"{method} {path}", "", reason)
+        what = f"{method} {path}"
+        self._note(Kind.REFUSAL, person.who, _ADMIN, person.address, what, "", reason)
 
     def login(self, who: str, source: str, address: str, outcome: str = DONE) -> None:
         """Note in the file that somebody came in by a port, or why he did not."""
-        self._note(who, source, address, "login", "", outcome)
+        kind = Kind.LOGIN if outcome == DONE else Kind.REFUSAL
+        self._note(kind, who, source, address, "login", "", outcome)
 
     def denied(self, who: str, source: str, address: str, reason: str) -> None:
         """Note in the file that somebody was refused something by a port."""
-        self._note(who, source, address, "refused", "", reason)
+        self._note(Kind.REFUSAL, who, source, address, "refused", "", reason)
 
-    def _note(
-        self, who: str, source: str, address: str, action: str, object_: str, outcome: str
-    ) -> None:
-        if self._file is None:
-            return
-        texts = {
-            "who": who,
-            "source": source,
-            "address": address,
-            "action": action,
-            "object": object_,
-            "outcome": outcome,
-        }
-        cut = {name: _cut(text) for name, text in texts.items()}
-        self._file.note(cut, is_refusal=outcome != DONE)
+    def _note(self, kind: Kind, *texts: str) -> None:
+        if self._file is not None:
+            cut = zip(_FIELDS, map(_cut, texts), strict=True)
+            self._file.note(dict(cut), kind)
 
 
 def _cut(text: str) -> str:

@@ -1,19 +1,20 @@
-"""The file of who did what."""
+"""The file of who did what, and the one of changes."""
 
 from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
-from queue import SimpleQueue
 from threading import Event
 
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.server import audit_file
-from holdfast.server.audit_file import REFUSALS_PER_SECOND_MAX, AuditFile
+from holdfast.server import audit_file, line_file
+from holdfast.server.audit_bounds import LOGIN_BYTES_MAX, Kind
+from holdfast.server.audit_file import AuditFile
+
+LOGIN = {"source": "clients", "address": "192.0.2.1", "action": "login"}
 
 
 class Clock:
@@ -29,18 +30,6 @@ class Clock:
         return self.microseconds / 1e6
 
 
-class Watched(AuditFile):
-    """Tells when something was written."""
-
-    def __init__(self, path: Path) -> None:
-        self.written: SimpleQueue[None] = SimpleQueue()
-        super().__init__(path, Clock())
-
-    def _write(self, given: list[bytes]) -> None:
-        super()._write(given)
-        self.written.put(None)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "audit.jsonl"
@@ -50,80 +39,50 @@ def lines(path: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def changes_of(path: Path) -> Path:
+    return path.with_name("audit.jsonl.changes")
+
+
 def test_each_thing_is_a_line_with_its_time(path) -> None:
-    """Only the node's user may read it."""
+    """And what operators change is a line of the second file, too."""
     file = AuditFile(path, Clock())
-    file.note({"who": "J\u00fcrgen", "action": "x"})
-    file.note({"who": "ben", "action": "a\nb"})
+    file.note({"who": "J\u00fcrgen", "action": "x"}, Kind.CHANGE)
+    file.note({"who": "ben", "action": "a\nb"}, Kind.REFUSAL)
+    file.note({"who": "ben", **LOGIN}, Kind.LOGIN)
     file.close()
-    first, second = lines(path)
+    first, second, third = lines(path)
     assert first == {"time": "2023-11-14T22:13:20.000Z", "who": "J\u00fcrgen", "action": "x"}
-    assert second["action"] == "a\nb"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (second["action"], third["action"]) == ("a\nb", "login")
+    assert lines(changes_of(path)) == [first]
 
 
-def test_nothing_that_a_stranger_is_called_moves_a_terminal_or_ends_a_line(path) -> None:
-    """Controls beyond ASCII, marks that turn what is read around, other ends of lines: escaped."""
-    name = "a\x1b[2J\x9b2J\u2028b\u202ec\x85\ud800"
-    file = AuditFile(path, Clock())
-    file.note({"who": name, "action": "login"})
-    file.close()
-    text = path.read_bytes()
-    assert text.isascii()
-    assert [it for it in text if it < 32] == [10]
-    assert len(text.decode().splitlines()) == 1
-    assert lines(path)[0]["who"] == name
+def test_nobody_turns_over_what_operators_did(path, monkeypatch) -> None:
+    """
+    Of members, transfers and promotions there is no other record, and users log in as they like.
 
-
-def test_who_renames_it_gets_the_next_line_in_a_new_file(path) -> None:
-    """Without a signal: logrotate renames, and that is all it has to do. So does removal."""
-    file = Watched(path)
-    before = path.with_suffix(".old")
-    file.note({"n": "1"})
-    file.written.get(timeout=10)
-    path.rename(before)
-    file.note({"n": "2"})
-    file.written.get(timeout=10)
-    path.unlink()
-    file.note({"n": "3"})
-    file.close()
-    assert [it["n"] for it in lines(before)] == ["1"]
-    assert [it["n"] for it in lines(path)] == ["3"]
-
-
-def test_it_never_takes_more_than_its_room(path, monkeypatch) -> None:
-    """A large one makes room for the next; the oldest goes."""
-    monkeypatch.setattr(audit_file, "FILE_BYTES_MAX", 100)
-    monkeypatch.setattr(audit_file, "AT_ONCE_MAX", 1)
-    file = AuditFile(path, Clock())
-    for number in range(20):
-        file.note({"n": str(number), "fill": "x" * 100})
-    file.close()
-    there = sorted(it.name for it in path.parent.iterdir())
-    assert there == ["audit.jsonl", *(f"audit.jsonl.{n}" for n in range(1, 5))]
-    kept = [lines(path.with_name(name))[0]["n"] for name in there]
-    assert kept == ["19", "18", "17", "16", "15"]
-
-
-def test_who_is_refused_all_the_time_leaves_room_for_others(path) -> None:
-    """In a second so many refusals, and how many more there were; what was done is all there."""
+    In the first file their lines would be gone; of the second nobody else has a line.
+    """
+    monkeypatch.setattr(line_file, "FILE_BYTES_MAX", 10_000)
+    monkeypatch.setattr(audit_file, "AT_ONCE_MAX", 50)
     clock = Clock()
     file = AuditFile(path, clock)
-    for _ in range(REFUSALS_PER_SECOND_MAX + 7):
-        file.note({"action": "login"}, is_refusal=True)
-    file.note({"action": "grant"})
-    clock.microseconds += 1_000_000
-    file.note({"action": "login"}, is_refusal=True)
+    file.note({"action": "remove member", "object": "c"}, Kind.CHANGE)
+    for number in range(2_000):
+        who = {"who": f"ann {number}", **LOGIN, "outcome": "x" * 100}
+        file.note(who, Kind.LOGIN)
+        file.note(who, Kind.REFUSAL)
     file.close()
-    found = [it["action"] for it in lines(path)]
-    assert found.count("login") == REFUSALS_PER_SECOND_MAX + 1
-    assert found[-3:] == ["grant", "refusals left out", "login"]
-    assert lines(path)[-2]["outcome"] == "7"
+    kept = [it for it in path.parent.iterdir() if not it.name.startswith(changes_of(path).name)]
+    assert len(kept) == 5
+    assert not any(b"remove member" in it.read_bytes() for it in kept)
+    assert [it["object"] for it in lines(changes_of(path))] == ["c"]
 
 
 def test_nobody_waits_for_a_disk_that_hangs_and_what_is_lost_is_counted(path, monkeypatch) -> None:
-    """Neither who notes something, nor the end."""
-    monkeypatch.setattr(audit_file, "WAITING_COUNT_MAX", 3)
+    """
+    Neither who notes something, nor the end. What operators do has a place when others' is full.
+    """
+    monkeypatch.setattr(audit_file, "WAITING_COUNT_MAX", 4)
     monkeypatch.setattr(audit_file, "CLOSE_SECONDS_MAX", 0.01)
     hanging, begun = Event(), Event()
     write = os.write
@@ -133,40 +92,34 @@ def test_nobody_waits_for_a_disk_that_hangs_and_what_is_lost_is_counted(path, mo
         hanging.wait(10)
         return write(descriptor, data)
 
-    monkeypatch.setattr(audit_file.os, "write", hang)
+    monkeypatch.setattr(line_file.os, "write", hang)
     file = AuditFile(path, Clock())
-    file.note({"n": "first"})
+    file.note({"n": "first"}, Kind.CHANGE)
     assert begun.wait(10)
     for number in range(5):
-        file.note({"n": str(number)})
+        file.note({"n": f"refusal {number}"}, Kind.REFUSAL)
+    for number in range(3):
+        file.note({"n": f"change {number}"}, Kind.CHANGE)
     file.close()
     assert file._thread.is_alive()
     hanging.set()
     file._thread.join(10)
-    assert [it.get("n", it.get("outcome")) for it in lines(path)] == ["first", "0", "1", "2", "2"]
+    said = [it.get("n", it.get("outcome")) for it in lines(path)]
+    assert said == ["first", "refusal 0", "refusal 1", "change 0", "change 1", "4"]
     assert lines(path)[-1]["action"] == "lines lost"
+    changed = [it.get("n", it.get("outcome")) for it in lines(changes_of(path))]
+    assert changed == ["first", "1", "change 0", "change 1"]
 
 
-def test_a_disk_that_fails_costs_lines_and_nothing_else(path, monkeypatch) -> None:
-    """It is said once in a while, and counted until it can be written again."""
-    complaints: list[str] = []
-    monkeypatch.setattr(audit_file.log, "error", lambda said, **_: complaints.append(said))
-    monkeypatch.setattr(audit_file, "AT_ONCE_MAX", 1)
+def test_what_was_left_out_is_told_at_the_end_at_the_latest(path, monkeypatch) -> None:
+    """How often somebody came in again, and how many lines there was no room for."""
     file = AuditFile(path, Clock())
-    write = os.write
-    failures = iter([OSError(28, "No space left on device")] * 2)
-
-    def fail(descriptor: int, data: bytes) -> int:
-        for failure in failures:
-            raise failure
-        return write(descriptor, data)
-
-    monkeypatch.setattr(audit_file.os, "write", fail)
-    for number in range(3):
-        file.note({"n": str(number)})
+    for _ in range(3):
+        file.note({"who": "ann", **LOGIN}, Kind.LOGIN)
+    file.note({"who": "x" * LOGIN_BYTES_MAX, **LOGIN}, Kind.LOGIN)
     file.close()
-    assert [it.get("n", it.get("outcome")) for it in lines(path)] == ["2", "2"]
-    assert complaints == ["the audit file cannot be written"]
+    said = [(it["action"], it.get("outcome")) for it in lines(path)]
+    assert said == [("login", None), ("more logins", "2"), ("logins left out", "1")]
 
 
 def test_one_that_cannot_be_written_ends_the_start(tmp_path) -> None:

@@ -15,6 +15,7 @@ from holdfast.cli.main import main
 from holdfast.model.format_level import ACCESS_LEVEL
 from holdfast.model.wildcards import parse_pattern
 from holdfast.security.roles import Duty
+from holdfast.server.audit_bounds import Kind
 from holdfast.server.audit_trail import AuditTrail
 from holdfast.server.node import Node
 from tests.unit.server.whole_node import run, store
@@ -25,11 +26,11 @@ class Paper:
 
     def __init__(self) -> None:
         self.lines: list[dict[str, str]] = []
-        self.refusals = 0
+        self.kinds: list[Kind] = []
 
-    def note(self, fields, *, is_refusal: bool = False) -> None:
+    def note(self, fields, kind: Kind) -> None:
         self.lines.append(dict(fields))
-        self.refusals += is_refusal
+        self.kinds.append(kind)
 
 
 def trail_of(level_reached: bool = True) -> tuple[AuditTrail, list[object], Paper]:
@@ -53,7 +54,7 @@ def test_a_change_is_noted_with_who_asks_just_now() -> None:
     assert (record.at_ms, record.who, record.source) == (1_234, "ann", "admin ::1")
     assert (record.action, record.object, record.outcome) == ("purge queue", "orders", "done")
     assert list(paper.lines[0].values()) == ["ann", "admin", "::1", "purge queue", "orders", "done"]
-    assert paper.refusals == 0
+    assert paper.kinds == [Kind.CHANGE]
 
 
 def test_before_every_member_can_read_it_no_record_is_written() -> None:
@@ -73,7 +74,7 @@ def test_refusals_and_logins_are_noted_as_what_they_are() -> None:
     trail.login("ben", "stomp", "192.0.2.1", "login or passcode is wrong")
     assert [line["action"] for line in paper.lines] == ["POST /queues/a/purge", "login", "login"]
     assert [line["outcome"] for line in paper.lines[1:]] == ["done", "login or passcode is wrong"]
-    assert paper.refusals == 2
+    assert paper.kinds == [Kind.REFUSAL, Kind.LOGIN, Kind.REFUSAL]
 
 
 def test_what_is_written_is_bounded_and_can_be_written() -> None:

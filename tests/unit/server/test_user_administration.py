@@ -159,7 +159,9 @@ def test_every_change_has_its_record_in_its_entry_and_none_has_a_secret(tmp_path
 
     async def work(node: Node, users) -> str:
         trail = node.administration.trail
-        trail._file = SimpleNamespace(note=lambda fields, **_: told.append(tuple(fields.values())))
+        trail._file = SimpleNamespace(
+            note=lambda fields, _kind: told.append(tuple(fields.values()))
+        )
         receipts = node.parts.broker.receipts
         records: list[AuditRecord] = []
         add = receipts.add_records
