@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 def guest_count_max(count_max: int) -> int:
-    """Give how many places guests have beside so many, those of this machine and others together."""
+    """Give how many places guests have beside so many, of this machine and others."""
     return _LINES * _line_count_max(count_max)
 
 

@@ -33,7 +33,7 @@ def test_the_shares_never_exceed_the_limit(
     shares = share_out(open_files, config(tmp_path, is_cluster=is_cluster))
     taken = SET_ASIDE + shares.read_files + shares.clients + shares.passing
     taken += 2 * shares.admin + guest_count_max(shares.admin)
-    taken += (shares.strangers if is_cluster else 0)
+    taken += shares.strangers if is_cluster else 0
     assert taken + 32 <= open_files
     assert shares.clients >= CLIENTS_MIN
     assert shares.clients <= 10_000
