@@ -133,6 +133,12 @@ def test_three_kinds_of_databases_hold_one_log(
         filled(log, writer)
         writer.append(b"six")
         assert read_all(log) == writer.stored
+        tenure = log._tenure
+        assert tenure is not None
+        for member in tenure.active:  # As where a database lets no second connection in.
+            token = tenure.token(member)
+            found = log.databases._entries_between(member, 1, 2, token, SECONDS)
+            assert found == writer.stored[1:2]
         for number, url in enumerate(urls):
             rot(url, tmp_path, entry=number + 1)
         deadline = time.monotonic() + 60

@@ -442,6 +442,16 @@ class ModelMember:
         )
         return found
 
+    def piece(self, index: int, start: int, count: int, seconds: float) -> bytes:
+        """Read some bytes of one."""
+        found: bytes = self._ask(
+            "entries",
+            seconds,
+            lambda it: it.rows.get(index, b"")[start : start + count],
+            min(count, len(self.database.rows.get(index, b""))),
+        )
+        return found
+
     def make_shown(self, token: Token, changes: Changes, seconds: float) -> str:
         """There is what it is shown in."""
         del token, changes, seconds

@@ -20,16 +20,15 @@ from holdfast.leases.refusals import Refusals
 from holdfast.mirrors.mirror_set import Holding
 from holdfast.raidb import copying, levelling
 from holdfast.raidb.copying import Copier
-from holdfast.raidb.databases import ActOf
 from holdfast.raidb.histories import Histories
-from holdfast.raidb.levelling import Levelling, Steps, _cut
+from holdfast.raidb.levelling import Levelling, Steps
 from holdfast.raidb.majority import MajorityTenure
-from holdfast.raidb.member import KnownSet, Row, Token
+from holdfast.raidb.member import ActOf, KnownSet, Row, Token
 from holdfast.raidb.returning import Returning
 from holdfast.raidb.scrubbing import Scrubber
 from holdfast.raidb.sight import Sight
 from holdfast.raidb.taking import Taking
-from holdfast.raidb.tenure import Tenure
+from holdfast.raidb.tenure import Tenure, cut_act
 from trials.leased import plan as plans
 from trials.leased.model_databases import ModelDatabase, ModelMember
 from trials.leased.model_medium import ModelMedium
@@ -182,7 +181,7 @@ def _cut_to_the_shortest() -> list[Patch]:
             yield from self._take_anew(member)
         target = min(self._ends.values(), key=lambda it: it.index)
         for member in sorted(self._rows):
-            act = _cut(self._tenure.tokens[member], target)
+            act = cut_act(self._tenure.tokens[member], target)
             yield from self._ask(member, act, self._left())
         self._tenure.end = target
         return True

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from holdfast.errors import MirrorsMissingError, StoreError, UnreachableError
 from holdfast.leases.contract import Claimant, Outcome
 from holdfast.mirrors.mirror_set import MirrorSet, Start, accept, newest_of
-from holdfast.raidb.databases import ActOf, Databases
-from holdfast.raidb.member import KnownSet, Member, Row, Token
+from holdfast.raidb.databases import Databases
+from holdfast.raidb.member import ActOf, KnownSet, Member, Row, Token
 
 CALL_SECONDS_MAX = 10.0
 

@@ -97,6 +97,8 @@ class Caretaker:
         if found is None and scrubber is not None and member in scrubber.late:
             index = scrubber.late[member]
             return f"active: entry {index:,} is damaged, and was not written anew in time"
+        if found is None and scrubber is not None and member in scrubber.unread:
+            return f"active: not read over: {scrubber.unread[member]}"
         if found is None:
             return ""
         if found.token is None:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from holdfast.errors import CorruptEntryError, MissingEntriesError, UnreachableError
 from holdfast.journal.entry import Entry, bytes_of, verify_chain
 from holdfast.leases.contract import Outcome, Place
-from holdfast.raidb.databases import ActOf, Databases
-from holdfast.raidb.member import NOTHING, Member, Row, Token
+from holdfast.raidb.databases import Databases
+from holdfast.raidb.member import NOTHING, ActOf, Member, Row, Token
 from holdfast.raidb.rates import Rates
 
 
@@ -107,7 +107,13 @@ class Copier:
             MissingEntriesError: It has them not.
         """
         return self._databases.entries(
-            member, after, through, bytes_max, self.seconds, beside=self._beside.get(member)
+            member,
+            after,
+            through,
+            bytes_max,
+            self.seconds,
+            beside=self._beside.get(member),
+            may_go_between=True,
         )
 
     def common_end(self, row: Row, source: Row) -> Place | None:

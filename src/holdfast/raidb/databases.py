@@ -17,7 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections import Counter
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -27,23 +27,22 @@ from holdfast.errors import (
     StoreError,
     UnreachableError,
 )
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import HEADER_BYTES, Entry
 from holdfast.leases.contract import Place
 from holdfast.leases.seen import Seen, SeenFile
+from holdfast.raidb.addresses import Addresses
+from holdfast.raidb.between import CLOSING_SECONDS, Between, Pieces, header_in
 from holdfast.raidb.histories import Histories
 from holdfast.raidb.lanes import Act, IsEnough, Lanes
-from holdfast.raidb.member import AstrayError, Member, Row, Token, UnconnectedError
+from holdfast.raidb.member import ActOf, AstrayError, Member, Row, Token, UnconnectedError
 
 logger = logging.getLogger("holdfast.raidb")
 
-BETWEEN_SECONDS: Final = 1.0
-"""So long at most an append waits for what was to go by a way of its own."""
 HISTORY_SECONDS: Final = 1.0
-"""For one entry that tells of which history a member is."""
+"""So long it is waited for what tells of which history a member is."""
 STRAGGLER_SECONDS: Final = 0.5
 """Once one has answered a question, others are waited for so long."""
 
-ActOf = Callable[[Member, float], Any]
 BoundAct = tuple[str, Act] | None
 """With the way to its member; None where there is none."""
 
@@ -51,7 +50,12 @@ BoundAct = tuple[str, Act] | None
 class Databases:
     """All members, and what was read of them last."""
 
-    def __init__(self, members: Sequence[Member], lanes: Lanes) -> None:
+    def __init__(
+        self,
+        members: Sequence[Member],
+        lanes: Lanes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.members = list(members)
         self.known: dict[str, Row] = {}
         """The last row of each member that was ever read."""
@@ -75,6 +79,10 @@ class Databases:
         """Ways that led elsewhere when something was asked by them last, and what was logged."""
         self._twins: dict[Member, Member] = {}
         """Of each member a second way to the same database, for what may take long."""
+        self._unreached: set[Member] = set()
+        """First ways that are not there: no other one may have the place of theirs."""
+        self._between = Between(clock)
+        self._clock = clock
         self.places: dict[str, str] = {}
         """Where each member is, or was said to be by others."""
         self._by_id: dict[str, Member] = {}
@@ -148,7 +156,10 @@ class Databases:
             else:
                 self.troubles.pop(member.place, None)
                 answers[member] = outcome
-        misled = self._leading_wrong(answers)
+        addresses = Addresses(len(self.members), self.set_id, are_meant=self.are_meant)
+        # Of two ways to one database the one that led there before goes on.
+        by_habit = sorted(answers, key=lambda it: self._by_id.get(answers[it].member) is not it)
+        misled = addresses.leading_wrong({it: answers[it] for it in by_habit})
         try:
             of_one_log = {it: row for it, row in answers.items() if it not in misled}
             is_all = len(of_one_log) == len(self.members)
@@ -165,34 +176,6 @@ class Databases:
         self.places |= {member: it.place for member, it in self._by_id.items()}
         return rows
 
-    def _leading_wrong(self, answers: Mapping[Member, Row]) -> dict[Member, StoreError]:
-        """The members that are not to be counted, and why."""
-        ours = self.set_id or _set_of_most(answers.values(), len(self.members))
-        misled: dict[Member, StoreError] = {}
-        first: dict[str, Member] = {}
-        # Of two ways to one database the one that led there before goes on.
-        by_habit = sorted(answers, key=lambda it: self._by_id.get(answers[it].member) is not it)
-        for member in by_habit:
-            row = answers[member]
-            of = set_of(row)
-            if of and not ours and self._may_be_of_others(of, answers):
-                misled[member] = _not_known(member.place, of, row)
-            elif ours and of and of != ours:
-                misled[member] = UnreachableError(
-                    f"{member.place} has another log now ({of}) than the one of these brokers"
-                    f" ({ours}): see where this address leads to"
-                )
-            elif row.member in first:
-                misled[member] = StoreError(
-                    f"{first[row.member].place} and {member.place} are one database: what is kept"
-                    f" in both would be kept once; give each --store a database of its own"
-                )
-                if row.written is None:
-                    raise misled[member]
-            else:
-                first[row.member] = member
-        return misled
-
     def _has_place(self, member: Member, row: Row, place: Place) -> bool | None:
         """Whether this entry is in the log of a member; None where it does not say."""
         end, epoch = row.lease.end, row.lease.epoch
@@ -204,35 +187,19 @@ class Databases:
         if what == (place.index, epoch):
             return chain == place.chain
 
-        def read(seconds: float) -> list[Entry]:
+        def read(seconds: float) -> bytes:
             with member.reaching(row.member):
-                return member.entries(place.index - 1, place.index, 1, seconds)
+                raw = member.piece(place.index, 0, HEADER_BYTES, seconds)
+                return header_in(raw, place.index, member.place).chain
 
+        # By the way that appends go: of an entry no more than its header is read, however large it
+        # is, and nobody waits long for it.
         key = self._key(member)
-        found = self._lanes.run({key: read}, HISTORY_SECONDS)[key]
-        if isinstance(found, StoreError) or not found:
+        found = self._lanes.run({key: read}, CLOSING_SECONDS, leave_after=HISTORY_SECONDS).get(key)
+        if found is None or isinstance(found, StoreError):
             return None
-        self._chains[member] = (place.index, epoch), found[0].chain
-        return bool(found[0].chain == place.chain)
-
-    def _may_be_of_others(self, set_id: str, answers: Mapping[Member, Row]) -> bool:
-        """
-        Whether more addresses lead elsewhere or do not answer than this set has more databases.
-
-        As long as nothing is known of the log that this broker is to serve, another one must not be
-        taken for it because an address leads to that.
-        """
-        if self.are_meant or len(answers) == len(self.members):
-            return False  # What is of two logs is refused.
-        found = {it.member: it for it in answers.values() if set_of(it) == set_id}
-        new_count = sum(it.written is None for it in answers.values())
-        missing = {
-            name
-            for it in found.values()
-            if it.written is not None
-            for name, _ in it.written.known.states
-        } - found.keys()
-        return len(self.members) - len(found) - new_count > len(missing)
+        self._chains[member] = (place.index, epoch), found
+        return bool(found == place.chain)
 
     def _tell_misled(
         self, misled: Mapping[Member, StoreError], answers: Mapping[Member, Row]
@@ -284,20 +251,38 @@ class Databases:
         return self._key(found), self._bound(act, found, member, beside)
 
     def _bound(self, act: ActOf, way: Member, member: str, token: Token | None) -> Act:
+        first = self._by_id.get(member, way)
+
         def reach(seconds: float) -> Any:
+            if way is not first and first in self._unreached:
+                raise UnconnectedError(f"{way.place} has no place for a second connection")
             try:
                 with way.reaching(member, token):
                     outcome = act(way, seconds)
+            except UnconnectedError:
+                if way is first:
+                    self._give_place_to(first)
+                raise
             except AstrayError as error:
                 if self._astray.get(way) != str(error):
                     self._astray[way] = str(error)
                     logger.error("%s; nothing is asked of it there", error)  # noqa: TRY400 - the sentence says it all
                 raise
+            self._unreached.discard(way)
             if self._astray.pop(way, None) is not None:
                 logger.info("%s leads to its own database again", way.place)
             return outcome
 
         return reach
+
+    def _give_place_to(self, first: Member) -> None:
+        """Let go of the second way to a database that lets the first one not in: it may have it."""
+        twin = self._twins.get(first)
+        if twin is None or first in self._unreached:
+            return
+        self._unreached.add(first)
+        key = f"{self._key(first)}-beside"
+        self._lanes.run({key: lambda _seconds: twin.close()}, CLOSING_SECONDS, leave_after=0)
 
     def run_bound(
         self,
@@ -352,21 +337,33 @@ class Databases:
             raise outcome
         return outcome
 
-    def ask_beside(self, member: str, act: ActOf, token: Token, seconds_max: float) -> Any:
+    def ask_beside(
+        self,
+        member: str,
+        act: ActOf,
+        token: Token,
+        seconds_max: float,
+        *,
+        may_go_between: bool = False,
+    ) -> Any:
         """
-        Do something in one member that holds up nothing else there, as far as it can be.
+        Do something in one member that holds up nothing else there.
 
         Args:
             token: Under what it is held: that way leads to it if it finds the same there.
+            may_go_between: Where no second connection is let in, do it by the first one: what is
+                asked is sure to take a moment only.
 
         Raises:
             AstrayError: It does not.
+            UnconnectedError: No second connection is let in.
             StoreError: What it raised.
         """
         bound = self.bind(member, act, beside=token)
         outcome = self.run_bound({member: bound}, seconds_max)[member]
-        if isinstance(outcome, UnconnectedError) and self._is_reached(member):
-            return self._ask_between(member, act, token, seconds_max)
+        is_refused = isinstance(outcome, UnconnectedError)
+        if is_refused and may_go_between and self._is_reached(member):
+            return self._ask_between(member, act, token)
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
@@ -375,15 +372,11 @@ class Databases:
         """Whether there are two ways to it, of which the first one may do."""
         return self._by_id.get(member) in self._twins
 
-    def _ask_between(self, member: str, act: ActOf, token: Token, seconds_max: float) -> Any:
-        """
-        Do the same by the way that there is, where a second one is not let in, between appends.
-
-        It may hold these up for a moment only.
-        """
+    def _ask_between(self, member: str, act: ActOf, token: Token) -> Any:
+        """Do what takes a moment only by the way that appends go."""
         found = self._by_id[member]
         bound = self._key(found), self._bound(act, found, member, token)
-        outcome = self.run_bound({member: bound}, min(seconds_max, BETWEEN_SECONDS))[member]
+        outcome = self.run_bound({member: bound}, CLOSING_SECONDS)[member]
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
@@ -397,24 +390,57 @@ class Databases:
         seconds_max: float,
         *,
         beside: Token | None = None,
+        may_go_between: bool = False,
     ) -> list[Entry]:
         """
         Read entries of one member, at least one: those before the first that it has not whole.
 
         Args:
             beside: Hold up nothing else there; the token of `ask_beside`.
+            may_go_between: Where no second connection is let in read them in small pieces by the
+                first one, between appends.
 
         Raises:
             MissingEntriesError: It has not the first one.
             CorruptEntryError: That one is damaged there.
         """
         act = self.reading(member, after, through, bytes_max)
-        found: list[Entry] = (
-            self.ask(member, act, seconds_max)
-            if beside is None
-            else self.ask_beside(member, act, beside, seconds_max)
-        )
+        try:
+            found: list[Entry] = (
+                self.ask(member, act, seconds_max)
+                if beside is None
+                else self.ask_beside(member, act, beside, seconds_max)
+            )
+        except UnconnectedError:
+            if beside is None or not may_go_between or not self._is_reached(member):
+                raise
+            return self._entries_between(member, after, through, beside, seconds_max)
         return found
+
+    def _entries_between(
+        self, member: str, after: int, through: int, token: Token, seconds_max: float
+    ) -> list[Entry]:
+        until = self._clock() + seconds_max
+        pieces = self.pieces(member, after, through, token)
+        try:
+            act = next(pieces)
+            while True:
+                act = pieces.send(self._ask_between(member, act, token))
+                if self._clock() >= until:
+                    raise UnreachableError(f"entry {after + 1:,} did not come in {seconds_max:g} s")
+        except StopIteration as done:
+            found: list[Entry] = done.value
+            return found
+
+    def pieces(self, member: str, after: int, through: int, token: Token) -> Pieces:
+        """Give what reads entries of one member by the way that appends go; see `between`."""
+        return self._between.entries(
+            member,
+            self.name(member),
+            after + 1,
+            lambda bytes_max: self.reading(member, after, through, bytes_max),
+            lambda it: it.reaching(member, token),
+        )
 
     def reading(
         self, member: str, after: int, through: int, bytes_max: int, token: Token | None = None
@@ -450,29 +476,6 @@ class Databases:
 
     def _key(self, member: Member) -> str:
         return f"{self.members.index(member)}"
-
-
-def _not_known(place: str, set_id: str, row: Row) -> UnreachableError:
-    """What is to be told of a log that may be that of these brokers; nobody else can say it."""
-    own = ", ".join(it for _, it in row.written.places) if row.written is not None else ""
-    return UnreachableError(
-        f"{place} has a log ({set_id}) of fewer databases than are named here, and the others do"
-        f" not answer: it is not known whether it is that of these brokers. It is tried again; if"
-        f" it is, name only the databases of that log ({own}), or give this broker the --data of"
-        f" one that served it"
-    )
-
-
-def set_of(row: Row) -> str:
-    """Of which set it is; empty where it is of none yet."""
-    return "" if row.written is None else row.written.known.set_id
-
-
-def _set_of_most(rows: Iterable[Row], address_count: int) -> str:
-    """The set that more than half of all addresses lead to; nothing if there is none."""
-    sets = {it.member: it.written.known.set_id for it in rows if it.written is not None}
-    counts = Counter(sets.values())
-    return next((it for it, count in counts.items() if 2 * count > address_count), "")
 
 
 def named_each(errors: Mapping[str, StoreError]) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.mirrors.mirror_set import MirrorSet, MirrorState, Number
-from holdfast.raidb.databases import ActOf, Databases
-from holdfast.raidb.member import KnownSet, Row
+from holdfast.raidb.databases import Databases
+from holdfast.raidb.member import ActOf, KnownSet, Row
 
 _ROUNDS_MAX = 10
 FIRST_EVENT = 0

@@ -29,14 +29,15 @@ from holdfast.errors import (
     UnreachableError,
 )
 from holdfast.journal.entry import Entry, bytes_of
-from holdfast.leases.contract import Claimant, Outcome, Place
+from holdfast.leases.contract import Outcome, Place
 from holdfast.mirrors.mirror_set import MirrorSet
 from holdfast.model.limits import KiB, MiB
+from holdfast.raidb.between import CLOSING_SECONDS
 from holdfast.raidb.copying import require_unbroken
-from holdfast.raidb.databases import ActOf, BoundAct, Databases
-from holdfast.raidb.member import NOTHING, AstrayError, Row, Token, UnconnectedError
+from holdfast.raidb.databases import BoundAct, Databases
+from holdfast.raidb.member import NOTHING, ActOf, AstrayError, Row, Token, UnconnectedError
 from holdfast.raidb.rates import Rates
-from holdfast.raidb.tenure import Tenure, read_act, renew_act
+from holdfast.raidb.tenure import Tenure, cut_act, read_act, renew_act, seize_act, store_act
 
 logger = logging.getLogger("holdfast.raidb")
 
@@ -261,7 +262,7 @@ class Levelling:
 
     def _store(self, member: str, entries: list[Entry], seconds: float) -> Steps:
         began, count = self._clock(), bytes_of(entries)
-        act = _store(self._tenure.tokens[member], entries, self._ends[member])
+        act = store_act(self._tenure.tokens[member], entries, self._ends[member])
         act = self._rates.measured(member, act, count)
         outcome = yield from self._ask(member, act, seconds)
         if outcome is not Outcome.STORED:
@@ -283,11 +284,12 @@ class Levelling:
             if source in self._sent:
                 yield from self._look_again(source)
             token = self._tenure.tokens[source]
-            act = self._databases.reading(source, after, through, bytes_max, token)
             try:
-                found = yield from self._ask(
-                    source, act, seconds, beside=token if is_beside else None
-                )
+                if is_beside:
+                    act = self._databases.reading(source, after, through, bytes_max, token)
+                    found = yield from self._ask(source, act, seconds, beside=token)
+                else:
+                    found = yield from self._read_between(source, after, through, seconds)
                 require_unbroken(found[1:], Place(after + 1, found[0].chain), source)
             except (AstrayError, UnconnectedError):
                 if is_beside:
@@ -303,6 +305,28 @@ class Levelling:
                 del self._sources[0]
             else:
                 return found
+
+    def _read_between(self, source: str, after: int, through: int, seconds: float) -> Steps:
+        """Read them by the connection by which it was taken, which must not be closed for that."""
+        until, token = self._clock() + seconds, self._tenure.tokens[source]
+        pieces = self._databases.pieces(source, after, through, token)
+        try:
+            act = next(pieces)
+            while True:
+                act = pieces.send((yield from self._ask(source, act, CLOSING_SECONDS)))
+                if self._clock() >= until:
+                    raise UnreachableError(f"entry {after + 1:,} did not come in {seconds:g} s")
+                yield from self._beat_between(source)
+        except StopIteration as done:
+            return done.value
+
+    def _beat_between(self, source: str) -> Steps:
+        """Who is read piece by piece gets its signs of life as well."""
+        due = self._beaten_at.setdefault(source, self._clock()) + self._beat_seconds
+        if self._clock() >= due and source not in self._beating:
+            beat = _beat(self._tenure.tokens[source])
+            outcome = yield from self._ask(source, beat, CLOSING_SECONDS)
+            self._are_beaten({source: outcome})
 
     def _look_again(self, member: str) -> Steps:
         """How far it has come, where that is not known."""
@@ -325,7 +349,7 @@ class Levelling:
             row = yield from self._look_again(member)
             token = self._tenure.tokens[member]
             token = replace(token, epoch=token.epoch + 1)
-            act = _seize(row, token, self._tenure.claimant)
+            act = seize_act(row, token, self._tenure.claimant)
             self._sent[member] = token
             if (yield from self._ask(member, act, self._left())):
                 self._hold(member, token)
@@ -374,7 +398,7 @@ class Levelling:
             return False
         target = yield from self._place_of(sure)
         for member in sorted(it for it, end in self._ends.items() if end.index > target.index):
-            act = _cut(self._tenure.tokens[member], target)
+            act = cut_act(self._tenure.tokens[member], target)
             if (yield from self._ask(member, act, self._left())) is not Outcome.STORED:
                 raise UnreachableError("another broker has taken it")
             self._ends[member] = target
@@ -444,7 +468,9 @@ class Levelling:
             acts = {"": bound, **self._beats(member)}
             left = until - self._clock()
             wait = min(self._left(), self._beat_seconds)
-            found = self._databases.run_bound(acts, left, leave_after=wait, is_enough=_is_done)
+            found = self._databases.run_bound(
+                acts, left, leave_after=wait, is_enough=lambda it: "" in it
+            )
             self._are_beaten(found)
             if "" in found:
                 if isinstance(found[""], StoreError):
@@ -463,29 +489,12 @@ class Levelling:
     def _are_beaten(self, found: Mapping[str, Any]) -> None:
         for it in found:
             if it:
-                del self._beating[it]
+                self._beating.pop(it, None)
                 self._beaten_at[it] = self._clock()
             if it and found[it] is Outcome.DEPOSED and self._is_lost(it):
                 raise UnreachableError(f"another broker has taken {self._databases.name(it)}")
 
 
-def _is_done(found: Mapping[str, Any]) -> bool:
-    """Whether what is waited for has come; a sign of life is heard of the next time."""
-    return "" in found
-
-
 def _beat(token: Token) -> ActOf:
     act = renew_act(token)
     return lambda member, seconds: act(member, min(seconds, _BEAT_SECONDS_MAX))
-
-
-def _store(token: Token, entries: list[Entry], before: Place) -> ActOf:
-    return lambda member, seconds: member.store(token, entries, before, seconds)
-
-
-def _seize(row: Row, token: Token, claimant: Claimant) -> ActOf:
-    return lambda member, seconds: member.seize(row, token, claimant, seconds)
-
-
-def _cut(token: Token, end: Place) -> ActOf:
-    return lambda member, seconds: member.cut(token, end, seconds)

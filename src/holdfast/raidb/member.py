@@ -12,9 +12,10 @@ Blocking: every call may wait for the database, at most about `seconds_max`; on 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.errors import UnreachableError
 from holdfast.journal.entry import Entry
@@ -195,6 +196,14 @@ class Member(Protocol):
         """As `LeasedLog.entries`."""
         ...
 
+    def piece(self, index: int, start: int, count: int, seconds_max: float) -> bytes:
+        """
+        Read bytes of one entry from this one on, as many at most, however large it is.
+
+        Nothing is verified, and fewer may come: the entry has so few, or a row of it ends there.
+        """
+        ...
+
     def make_shown(self, token: Token, changes: Changes, seconds_max: float) -> str:
         """
         Make what these changes are shown in, where it is not there; or tell why not.
@@ -242,3 +251,7 @@ class Member(Protocol):
     def close(self) -> None:
         """Let go of the database."""
         ...
+
+
+ActOf = Callable[[Member, float], Any]
+"""Something that is done in one member, within so many seconds."""

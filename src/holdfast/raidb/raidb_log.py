@@ -38,11 +38,12 @@ from holdfast.leases.contract import (
 )
 from holdfast.leases.projection import Changes, MessageKey
 from holdfast.raidb import founding
+from holdfast.raidb.addresses import set_of
 from holdfast.raidb.caretaker import Caretaker
 from holdfast.raidb.copying import read_on
-from holdfast.raidb.databases import STRAGGLER_SECONDS, ActOf, Databases, named_each, set_of
+from holdfast.raidb.databases import STRAGGLER_SECONDS, Databases, named_each
 from holdfast.raidb.lanes import Lanes
-from holdfast.raidb.member import NOTHING, Member, Row, Token
+from holdfast.raidb.member import NOTHING, ActOf, Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.showing import Showing
@@ -82,7 +83,7 @@ class RaidbLog:
     ) -> None:
         """Take the databases; nothing is reached before `open`."""
         self.lease_seconds = max(it.lease_seconds for it in members)
-        self.databases = Databases(members, lanes)
+        self.databases = Databases(members, lanes, clock)
         self.caretaker = Caretaker(self.databases, settings)
         self._settings = settings
         self._clock = clock

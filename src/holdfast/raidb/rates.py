@@ -17,8 +17,7 @@ from typing import Any, Final
 from holdfast.errors import UnreachableError
 from holdfast.leases.contract import Outcome
 from holdfast.leases.throughput import GATHERED_BYTES, Throughput
-from holdfast.raidb.databases import ActOf
-from holdfast.raidb.member import Member
+from holdfast.raidb.member import ActOf, Member
 
 _LATE_FRACTION: Final = 0.8
 """What took so much of its bound, and did not end well, was too slow."""

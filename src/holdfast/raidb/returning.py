@@ -29,9 +29,9 @@ from holdfast.leases.contract import Outcome, Place
 from holdfast.mirrors.mirror_set import newest_of
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import Databases
-from holdfast.raidb.member import NOTHING, AstrayError, Member, Row, Token
+from holdfast.raidb.member import NOTHING, AstrayError, Row, Token
 from holdfast.raidb.settings import RaidbSettings
-from holdfast.raidb.tenure import Tenure
+from holdfast.raidb.tenure import Tenure, seize_act
 
 logger = logging.getLogger("holdfast.raidb")
 
@@ -135,7 +135,11 @@ class Returning:
     def _row_beside(self, member: str, seconds_max: float) -> Row:
         """The same of a member that others use."""
         row: Row = self._databases.ask_beside(
-            member, lambda it, left: it.read(left), self.tenure.token(member), seconds_max
+            member,
+            lambda it, left: it.read(left),
+            self.tenure.token(member),
+            seconds_max,
+            may_go_between=True,
         )
         return _of(member, row)
 
@@ -167,11 +171,8 @@ class Returning:
             )
         token = Token(max(own.epoch, lease.epoch + 1), own.claimant.holder, self.member)
 
-        def take(member: Member, seconds: float) -> bool:
-            return member.seize(row, token, own.claimant, seconds)
-
         self._read = None
-        if not self._databases.ask(self.member, take, seconds_max):
+        if not self._databases.ask(self.member, seize_act(row, token, own.claimant), seconds_max):
             return Step.LATER
         self.token = token
         return Step.MORE
@@ -256,11 +257,10 @@ class Returning:
         if not row.is_held_by(self.token):
             return False
         end = self.tenure.end
-        copier = Copier(self._databases, deadline_seconds)
+        source = self._source
+        copier = Copier(self._databases, deadline_seconds, beside=self._beside(source))
         if row.lease.end.index < end.index:
-            entries = copier.read(
-                self._source, row.lease.end.index, end.index, self._settings.copy_bytes
-            )
+            entries = copier.read(source, row.lease.end.index, end.index, self._settings.copy_bytes)
             copier.require(copier.append(self.member, self.token, entries, row.lease.end))
             last = Place(entries[-1].index, entries[-1].chain)
         else:

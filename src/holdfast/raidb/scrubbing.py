@@ -6,6 +6,8 @@ each active member is read from its first entry to its last, at a bounded rate, 
 Where an entry is damaged or gone, another active member is asked for it, and its bytes are written
 there anew, under the fence that an append has. One that a read has met is looked at first.
 A large entry that cannot be read in the time of a piece is read by itself, in ever more time.
+Nothing waits for that, so a database that lets a broker have one connection only is not read over;
+what a read has met there is mended all the same, as one entry is read in small pieces.
 
 An entry that is whole and does not follow on the one before it is another history's, and is damage
 as well: what is written in its place is what its neighbours there name by their chain values.
@@ -30,7 +32,7 @@ from holdfast.leases.contract import Outcome, Place
 from holdfast.leases.throughput import LARGE_BYTES
 from holdfast.raidb.copying import does_not_follow, read_on
 from holdfast.raidb.databases import Databases
-from holdfast.raidb.member import NOTHING, AstrayError, Member, Row
+from holdfast.raidb.member import NOTHING, AstrayError, Member, Row, UnconnectedError
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure
 
@@ -59,6 +61,8 @@ class Scrubber:
         """By member, the lowest entry that no member has whole, if there is any."""
         self.late: dict[str, int] = {}
         """By member, the lowest entry that could not be written anew in time."""
+        self.unread: dict[str, str] = {}
+        """By member, why it is not read over."""
         self._databases = databases
         self._settings = settings
         self._left: deque[str] = deque()
@@ -129,9 +133,12 @@ class Scrubber:
         member = self._left[0]
         try:
             row = self._row(member, seconds_max)
-        except AstrayError:
+        except (AstrayError, UnconnectedError) as error:
+            if isinstance(error, UnconnectedError):
+                self.unread[member] = str(error)
             self._next()  # The others are read over as ever.
             return 1 if self._left else 0
+        self.unread.pop(member, None)
         self._after = max(self._after, row.lease.first_index - 1)
         if self._after >= row.lease.end.index:
             self._next()
@@ -163,14 +170,25 @@ class Scrubber:
             self.rounds += 1
             self.lost, self.late = {}, {}
 
-    def _row(self, member: str, seconds_max: float) -> Row:
-        token = self.tenure.token(member)
+    def _row(self, member: str, seconds_max: float, *, may_go_between: bool = False) -> Row:
         row: Row = self._databases.ask_beside(
-            member, lambda it, left: it.read(left), token, seconds_max
+            member,
+            lambda it, left: it.read(left),
+            self.tenure.token(member),
+            seconds_max,
+            may_go_between=may_go_between,
         )
         return row
 
-    def _read(self, member: str, after: int, through: int, seconds_max: float) -> list[Entry]:
+    def _read(
+        self,
+        member: str,
+        after: int,
+        through: int,
+        seconds_max: float,
+        *,
+        may_go_between: bool = False,
+    ) -> list[Entry]:
         bytes_max = 1 if self._patience else self._settings.copy_bytes
         try:
             return self._databases.entries(
@@ -180,10 +198,15 @@ class Scrubber:
                 bytes_max,
                 seconds_max,
                 beside=self.tenure.token(member),
+                may_go_between=may_go_between,
             )
-        except UnreachableError:
-            self._is_slow = True
+        except UnreachableError as error:
+            self._is_slow = not isinstance(error, UnconnectedError)
             raise
+
+    def _read_one(self, member: str, index: int, seconds_max: float) -> Entry:
+        """What is to be mended, or tells with what."""
+        return self._read(member, index - 1, index, seconds_max, may_go_between=True)[0]
 
     def _mend(self, member: str, index: int, seconds_max: float) -> bool:
         """Write an entry of a member anew, if another one has it whole; whether it is so there."""
@@ -191,13 +214,13 @@ class Scrubber:
         token = self.tenure.tokens.get(member)
         if token is None or member not in self.tenure.active:
             return False
-        row = self._row(member, seconds_max)
+        row = self._row(member, seconds_max, may_go_between=True)
         if not row.lease.first_index <= index <= row.lease.end.index:
             return True
         own: Entry | None = None
         trouble = does_not_follow(index, name(member))
         try:
-            own = self._read(member, index - 1, index, seconds_max)[0]
+            own = self._read_one(member, index, seconds_max)
         except CorruptEntryError as error:
             trouble = error
         else:
@@ -260,7 +283,7 @@ class Scrubber:
     def _beside(self, row: Row, index: int, seconds_max: float) -> Entry | None:
         """One that is whole in the same member; None if it is damaged, or dropped."""
         try:
-            return self._read(row.member, index - 1, index, seconds_max)[0]
+            return self._read_one(row.member, index, seconds_max)
         except CorruptEntryError:
             return None
 
@@ -277,7 +300,7 @@ class Scrubber:
             if other == row.member:
                 continue
             try:
-                entry = self._read(other, index - 1, index, seconds_max)[0]
+                entry = self._read_one(other, index, seconds_max)
             except CorruptEntryError:
                 continue
             except StoreError as error:

@@ -24,7 +24,8 @@ from typing import Final
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.projection import KEYS_MAX, Changes, MessageKey, Span
-from holdfast.raidb.databases import ActOf, BoundAct, Databases, named_each
+from holdfast.raidb.databases import BoundAct, Databases, named_each
+from holdfast.raidb.member import ActOf
 from holdfast.raidb.tenure import Tenure
 
 SHOW_SECONDS_MAX: Final = 1.0

@@ -369,6 +369,13 @@ class SqlMember(SqlLog):
         """Drop what all brokers told."""
         self._link.run(seconds_max, lambda it: it.write(FORGET_ALL))
 
+    def piece(self, index: int, start: int, count: int, seconds_max: float) -> bytes:
+        """Read so many bytes of an entry at most, of one of its rows."""
+        part, first = divmod(start, parts.PART_BYTES)
+        values = {"index": index, "part": part, "first": first + 1, "count": count}
+        rows = self._link.run(seconds_max, lambda it: it.rows(statements.READ_PIECE, values))
+        return bytes(rows[0][0]) if rows else b""
+
     def drop(self, token: Token, index: int, seconds_max: float) -> bool:
         """Forget entries before this one, so many at a time."""
         return self._drop(token, index, seconds_max)

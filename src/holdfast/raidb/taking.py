@@ -25,10 +25,10 @@ from holdfast.errors import (
 )
 from holdfast.leases.contract import Claimant, Outcome, TakeGoesOnError
 from holdfast.mirrors.mirror_set import Holding, Number, Start
-from holdfast.raidb.databases import ActOf, Databases
+from holdfast.raidb.databases import Databases
 from holdfast.raidb.levelling import Levelling, Steps
 from holdfast.raidb.majority import MajorityTenure
-from holdfast.raidb.member import Member, Row, Token
+from holdfast.raidb.member import ActOf, Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure

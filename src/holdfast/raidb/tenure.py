@@ -32,8 +32,8 @@ from holdfast.leases.throughput import LARGE_BYTES
 from holdfast.mirrors.mirror_set import Holding as SetHolding
 from holdfast.mirrors.mirror_set import MirrorState
 from holdfast.model.limits import MiB
-from holdfast.raidb.databases import ActOf, Databases, named_each
-from holdfast.raidb.member import AstrayError, KnownSet, Member, Row, Token
+from holdfast.raidb.databases import Databases, named_each
+from holdfast.raidb.member import ActOf, AstrayError, KnownSet, Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 
@@ -422,6 +422,21 @@ def renew_act(token: Token) -> ActOf:
 def read_act(member: Member, seconds: float) -> Row:
     """Read the row of a member."""
     return member.read(seconds)
+
+
+def store_act(token: Token, entries: list[Entry], before: Place) -> ActOf:
+    """Give what stores entries behind this end of a member."""
+    return lambda member, seconds: member.store(token, entries, before, seconds)
+
+
+def seize_act(row: Row, token: Token, claimant: Claimant) -> ActOf:
+    """Give what takes a member as it was read."""
+    return lambda member, seconds: member.seize(row, token, claimant, seconds)
+
+
+def cut_act(token: Token, end: Place) -> ActOf:
+    """Give what drops all behind this end of a member."""
+    return lambda member, seconds: member.cut(token, end, seconds)
 
 
 def _release(token: Token) -> ActOf:

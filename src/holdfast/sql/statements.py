@@ -103,6 +103,11 @@ READ_PARTS: Final = (
     "SELECT idx, part, raw FROM holdfast_entries"
     " WHERE idx > :after AND idx <= :through ORDER BY idx, part"
 )
+READ_PIECE: Final = (
+    "SELECT SUBSTR(raw, :first, :count) FROM holdfast_entries WHERE idx = :index AND part = :part"
+)
+"""Bytes of one row, counted from one on, as every dialect counts them."""
+
 READ_ENDS: Final = (
     "SELECT last_index, first_index, (SELECT MAX(idx) FROM holdfast_entries)"
     " FROM holdfast_lease WHERE id = 1"

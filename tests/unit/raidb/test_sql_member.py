@@ -14,6 +14,7 @@ from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome, Place, Waiter
 from holdfast.leases.projection import MessageKey
 from holdfast.mirrors.mirror_set import found_set
+from holdfast.model.limits import MiB
 from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Token, UnconnectedError
 from holdfast.raidb.sql_member import SqlMember
 from holdfast.sql.opening import make_sql_log, open_sql_log
@@ -148,6 +149,25 @@ def test_entries_are_stored_once_and_in_order(file: File) -> None:
         member.store(token, writer.sealed(b"five"), writer.end, SECONDS)
     assert member.drop(token, 2, SECONDS) is False
     assert member.read(SECONDS).lease.first_index == 2
+
+
+def test_an_entry_is_read_in_pieces(file: File) -> None:
+    """None goes beyond a row: a large entry has several, of one MiB each."""
+    member = file.member()
+    token = taken(member)
+    writer = Writer(member)  # type: ignore[arg-type] # it only seals
+    writer.epoch = token.epoch
+    large = writer.sealed(b"large" * MiB)
+    assert member.store(token, large, NOTHING, SECONDS) is Outcome.STORED
+    raw = large[0].raw
+
+    assert member.piece(1, 0, 72, SECONDS) == raw[:72]
+    assert member.piece(1, 72, 1000, SECONDS) == raw[72:1072]
+    assert member.piece(1, MiB - 10, 1000, SECONDS) == raw[MiB - 10 : MiB]
+    assert member.piece(1, 2 * MiB, 1000, SECONDS) == raw[2 * MiB : 2 * MiB + 1000]
+    assert member.piece(1, len(raw) - 5, 1000, SECONDS) == raw[-5:]
+    assert member.piece(1, len(raw), 1000, SECONDS) == b""
+    assert member.piece(2, 0, 1000, SECONDS) == b""
 
 
 def test_what_comes_behind_an_entry_is_cut(file: File) -> None:
