@@ -7,7 +7,8 @@ SCRAM in the headers of HTTP (RFC 7804), read and written, by either end.
     Authorization:       SCRAM-SHA-256 sid=…, data=…                the client's last one
     Authentication-Info: sid=…, data=…                              the server's, with the answer
 
-The messages stand there in Base64. `sid` ties the two requests of a client together.
+The messages stand there in Base64. `sid` ties the two requests of a client together: all that the
+server has to know of the first one stands in it.
 
 Invariants:
     Whatever stands in a header, it is one of these or none: nothing of it is an error.
@@ -27,9 +28,10 @@ REALM: Final = "holdfast"
 OFFER: Final = f'{SCHEME} realm="{REALM}"'
 """How it is offered, among other ways."""
 
-_HEADER_BYTES_MAX: Final = 2 * MESSAGE_BYTES_MAX
+_HEADER_BYTES_MAX: Final = 3 * MESSAGE_BYTES_MAX
+"""Both messages of a client, in Base64."""
 _PARAMETER: Final = re.compile(r'[ \t]*([A-Za-z0-9]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([^\s",]*))[ \t]*')
-_SID: Final = re.compile(r"[A-Za-z0-9]{1,64}")
+_SID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{_HEADER_BYTES_MAX}}}")
 _DATA: Final = re.compile(BASE64)
 _CHALLENGE: Final = re.compile(rf"(?:^|,)[ \t]*{SCHEME}(?:[ \t]+([^ \t].*))?$", re.IGNORECASE)
 

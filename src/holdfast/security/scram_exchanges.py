@@ -5,9 +5,9 @@ Two messages of a client make an exchange (RFC 5802, 5). Nothing between them ta
 were made where the password was set, so a proof costs some hashes, also for who does not exist.
 
 Invariants:
-    An exchange ends once, whatever comes of it: what was sent before is not taken again.
-    How many are under way is bounded, in all and of each network, and for how long; where there is
-    no room somebody of a site or network that has more gives way (`Crowd`).
+    What was right once is not taken again, and each wrong proof is a guess, also of one exchange.
+    Nothing is kept of an exchange until it has succeeded: its client has all of it, as a ticket.
+    Who begins however many is in nobody's way.
     Whoever does not exist gets an exchange alike: a salt that is his name's for ever, as many
     iterations, the same words and as many hashes.
     A failed proof counts as a guess, but for who shows the password before this one.
@@ -26,9 +26,8 @@ from typing import Final, NamedTuple
 
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
-from holdfast.model.crowd import Crowd
 from holdfast.model.networks import network_of
-from holdfast.security.checking import SHUT_OUT, WRONG, Refusal
+from holdfast.security.checking import BUSY, SHUT_OUT, WRONG, Refusal
 from holdfast.security.principal import Principal
 from holdfast.security.scram_keys import (
     ITERATIONS,
@@ -43,12 +42,14 @@ from holdfast.security.scram_keys import (
 )
 from holdfast.security.scram_messages import (
     ClientFinal,
+    ClientFirst,
     ServerFirst,
     read_client_final,
     read_client_first,
     write_server_final,
     write_server_first,
 )
+from holdfast.security.scram_tickets import CHANCE_BYTES, Ticket, Tickets, read_ticket
 from holdfast.security.throttle import Throttle
 from holdfast.security.user_values import read_values
 
@@ -56,15 +57,13 @@ OVER: Final = "SCRAM: this exchange is over, or was never begun: begin anew"
 MISMATCHED: Final = "SCRAM: the last message does not belong to the first one: begin anew"
 
 EXCHANGE_SECONDS: Final = 30.0
-EXCHANGE_COUNT_MAX: Final = 1_000
-"""Two messages each, so some 4 MiB at most."""
-NETWORK_COUNT_MAX: Final = 100
+USED_COUNT_MAX: Final = 50_000
+"""Some 8 MiB, and 1,600 logins in a second; behind that the next ones are asked to come again."""
 RIGHT_COUNT_MAX: Final = 10_000
 RIGHT_SECONDS: Final = 600.0
 
 _NOBODYS_VALUES: Final = json.dumps(nobodys_values())
-_SID_BYTES: Final = 16
-_NONCE_BYTES: Final = 18
+_KEY_BYTES: Final = 32
 
 
 class Begun(NamedTuple):
@@ -82,26 +81,25 @@ class Proven(NamedTuple):
 
 
 class _Exchange(NamedTuple):
-    name: str
+    """One that goes on, by its ticket."""
+
+    ticket: Ticket
+    first: ClientFirst
     nonce: str
-    gs2: str
-    auth_message: str
-    """As far as it has come."""
+    answer: str
     record: UserRecord | None
-    network: str
-    until: float
 
     def __repr__(self) -> str:
         """Without what proofs could be tried on."""
-        return f"_Exchange({self.name!r})"
+        return f"_Exchange({self.first.name!r})"
 
 
 class Exchanges:
-    """All exchanges under way on one node."""
+    """All exchanges of one node."""
 
     __slots__ = (
-        *("_chance", "_crowd", "_peppers", "_record_of", "_right", "_spare", "_throttle"),
-        "_under_way",
+        *("_chance", "_peppers", "_record_of", "_right", "_spare", "_throttle", "_tickets"),
+        "_used",
     )
 
     def __init__(
@@ -124,27 +122,30 @@ class Exchanges:
         self._peppers = peppers
         self._throttle = throttle
         self._chance = chance
-        self._spare = chance(32)
+        self._spare = chance(_KEY_BYTES)
         """Salts are made of it where there is no pepper."""
-        self._under_way: dict[str, _Exchange] = {}
-        """By their words, the oldest first."""
-        self._crowd: Crowd[str] = Crowd()
-        """The same words, by where they are from."""
+        self._tickets = Tickets(chance(_KEY_BYTES))
+        self._used: dict[bytes, float] = {}
+        """What was right: the marks of the tickets, and until when they would be good."""
         self._right: dict[tuple[str, str], tuple[UserRecord, float]] = {}
         """Who was right lately: by network and name, by which record, and until when it counts."""
 
     def __len__(self) -> int:
-        """How many are kept."""
-        return len(self._under_way)
+        """How many are remembered."""
+        return len(self._used)
 
     def name_of(self, sid: str) -> str:
-        """Give whose exchange this is, by what he says; empty: there is none."""
-        exchange = self._under_way.get(sid)
-        return "" if exchange is None else exchange.name
+        """Give whose exchange this is, by what he says; empty: it is none."""
+        ticket = read_ticket(sid)
+        if ticket is None:
+            return ""
+        try:
+            return read_client_first(ticket.message).name
+        except AuthenticationError:
+            return ""
 
     def begin(self, message: bytes, address: str, now: float) -> Begun | Refusal:
         """Take a client's first message, from an address without a port."""
-        network = network_of(address)
         try:
             first = read_client_first(message)
         except AuthenticationError as error:
@@ -152,59 +153,77 @@ class Exchanges:
         record = self._record_of(first.name)
         if self._is_shut_out(address, first.name, record, now):
             return Refusal(SHUT_OUT, now)
-        keys = self._keys_of(record)
-        pepper = next(iter(self._peppers()), self._spare)
-        salt, iterations = salt_for(first.name, pepper), ITERATIONS
-        if keys is not None:
-            salt, iterations = keys.salt, keys.iterations
-        nonce = first.nonce + b64encode(self._chance(_NONCE_BYTES)).decode()
-        answer = write_server_first(ServerFirst(nonce, salt, iterations))
-        sid = self._chance(_SID_BYTES).hex()
-        self._forget_old(now)
-        self._make_room(address)
-        self._under_way[sid] = _Exchange(
-            *(first.name, nonce, first.gs2, f"{first.bare},{answer}", record, network),
-            now + EXCHANGE_SECONDS,
-        )
-        self._crowd.add(sid, address)
-        return Begun(sid, answer)
+        chance = self._chance(CHANCE_BYTES)
+        answer = self._answer(first, chance, record)
+        until_ms = int((now + EXCHANGE_SECONDS) * 1000)
+        bound = _bound(address, answer, record)
+        return Begun(self._tickets.make(until_ms, chance, message, bound), answer)
 
     def finish(self, sid: str, message: bytes, address: str, now: float) -> Proven | Refusal:
-        """Take his last message; the exchange is over then."""
-        exchange = self._take(sid, network_of(address), now)
-        if exchange is None or self._record_of(exchange.name) is not exchange.record:
+        """Take his last message."""
+        self._forget_old(now)
+        exchange = self._exchange(sid, address, now)
+        if exchange is None:
             return Refusal(OVER, now)
         try:
             final = read_client_final(message)
         except AuthenticationError as error:
             return Refusal(str(error), now)
-        if final.nonce != exchange.nonce or final.binding != exchange.gs2.encode():
+        if final.nonce != exchange.nonce or final.binding != exchange.first.gs2.encode():
             return Refusal(MISMATCHED, now)
         # Asked again: he may have begun a hundred before he was shut out.
-        if self._is_shut_out(address, exchange.name, exchange.record, now):
+        if self._is_shut_out(address, exchange.first.name, exchange.record, now):
             return Refusal(SHUT_OUT, now)
-        return self._judge(exchange, sid, final, address, now)
+        if len(self._used) >= USED_COUNT_MAX:
+            return Refusal(BUSY, now)
+        return self._judge(exchange, final, address, now)
+
+    def _answer(self, first: ClientFirst, chance: bytes, record: UserRecord | None) -> str:
+        """Give the server's first message."""
+        keys = self._keys_of(record)
+        pepper = next(iter(self._peppers()), self._spare)
+        salt, iterations = salt_for(first.name, pepper), ITERATIONS
+        if keys is not None:
+            salt, iterations = keys.salt, keys.iterations
+        return write_server_first(ServerFirst(_nonce(first, chance), salt, iterations))
+
+    def _exchange(self, sid: str, address: str, now: float) -> _Exchange | None:
+        """Give the exchange of a ticket; None: it is none of ours, used, or not good any more."""
+        ticket = read_ticket(sid)
+        if ticket is None or ticket.mark in self._used or ticket.until_ms <= now * 1000:
+            return None
+        try:
+            first = read_client_first(ticket.message)
+        except AuthenticationError:
+            return None
+        record = self._record_of(first.name)
+        answer = self._answer(first, ticket.chance, record)
+        if not self._tickets.is_own(ticket, _bound(address, answer, record)):
+            return None
+        return _Exchange(ticket, first, _nonce(first, ticket.chance), answer, record)
 
     def _judge(
-        self, exchange: _Exchange, sid: str, final: ClientFinal, address: str, now: float
+        self, exchange: _Exchange, final: ClientFinal, address: str, now: float
     ) -> Proven | Refusal:
-        auth_message = f"{exchange.auth_message},{final.without_proof}".encode()
+        name, ticket = exchange.first.name, exchange.ticket
+        auth_message = f"{exchange.first.bare},{exchange.answer},{final.without_proof}".encode()
         known = self._keys_of(exchange.record)
         right: Keys | None = None
         is_before = False
         # Each is looked at, also behind one that fits: so it takes as long whoever it is.
-        for keys, is_current in self._candidates(exchange.name, known):
+        for keys, is_current in self._candidates(name, known):
             if is_proof(keys, auth_message, final.proof):
                 right = keys if is_current and right is None else right
                 is_before = is_before or not is_current
         record = exchange.record
-        seen = exchange.network, exchange.name
+        seen = network_of(address), name
         if right is None or record is None or known is None:
             if not is_before:
                 self._right.pop(seen, None)
-            mark = f"before {exchange.name}" if is_before else sid
-            delay = self._throttle.failed(address, mark.encode(), now)
+            guess = f"before {name}".encode() if is_before else ticket.mark + final.proof
+            delay = self._throttle.failed(address, guess, now)
             return Refusal(WRONG, now + delay)
+        self._used[ticket.mark] = ticket.until_ms / 1000
         self._right.pop(seen, None)
         if len(self._right) >= RIGHT_COUNT_MAX:
             del self._right[next(iter(self._right))]
@@ -232,30 +251,19 @@ class Exchanges:
         by, until = self._right.get((network_of(address), name), (None, now))
         return record is None or by is not record or now >= until
 
-    def _take(self, sid: str, network: str, now: float) -> _Exchange | None:
-        self._forget_old(now)
-        exchange = self._under_way.get(sid)
-        if exchange is None or exchange.network != network:
-            return None
-        self._drop(sid)
-        return exchange
-
-    def _drop(self, sid: str) -> None:
-        del self._under_way[sid]
-        self._crowd.discard(sid)
-
     def _forget_old(self, now: float) -> None:
-        while self._under_way:
-            sid = next(iter(self._under_way))
-            if self._under_way[sid].until > now:
+        while self._used:
+            mark = next(iter(self._used))
+            if self._used[mark] > now:
                 return
-            self._drop(sid)
+            del self._used[mark]
 
-    def _make_room(self, address: str) -> None:
-        """Let one more in: where all is full, by whom has more, his own fellows, or the oldest."""
-        own = self._crowd.of(address)
-        if len(own) >= NETWORK_COUNT_MAX:
-            self._drop(next(iter(own)))
-        elif len(self._under_way) >= EXCHANGE_COUNT_MAX:
-            group = self._crowd.greedier(address) or self._crowd.fellows(address)
-            self._drop(next(iter(group or self._under_way)))
+
+def _nonce(first: ClientFirst, chance: bytes) -> str:
+    return first.nonce + b64encode(chance).decode()
+
+
+def _bound(address: str, answer: str, record: UserRecord | None) -> tuple[bytes, ...]:
+    """Give what has to be the same at an exchange's end: from where, what was asked, who he is."""
+    user = b"" if record is None else f"{record.revision} {record.values}".encode()
+    return network_of(address).encode(), answer.encode(), user

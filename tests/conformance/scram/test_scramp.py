@@ -18,6 +18,7 @@ from holdfast.admin.scram_http import Said, read_authorization, write_challenge,
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
 from holdfast.security.checking import WRONG, Refusal
+from holdfast.security.regulars import Regulars
 from holdfast.security.scram_exchanges import Begun, Exchanges, Proven
 from holdfast.security.scram_keys import keep_keys
 from holdfast.security.throttle import Throttle
@@ -36,7 +37,7 @@ def users(name: str, password: str) -> dict[str, UserRecord]:
 
 
 def exchanges(known: dict[str, UserRecord]) -> Exchanges:
-    return Exchanges(known.get, lambda: (PEPPER,), Throttle(), os.urandom)
+    return Exchanges(known.get, lambda: (PEPPER,), Throttle(Regulars()), os.urandom)
 
 
 @pytest.mark.parametrize("password", PASSWORDS)

@@ -74,14 +74,14 @@ def test_an_exchange_goes_on_by_one_way_and_ends_with_the_nodes_own_proof() -> N
 
 
 def test_what_was_seen_opens_nothing_again() -> None:
-    """Nor does it count as a guess; who it was is noted where that is known."""
+    """Nor does it count as a guess; who it was is noted, by what he says."""
     node = ScramNode()
     header = {"Authorization": proof(node)}
     assert node.ask("GET", "/queues", None, header)[0] == 200
     status, headers, body = node.ask("GET", "/queues", None, header)
     assert (status, OVER in body.decode()) == (401, True)
     assert headers["WWW-Authenticate"].startswith('SCRAM-SHA-256 realm="holdfast", sid=')
-    assert node.refused == [("", OVER)]
+    assert node.refused == [("ann", OVER)]
 
 
 def test_a_failure_names_who_failed_and_says_no_more_than_in_clear() -> None:
@@ -101,10 +101,10 @@ def test_a_failure_names_who_failed_and_says_no_more_than_in_clear() -> None:
 def test_who_has_logged_in_and_may_not_is_told_so_with_the_proof() -> None:
     """The proof says that the node knows him, whatever it answers."""
     node = ScramNode()
-    header = proof(node)
     node.principal = lambda _name: None
     record = node.scram._exchanges._record_of("ann")
     record.values = record.values.replace('"admin"', '"viewer"')
+    header = proof(node)
     status, headers, body = node.ask("POST", "/reload", b"{}", {"Authorization": header})
     assert (status, b"that takes role admin" in body) == (403, True)
     assert "Authentication-Info" in headers
