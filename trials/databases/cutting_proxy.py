@@ -3,6 +3,7 @@ A way to a server that can be cut at a chosen moment of an exchange.
 
 It carries bytes in both directions. Told to, it breaks the connection at the next thing that a
 client sends: before the server gets it, once the server has it, or once the server has answered.
+Or it holds what goes one way or both, as a network does that is cut, and carries it later.
 """
 
 from __future__ import annotations
@@ -38,23 +39,44 @@ class CuttingProxy:
         self.change_reply: Callable[[bytes], bytes] = bytes
         """What becomes of each piece that the server sends."""
         self._pairs: list[_Pair] = []
+        self.there, self.back = threading.Event(), threading.Event()
+        """Whether what clients send, and what the server sends, is carried and not held."""
+        self.release()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def hold(self, *, there: bool = True, back: bool = True) -> None:
+        """Carry nothing more to the server, from it, or both, until `release`."""
+        for way, is_held in ((self.there, there), (self.back, back)):
+            if is_held:
+                way.clear()
+
+    def release(self) -> None:
+        """Carry what was held, and all that comes."""
+        self.there.set()
+        self.back.set()
 
     def close(self) -> None:
         """Break all connections, and take no more."""
         _break(self._listener)
         for pair in self._pairs:
             pair.end()
+        self.release()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._target))
-                pair = _Pair(self, client, server)
-                self._pairs.append(pair)
-                for carry in (pair.carry_there, pair.carry_back):
-                    threading.Thread(target=carry, daemon=True).start()
+                self._join(self._listener.accept()[0])
+
+    def _join(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(("127.0.0.1", self._target))
+        except OSError:
+            _break(client)
+            return
+        pair = _Pair(self, client, server)
+        self._pairs.append(pair)
+        for carry in (pair.carry_there, pair.carry_back):
+            threading.Thread(target=carry, daemon=True).start()
 
 
 class _Pair:
@@ -71,6 +93,7 @@ class _Pair:
         """What the client sends, until the cut."""
         with suppress(OSError):
             while data := self._client.recv(_CHUNK):
+                self._proxy.there.wait()
                 cut, self._proxy.cut = self._proxy.cut, None
                 if cut is Cut.BEFORE_SENT:
                     break
@@ -86,6 +109,7 @@ class _Pair:
         """What the server answers, but for what is cut off."""
         with suppress(OSError):
             while data := self._server.recv(_CHUNK):
+                self._proxy.back.wait()
                 if self._is_swallowed:
                     self._answered.set()
                 else:

@@ -5,7 +5,7 @@ Real brokers over one log, hurt for some minutes, and everything accounted for.
 
 Three brokers, a producer and a consumer that keep books, and one trouble after another, at times
 two at once: brokers killed, stopped, paused past their lease; databases killed, paused, cut
-off from one another. After each the service must come back. In the end nothing that was confirmed
+off from one another, from one broker or from all, in one direction or both. After each the service must come back. In the end nothing that was confirmed
 is lost, nothing is stored twice, nothing comes back that was acknowledged, and every broker (and of
 several databases each) ends with the same hash chain.
 """
@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from holdfast.leases.cache import CACHE_DIRECTORY
 from holdfast.testing.local_cluster import LocalNode
 from holdfast.testing.shared_brokers import SharedBrokers
 from trials.clients.load import Load, LoadSettings
+from trials.databases.cutting_proxy import CuttingProxy
 from trials.databases.galera import GaleraCluster
 from trials.databases.mariadb import MariadbServer
 from trials.databases.postgresql import PostgresqlServer
@@ -44,6 +45,8 @@ from trials.leased.pausing import pause
 
 Trouble = Callable[[], None]
 STORES = ("shared", "sqlite", "postgres", "mariadb", "galera", "raidb")
+DATABASE = "chaos"
+NAMES = "abc"
 RATE = 1_000.0
 BACK_SECONDS = 120.0
 """After each trouble messages must be confirmed again in this time."""
@@ -60,6 +63,8 @@ class Stage:
     flags: list[str]
     lease_seconds: float
     servers: list[DatabaseServer] = field(default_factory=list)
+    ways: dict[str, list[CuttingProxy]] = field(default_factory=dict)
+    """By which each broker reaches each server."""
     galera: GaleraCluster | None = None
     brokers: SharedBrokers = field(init=False)
     happened: Counter[str] = field(default_factory=Counter)
@@ -123,6 +128,20 @@ class Stage:
         time.sleep(self.chance.uniform(0.3, 6.0))
         server.resume()
 
+    def cut_off_server(self) -> None:
+        """One server is reached by nobody for a while, or not by one broker, or answers nobody."""
+        place = self.chance.randrange(len(self.servers))
+        names = self.chance.choice([[*self.ways], [self.chance.choice([*self.ways])]])
+        there, back = self.chance.choice([(True, True), (True, False), (False, True)])
+        what = "cut off" if there and back else "hears nothing" if there else "is not heard"
+        whom = "by all" if len(names) > 1 else "by one broker"
+        self.note(f"{self.servers[place].name} {what}, {whom}")
+        for name in names:
+            self.ways[name][place].hold(there=there, back=back)
+        time.sleep(self.chance.uniform(0.3, 8.0))
+        for name in names:
+            self.ways[name][place].release()
+
     def kill_node(self) -> None:
         """One node of the cluster is gone, and comes back with what it missed."""
         assert self.galera is not None
@@ -162,7 +181,15 @@ class Stage:
         """What may happen to databases."""
         if self.galera is not None:
             return [self.kill_node, self.pause_node, self.cut_off_node]
-        return [self.kill_server, self.pause_server] if self.servers else []
+        if not self.servers:
+            return []
+        return [self.kill_server, self.pause_server, self.cut_off_server]
+
+    def flags_of(self, name: str) -> list[str]:
+        """Say where the log is for this broker, which has ways of its own to the servers."""
+        ways = zip(self.servers, self.ways[name], strict=True)
+        urls = [server.url(DATABASE, way.port) for server, way in ways]
+        return [*(flag for url in urls for flag in ("--store", url)), *self.flags]
 
 
 @contextmanager
@@ -183,14 +210,20 @@ def staged(store: str, folder: Path, seed: int, console: Console) -> Iterator[St
         for kind in kinds.get(store, []):
             server = stack.enter_context(kind())
             stage.servers.append(server)
-            urls.append(server.create("chaos"))
+            server.create(DATABASE)
         if store in ("sqlite", "raidb"):
             urls.append(f"sqlite:///{folder}/log.db")
         stage.flags = [flag for url in urls for flag in ("--store", url)]
         if store == "shared":
             stage.flags = ["--shared", str(folder / "shared")]
-        flags = [*stage.flags, "--lease-seconds", str(stage.lease_seconds)]
-        stage.brokers = stack.enter_context(SharedBrokers(folder / "brokers", flags))
+        stage.ways = {
+            name: [stack.enter_context(closing(CuttingProxy(it.port))) for it in stage.servers]
+            for name in NAMES
+        }
+        lease = ["--lease-seconds", str(stage.lease_seconds)]
+        stage.brokers = stack.enter_context(SharedBrokers(folder / "brokers", (), NAMES))
+        for name, node in stage.brokers.nodes.items():
+            node.arguments[:] = [*stage.flags_of(name), *lease]
         stage.brokers.start()
         yield stage
 
@@ -226,7 +259,7 @@ def ends(stage: Stage) -> dict[str, str]:
             journal.close()
     statement = f"SELECT raw FROM holdfast_entries WHERE idx = {index} AND part = 0"  # noqa: S608
     for server in stage.servers:
-        ((raw,),) = server.execute(statement, "chaos")
+        ((raw,),) = server.execute(statement, DATABASE)
         found[server.name] = _chain_of(bytes(raw))
     return found
 
