@@ -5,9 +5,10 @@ Real brokers over one log, hurt for some minutes, and everything accounted for.
 
 Three brokers, a producer and a consumer that keep books, and one trouble after another, at times
 two at once: brokers killed, stopped, paused past their lease; databases killed, paused, cut
-off from one another, from one broker or from all, in one direction or both. After each the service must come back. In the end nothing that was confirmed
-is lost, nothing is stored twice, nothing comes back that was acknowledged, and every broker (and of
-several databases each) ends with the same hash chain.
+off from one another, from one broker or from all, in one direction or both. After each the service
+must come back. In the end nothing that was confirmed is lost, nothing is stored twice, nothing
+comes back that was acknowledged, and every broker (and of several databases each) ends with the
+same hash chain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a way to a server does when it is held: nothing arrives until it is released, and then all."""
+"""A way to a server that is held: nothing arrives until it is released, and then all."""
 
 from __future__ import annotations
 
