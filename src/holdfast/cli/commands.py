@@ -17,6 +17,7 @@ from typer.main import get_group
 
 from holdfast.cli.login import add_login
 from holdfast.cli.parameters import plain, read_plainly
+from holdfast.cli.passcodes import add_passcode_file
 
 MODULES: Final = {
     "serve": "serve",
@@ -73,5 +74,6 @@ def commands_of(module: str) -> dict[str, Any]:
     group = get_group(app)
     for command in group.commands.values():
         add_login(command)
+        add_passcode_file(command)
         read_plainly(command)
     return dict(group.commands)

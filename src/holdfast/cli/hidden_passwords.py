@@ -2,15 +2,16 @@
 Keeps a password that was given on the command line out of the list of processes.
 
 Every user of a machine sees the arguments of every process. A command that was given an address
-with a password starts itself anew, under the same process id, with the address in its environment,
-which only the same user sees. It stood there for a moment: a file or a variable never shows it.
+with a password, or a passcode, starts itself anew, under the same process id, with that in its
+environment, which only the same user sees. It stood there for a moment: a file or a variable never
+shows it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from holdfast.config.store_url import hidden
@@ -25,6 +26,10 @@ OF_PIPELINE: Final = {
 """The same of commands on Spark: what is set for a broker names no place to read or to write."""
 
 
+PASSCODE: Final = {"--passcode": "HOLDFAST_PASSCODE"}
+"""What clients show is always a password, whatever it looks like."""
+
+
 def without_passwords(
     arguments: Sequence[str],
     environment: Mapping[str, str],
@@ -36,19 +41,38 @@ def without_passwords(
     Args:
         arguments: As the process was started, the interpreter's own included.
     """
+    kept, given = _split(arguments, variables)
+    if all(hidden(it) == it for each in given.values() for it in each):
+        return None
+    said = {variables[flag]: " ".join(each) for flag, each in given.items()}
+    return kept, {**environment, **said}
+
+
+def without_passcode(
+    arguments: Sequence[str], environment: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]] | None:
+    """Give the same call with the passcode in the environment; None if none is given."""
+    kept, given = _split(arguments, PASSCODE)
+    said = {PASSCODE[flag]: each[-1] for flag, each in given.items() if each[-1]}
+    return (kept, {**environment, **said}) if said else None
+
+
+def _split(
+    arguments: Sequence[str], flags: Container[str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Give the arguments without these flags, and what each of them was given."""
     kept: list[str] = []
-    addresses: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     given = iter(arguments)
     for argument in given:
         flag, is_one, value = argument.partition("=")
-        if flag in variables:
-            addresses.setdefault(flag, []).append(value if is_one else next(given, ""))
+        if argument == "--":  # No flag stands behind it.
+            kept += [argument, *given]
+        elif flag in flags:
+            found.setdefault(flag, []).append(value if is_one else next(given, ""))
         else:
             kept.append(argument)
-    if all(hidden(it) == it for each in addresses.values() for it in each):
-        return None
-    said = {variables[flag]: " ".join(each) for flag, each in addresses.items()}
-    return kept, {**environment, **said}
+    return kept, found
 
 
 def without_places(
@@ -73,6 +97,11 @@ def without_places(
 def hide_passwords(variables: Mapping[str, str] = VARIABLES) -> None:
     """Start this process anew if its arguments have a password; does not return then."""
     _begin_anew(without_passwords(sys.orig_argv, os.environ, variables))
+
+
+def hide_passcode() -> None:
+    """Start this process anew if its arguments have a passcode; does not return then."""
+    _begin_anew(without_passcode(sys.orig_argv, os.environ))
 
 
 def hide_places(places: Mapping[str, str]) -> None:

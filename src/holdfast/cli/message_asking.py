@@ -18,13 +18,13 @@ from holdfast.cli.messages import (
     Header,
     Json,
     Login,
-    Passcode,
     Quiet,
     Uri,
     check_destination,
     parse_headers,
     run,
 )
+from holdfast.cli.passcodes import Passcode
 from holdfast.errors import ConfigError
 
 ANSWER_SECONDS_DEFAULT = 30.0

@@ -21,6 +21,7 @@ import typer
 
 from holdfast.cli.message_properties import with_properties
 from holdfast.cli.output import write_error, write_json
+from holdfast.cli.passcodes import Passcode
 from holdfast.errors import ConfigError
 from holdfast.model.destination import Kind
 from holdfast.model.limits import CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MIN
@@ -42,10 +43,6 @@ Uri = Annotated[
     typer.Option("--uri", envvar="HOLDFAST_URI", help="stomp://, stomp+ssl:// or failover:(...)"),
 ]
 Login = Annotated[str | None, typer.Option("--login", envvar="HOLDFAST_LOGIN", help="User name.")]
-Passcode = Annotated[
-    str | None,
-    typer.Option("--passcode", envvar="HOLDFAST_PASSCODE", help="Better given by environment."),
-]
 Header = Annotated[
     list[str] | None, typer.Option("--header", "-H", metavar="NAME:VALUE", help="May be repeated.")
 ]

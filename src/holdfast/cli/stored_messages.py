@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.login import token_file
-from holdfast.cli.messages import URI_DEFAULT, Login, Passcode, Rate, Uri, check_destination
+from holdfast.cli.messages import URI_DEFAULT, Login, Rate, Uri, check_destination
 from holdfast.cli.output import (
     format_seconds,
     format_size,
@@ -24,6 +24,7 @@ from holdfast.cli.output import (
     write_line,
     write_lines,
 )
+from holdfast.cli.passcodes import Passcode
 from holdfast.cli.spark_checks import check_archive_from, check_file_to, check_source
 from holdfast.cli.spark_options import (
     ConfOption,

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.hidden_passwords import OF_PIPELINE, VARIABLES, without_passwords, without_places
+from holdfast.cli.hidden_passwords import (
+    OF_PIPELINE,
+    VARIABLES,
+    without_passcode,
+    without_passwords,
+    without_places,
+)
 
 ONE = "postgresql://hf:pa55@h/db"
 OTHER = "sqlite:////tmp/x"
@@ -48,6 +54,18 @@ def test_what_a_command_on_spark_is_given_is_not_what_a_broker_has() -> None:
 def test_without_a_password_nothing_is_done(given: list[str]) -> None:
     """Nor is anything that only looks like the flag."""
     assert without_passwords(["holdfast", *given], {}) is None
+
+
+@pytest.mark.parametrize("given", [["--passcode", "word"], ["--passcode=word"]])
+def test_what_a_client_shows_goes_into_the_environment_whatever_it_is(given: list[str]) -> None:
+    """Only where it is said as a flag: behind two dashes nothing is one."""
+    call = ["python", "-m", "holdfast", "send", "/queue/a", *given, "--login", "ann"]
+    rest = ["python", "-m", "holdfast", "send", "/queue/a", "--login", "ann"]
+    assert without_passcode(call, {"A": "b"}) == (rest, {"A": "b", "HOLDFAST_PASSCODE": "word"})
+    assert without_passcode([*rest, "--", *given], {}) is None
+    assert without_passcode([*rest, "--passcode="], {}) is None
+    doubled = without_passcode([*call, "--passcode", "last", "--", "x"], {})
+    assert doubled == ([*rest, "--", "x"], {"HOLDFAST_PASSCODE": "last"})
 
 
 def test_a_process_has_none_in_its_arguments(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ def found_in(environment: dict[str, str]) -> list[UnknownVariable]:
 def test_whatever_a_command_or_a_node_reads_is_known() -> None:
     """Settings of a node, options of all commands, what the tests of the project are told."""
     names = {"HOLDFAST_CONFIG", "HOLDFAST_URI", "HOLDFAST_LOGIN", "HOLDFAST_PASSCODE"}
+    names |= {"HOLDFAST_PASSCODE_FILE"}
     names |= {"HOLDFAST_ADMIN", "HOLDFAST_SECRET_FILE", "HOLDFAST_HYPOTHESIS"} | variable_names()
     names |= {"HOLDFAST_STORE_PASSWORD", "HOLDFAST_ELECTOR_PASSWORD"}
     assert found_in(dict.fromkeys(names, "x")) == []
