@@ -20,7 +20,7 @@ Pure: time is an argument, chance is handed in.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -257,6 +257,8 @@ class Checking:
         called = "" if waiting.name == said.name else waiting.name
         principal = Principal(said.name, said.roles, ends_at, authority=label, called=called)
         _keep(self._verified, waiting.mark, _Verified(waiting.record, principal, until))
+        if (label, said.name) in self._said:  # This is newer than what was said before.
+            self._said[label, said.name] = said.roles
         return principal
 
     def still(self, principal: Principal) -> Principal | None:
@@ -281,9 +283,13 @@ class Checking:
             if (verified.principal.authority, verified.principal.name) == (label, name):
                 del self._verified[mark]
 
-    def forget_said(self, known: Container[tuple[str, str]]) -> None:
-        """Keep only what was said of these, each by who vouches and the name."""
-        self._said = {it: roles for it, roles in self._said.items() if it in known}
+    def said_of(self) -> list[tuple[str, str]]:
+        """Give of whom something was said, each by who vouches and the name."""
+        return list(self._said)
+
+    def forget_said(self, who: tuple[str, str]) -> None:
+        """Forget what was said of one who is connected no more."""
+        self._said.pop(who, None)
 
     def refused(self, shown: Shown, now: float) -> Refusal:
         """

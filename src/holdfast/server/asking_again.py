@@ -9,16 +9,18 @@ answer is there the next one is asked of, so that a round takes as long as the d
 Invariants:
     A person is asked of once at a time, however many clients he has.
     Who cannot be asked of stays as he is, and is asked of again.
+    With ten thousand people nothing takes longer than with ten: who is connected is looked through
+    a few at a time, and whose time has come stands first.
 
 Owned by the loop.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
@@ -32,6 +34,8 @@ LOOK_SECONDS: Final = 1.0
 """Between two looks at who is connected."""
 AT_ONCE_MAX: Final = 4
 """So many wait for the thread at a time; a directory is asked of one after the other."""
+SEEN_AT_ONCE: Final = 128
+"""So many are looked at in one go: a fifth of a millisecond."""
 LATE_SECONDS: Final = 60.0
 """That a directory does not keep up is told so often."""
 
@@ -42,7 +46,7 @@ class Present(Protocol):
     """Where clients are."""
 
     def principals(self) -> Iterable[Principal]:
-        """Who is connected, each client's."""
+        """Who is connected, each client's; some may come or go while they are gone through."""
 
 
 class _Met(NamedTuple):
@@ -83,32 +87,27 @@ class AskingAgain:
         self._clock = clock
         self._concern = concern
         self._post = post
-        self._due: dict[tuple[str, str], float] = {}
-        """When each is asked of next, by who vouches and his name."""
+        self._due: dict[str, dict[str, float]] = {each: {} for each in self._authorities}
+        """
+        When each is asked of next, by who vouches and his name; who is under way is not there.
+
+        Each of them has the same time between two questions, so who is due first stands first.
+        """
         self._met: dict[tuple[str, str], _Met] = {}
-        self._waiting: deque[tuple[str, str]] = deque()
-        """Whose time has come, the longest waiting first."""
         self._asked: set[tuple[str, str]] = set()
+        self._looking: Iterator[None] = iter(())
+        self._is_looking = False
         self._told_late_at = float("-inf")
         self._is_closed = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="holdfast-again")
 
     def look(self) -> None:
-        """Ask about those whose time has come."""
-        now = self._clock()
-        self._met = self._present_now()
-        self._checking.forget_said(self._met)
-        self._due = {
-            each: self._due.get(each, now + self._authorities[each[0]].again_seconds)
-            for each in self._met
-        }
-        late = sorted(
-            (it for it, due in self._due.items() if due <= now and it not in self._asked),
-            key=self._due.__getitem__,
-        )
-        self._waiting = deque(late)
-        if late:
-            self._note_late(late[0], now)
+        """Ask about those whose time has come; who they are is found out some at a time."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._looking = self._round()
+            self._look_on()
+        self._note_late()
         self._go_on()
 
     def close(self) -> None:
@@ -116,31 +115,79 @@ class AskingAgain:
         self._is_closed = True
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _present_now(self) -> dict[tuple[str, str], _Met]:
+    def _look_on(self) -> None:
+        """Look at some more, and leave the loop to others between."""
+        for _ in self._looking:
+            if not self._is_closed:
+                self._post(self._look_on)
+            return
+        self._is_looking = False
+
+    def _round(self) -> Iterator[None]:
+        """Look through those who are connected, and forget who is not any more."""
         met: dict[tuple[str, str], _Met] = {}
-        for each in self._present.principals():
+        for count, each in enumerate(self._present.principals(), 1):
             if each.authority in self._authorities:
                 who = (each.authority, each.name)
                 met.setdefault(who, _Met(each.called, set())).roles.add(each.roles)
-        return met
+                self._note_present(who)
+            if not count % SEEN_AT_ONCE:
+                yield
+        self._met = met
+        for label, due in self._due.items():
+            for count, name in enumerate(list(due), 1):
+                if (label, name) not in met:
+                    due.pop(name, None)
+                if not count % SEEN_AT_ONCE:
+                    yield
+        for count, who in enumerate(self._checking.said_of(), 1):
+            if who not in met:
+                self._checking.forget_said(who)
+            if not count % SEEN_AT_ONCE:
+                yield
 
-    def _note_late(self, who: tuple[str, str], now: float) -> None:
+    def _note_present(self, who: tuple[str, str]) -> None:
+        label, name = who
+        if who not in self._asked and name not in self._due[label]:
+            self._put_off(label, name)
+
+    def _put_off(self, label: str, name: str) -> None:
+        """Have somebody asked of behind all others of who vouches for him."""
+        self._due[label][name] = self._clock() + self._authorities[label].again_seconds
+
+    def _next_due(self) -> tuple[float, str, str] | None:
+        """Give who is due first, and when; None: nobody is there."""
+        first = [
+            (due, label, name)
+            for label, each in self._due.items()
+            for name, due in islice(each.items(), 1)
+        ]
+        return min(first, default=None)
+
+    def _note_late(self) -> None:
         """Say, once in a while, that a right that was taken back goes on for longer than told."""
-        label, late_by = who[0], now - self._due[who]
-        if late_by < self._authorities[label].again_seconds:
+        due, label, _ = self._next_due() or (float("inf"), "", "")
+        now = self._clock()
+        if due == float("inf") or now - due < self._authorities[label].again_seconds:
             return
         if now - self._told_late_at >= LATE_SECONDS:
             self._told_late_at = now
             _log.warning(
                 "login.asked_again_late",
                 authority=label,
-                late_seconds=round(late_by),
-                waiting=len(self._waiting),
+                late_seconds=round(now - due),
+                people=len(self._due[label]),
             )
 
     def _go_on(self) -> None:
-        while self._waiting and len(self._asked) < AT_ONCE_MAX and not self._is_closed:
-            self._ask(self._waiting.popleft())
+        now = self._clock()
+        while len(self._asked) < AT_ONCE_MAX and not self._is_closed:
+            due, label, name = self._next_due() or (float("inf"), "", "")
+            if due > now:
+                return
+            del self._due[label][name]
+            if (label, name) in self._met:  # Else he is gone.
+                self._ask((label, name))
 
     def _ask(self, who: tuple[str, str]) -> None:
         self._asked.add(who)
@@ -156,7 +203,7 @@ class AskingAgain:
     def _told(self, who: tuple[str, str], found: Future[Any]) -> None:
         self._asked.discard(who)
         label, name = who
-        self._due[who] = self._clock() + self._authorities[label].again_seconds
+        self._put_off(label, name)
         error = found.exception()
         if error is None:
             self._heard(who, found.result())

@@ -153,8 +153,8 @@ class Clients:
         return connection in self.connections
 
     def principals(self) -> Iterator[Principal]:
-        """Give who is connected, each client's."""
-        for connection in self.connections:
+        """Give who is connected, each client's; they may come and go before the last one."""
+        for connection in tuple(self.connections):
             if (who := connection.session.principal) is not None:
                 yield who
 

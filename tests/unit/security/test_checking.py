@@ -249,6 +249,22 @@ def test_whom_the_log_does_not_know_somebody_else_is_asked_of(users) -> None:
     assert checking.still(carl) == carl
 
 
+def test_what_a_new_login_says_is_newer_than_what_was_said_before(users) -> None:
+    """A role that he was given since went again at the next change of a grant, until asked of."""
+    checking = Checking(users.get, b"k" * 32, [Others()])
+    early = show(checking, "carl", "pw")
+    checking.looked_at(early, Vouched("carl", frozenset(), 300.0), now=1.0, now_ms=0)
+    checking.say("ldap.people", "carl", None)
+    again = show(checking, "carl", "pw")
+    said = Vouched("carl", frozenset({"orders"}), 300.0)
+    carl = checking.looked_at(again, said, now=2.0, now_ms=0)
+    assert carl is not None
+    assert checking.still(carl) == carl
+    assert checking.said_of() == [("ldap.people", "carl")]
+    checking.forget_said(("ldap.people", "carl"))
+    assert checking.said_of() == []
+
+
 def test_somebody_who_is_made_known_meanwhile_is_the_logs_from_then_on(users) -> None:
     """What another one says of a name counts only while the log does not have it."""
     checking = Checking(users.get, b"k" * 32, [Others()])

@@ -12,7 +12,7 @@ from holdfast.errors import AuthenticationError
 from holdfast.security.authority import Vouched
 from holdfast.security.checking import Checking
 from holdfast.security.principal import Principal
-from holdfast.server.asking_again import AskingAgain
+from holdfast.server.asking_again import SEEN_AT_ONCE, AskingAgain
 
 ORDERS = frozenset({"orders"})
 ANNA = Principal("anna", ORDERS, authority="ldap.people")
@@ -157,6 +157,72 @@ def test_a_directory_that_does_not_keep_up_is_told_of(desk) -> None:
     assert len(told) < 6
     assert told[-1]["late_seconds"] >= 300
     desk.go_on.set()
+
+
+def test_of_ten_thousand_people_a_few_are_looked_at_in_one_go(desk) -> None:
+    """
+    Each second all of them were, and sorted by when they are due: 9 to 24 ms of the loop's.
+
+    Whoever waits for the loop comes between; who has gone is forgotten likewise.
+    """
+    crowd(desk, 10 * SEEN_AT_ONCE)
+    steps: list[int] = []
+    passed = 0
+
+    def counted():
+        nonlocal passed
+        for each in desk.there:
+            passed += 1
+            yield each
+
+    def go() -> None:
+        nonlocal passed
+        passed = 0
+        desk.hear()
+        steps.append(passed)
+
+    desk.principals = counted
+    desk.again_for.look()
+    assert passed == SEEN_AT_ONCE
+    while not desk.posted.empty():
+        go()
+    assert max(steps) == SEEN_AT_ONCE
+    assert sum(steps) == 9 * SEEN_AT_ONCE
+    assert len(desk.again_for._due[desk.label]) == 10 * SEEN_AT_ONCE
+    desk.there = desk.there[:1]
+    desk.look(later=1)
+    for count in range(9, 0, -1):
+        kept = len(desk.again_for._due[desk.label])
+        assert kept <= count * SEEN_AT_ONCE + 1
+        desk.hear()
+    while not desk.posted.empty():
+        desk.hear()
+    assert list(desk.again_for._due[desk.label]) == ["u0"]
+
+
+def test_who_of_two_directories_is_due_first_is_asked_about_first(desk) -> None:
+    """Each has a time of its own between two questions."""
+    other = Desk()
+    other.label, other.again_seconds = "ldap.others", 200.0
+    other.asked = desk.asked
+    both = AskingAgain(
+        [desk, other],
+        desk,
+        desk.checking,
+        clock=lambda: desk.now,
+        concern=desk.concerned.append,
+        post=desk.posted.put,
+    )
+    desk.there = [ANNA, Principal("ben", ORDERS, authority="ldap.others")]
+    desk.answers = other.answers = {it: Vouched(it, ORDERS, 300.0) for it in ("anna", "ben")}
+    both.look()
+    desk.now += 300
+    both.look()
+    for _ in range(2):
+        desk.hear()
+    both.close()
+    other.again_for.close()
+    assert desk.asked == ["ben", "anna"]
 
 
 def test_somebody_is_asked_about_by_what_he_came_as(desk) -> None:
