@@ -4,25 +4,32 @@ The users of a node by its own log up to its end, also where that is not known t
 A node that was started without a quorum knows of nothing behind its checkpoint whether it was
 committed. Who may come to its rescue stands there all the same: what is in the log was written by a
 leader for somebody who might, and the newest word of it counts. So it is read, for logins to the
-admin port only, in slices, and as far as it was read before not again.
+admin port only, by a thread, and as far as it was read before not again.
 
 Invariants:
+    Nobody waits for the disk, nor for an entry that is large: what is read and checked, is so by
+    the thread. Only what is damaged there the journal reads once more, which may have it elsewhere.
     Nothing that is found here becomes state, or is told as what is committed.
     Where something of the log cannot be read, nobody is known by it: it might say that he is gone.
 
-Owned by the loop.
+Owned by the loop, but for what the thread reads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import struct
+import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from holdfast.admin.slices import Slices
 from holdfast.broker.lasting.access import LastingAccess
-from holdfast.errors import StoreError
+from holdfast.environment.disk import readable_path
+from holdfast.errors import CorruptEntryError, StoreError
+from holdfast.journal.entry import Entry, parse_entry
 from holdfast.journal.journal import Journal
 from holdfast.journal.record import iterate_records
 from holdfast.model.access_records import UserRecord
@@ -35,7 +42,15 @@ WAIT_SECONDS_MAX: Final = 5.0
 
 _READ_BYTES: Final = 256 * KiB
 _RECORDS_PER_LOOK: Final = 1_000
-"""Between two looks at the clock: some 0.3 ms."""
+"""Between two looks at the clock, or before the thread lets others go on: some 0.3 ms."""
+
+
+class _Read(NamedTuple):
+    """What was read of the log in one go."""
+
+    users: list[UserRecord]
+    through: int
+    chain: bytes
 
 
 class LogEndUsers:
@@ -114,31 +129,88 @@ class LogEndUsers:
                     f"its log is being read for its users, {self._through:,} of {last:,} entries:"
                     f" ask again"
                 )
-                for entry in self._journal.entries(self._through + 1, _READ_BYTES):
-                    await self._take(_users_of(entry), slices)
-                    self._through, self._chain = entry.index, entry.chain
+                read = await self._read_some(self._through + 1, last)
+                if read is None:
+                    await self._take_next(slices)
+                elif self._is_there(read.through, read.chain):
+                    self._found.update((it.name, it) for it in read.users)
+                    self._through, self._chain = read.through, read.chain
+                else:
+                    self._begin()  # It was cut meanwhile.
+                await slices.rest()
             self.trouble = ""
         except (StoreError, ValueError, struct.error) as error:
             self.trouble = f"its log cannot be read for its users: {error}"
 
-    async def _take(self, records: Iterator[UserRecord | None], slices: Slices) -> None:
-        for record in records:
-            if record is not None:
-                self._found[record.name] = record
-            await slices.rest()
-        await slices.rest()
+    async def _read_some(self, index: int, last: int) -> _Read | None:
+        """Read some entries on a thread; None: they are not on the disk yet, or not sound there."""
+        journal = self._journal
+        through = min(last, journal.stored_index)
+        if index > through:
+            return None
+        place, through = journal.span(index, _READ_BYTES, through)
+        path = readable_path(journal.disk, place.path)
+        try:
+            return await asyncio.to_thread(_read, path, place.byte, place.size, index, through)
+        except (OSError, StoreError, ValueError, struct.error):
+            return None
+
+    async def _take_next(self, slices: Slices) -> None:
+        """Take some entries of the journal's, which knows more of them than the disk has."""
+        for entry in self._journal.entries(self._through + 1, _READ_BYTES):
+            for record in _users_of(entry):
+                if record is not None:
+                    self._found[record.name] = record
+                await slices.rest()
+            self._through, self._chain = entry.index, entry.chain
+
+    def _is_there(self, index: int, chain: bytes) -> bool:
+        """Whether this entry is in the log, and is that one."""
+        journal = self._journal
+        is_within = journal.first_index <= index <= journal.last_index
+        return is_within and journal.chain_at(index) == chain
 
     def _begin(self) -> None:
         """Go on where it was read to last, if that is still so."""
         journal, applied = self._journal, self._store.applied_index
-        if applied <= self._through <= journal.last_index:
-            if self._through < journal.first_index:
-                return
-            if journal.chain_at(self._through) == self._chain:
-                return
+        is_within = applied <= self._through <= journal.last_index
+        is_gone = self._through < journal.first_index
+        if is_within and (is_gone or self._is_there(self._through, self._chain)):
+            return
         self._found = {}
         self._through = max(applied, journal.first_index - 1)
         self._chain = b""
+
+
+def _read(path: Path, start: int, size: int, index: int, through: int) -> _Read:
+    """On the thread: read these entries from a file, and give the users' records of them."""
+    raw = _bytes_at(path, start, size)
+    users: list[UserRecord] = []
+    place = 0
+    entry: Entry | None = None
+    for expected in range(index, through + 1):
+        entry = parse_entry(raw, place)
+        if entry.index != expected:
+            raise CorruptEntryError("another entry stands here", index=expected)
+        for record in _users_of(entry):
+            if record is None:
+                time.sleep(0)  # Python would let the loop wait for 5 ms.
+            else:
+                users.append(record)
+        place += len(entry.raw)
+    assert entry is not None, "there is one at least"
+    return _Read(users, entry.index, entry.chain)
+
+
+def _bytes_at(path: Path, start: int, size: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        raw = os.pread(descriptor, size, start)
+        while len(raw) < size and (more := os.pread(descriptor, size - len(raw), start + len(raw))):
+            raw += more
+        return raw
+    finally:
+        os.close(descriptor)
 
 
 def _users_of(entry: CommittedEntry) -> Iterator[UserRecord | None]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from holdfast.broker.lasting.access import LastingAccess
 from holdfast.errors import CorruptEntryError
 from holdfast.journal.entry import FIRST_CHAIN, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.segment import EntryPlace
 from holdfast.model.access_records import GrantRecord, UserRecord
 from holdfast.server import log_end_users
 from holdfast.server.log_end_users import LogEndUsers
@@ -18,14 +22,31 @@ from holdfast.store.record_codec import encode_records
 
 
 class PaperJournal:
-    """Entries in a list; one may be damaged."""
+    """Entries in a list, and those that are stored in a file; one may be damaged."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         self.kept: list[Entry] = []
         self.damaged = 0
         self.reads: list[int] = []
+        self.spans: list[int] = []
+        self.stored_index = 0
+        self.disk = None
+        self.path = path
 
     first_index = 1
+
+    def store(self) -> None:
+        self.path.write_bytes(b"".join(it.raw for it in self.kept))
+        self.stored_index = len(self.kept)
+
+    def span(self, index: int, bytes_max: int, through: int) -> tuple[EntryPlace, int]:
+        self.spans.append(index)
+        start = sum(len(it.raw) for it in self.kept[: index - 1])
+        last, size = index, len(self.kept[index - 1].raw)
+        while last < through and size + len(self.kept[last].raw) <= bytes_max:
+            size += len(self.kept[last].raw)
+            last += 1
+        return EntryPlace(self.path, start, size), last
 
     @property
     def last_index(self) -> int:
@@ -65,8 +86,8 @@ def gone(name: str) -> UserRecord:
 
 
 @pytest.fixture
-def world():
-    journal, access = PaperJournal(), LastingAccess()
+def world(tmp_path):
+    journal, access = PaperJournal(tmp_path / "log"), LastingAccess()
     store = SimpleNamespace(is_sure=False, applied_index=0)
     users = LogEndUsers(journal, store, lambda: access)
     return SimpleNamespace(journal=journal, access=access, store=store, users=users)
@@ -106,6 +127,84 @@ def test_what_was_read_is_not_read_again_and_what_was_cut_counts_no_more(world) 
     assert sorted(known(world)) == ["ann", "cas"]
     del world.journal.kept[1:]
     assert sorted(known(world)) == ["ann"]
+
+
+def test_what_is_on_the_disk_is_read_and_checked_by_a_thread(world, monkeypatch) -> None:
+    """
+    An entry may have 60 MB, which takes 45 ms to read and to check, and a disk may hang.
+
+    What is not on the disk yet is in memory; the newest word counts over both.
+    """
+    threads: list[int] = []
+    parse = log_end_users.parse_entry
+
+    def parsed(*given) -> Entry:
+        threads.append(threading.get_ident())
+        return parse(*given)
+
+    monkeypatch.setattr(log_end_users, "parse_entry", parsed)
+    monkeypatch.setattr(log_end_users, "_READ_BYTES", 500)
+    monkeypatch.setattr(log_end_users, "_RECORDS_PER_LOOK", 2)
+    world.journal.add(user("ann"), user("ben"))
+    world.journal.add(*[GrantRecord("x", "queue://A", 1)] * 100)
+    for _ in range(5):
+        world.journal.add()
+    world.journal.store()
+    world.journal.add(user("ann", "viewer"))
+    assert known(world) == {"ann": '{"roles": ["viewer"]}', "ben": '{"roles": []}'}
+    assert len(threads) == 7
+    assert threading.get_ident() not in threads
+    assert world.journal.reads == [8], "only what is in memory is taken on the loop"
+    assert world.journal.spans == [1, 2, 3]
+
+
+def test_what_is_not_sound_on_the_disk_the_journal_is_asked_for(world) -> None:
+    """It may have it in memory, or from another mirror; what it cannot read nobody is known by."""
+    world.journal.add(user("ann"))
+    world.journal.add(user("ben"))
+    world.journal.store()
+    whole = world.journal.path.read_bytes()
+    world.journal.path.write_bytes(whole[:-20] + b"damaged" + whole[-13:])
+    assert sorted(known(world)) == ["ann", "ben"]
+    assert world.journal.reads == [1, 2]
+    first = world.journal.kept[0].raw
+    world.journal.path.write_bytes(first + first)
+    world.users._through = 0
+    world.journal.reads.clear()
+    assert sorted(known(world)) == ["ann", "ben"]
+    world.journal.path.unlink()
+    world.users._through = 0
+    world.journal.damaged = 1
+    assert known(world) == {}
+
+
+def test_what_is_cut_while_the_thread_reads_it_counts_no_more(world, monkeypatch) -> None:
+    """The log is read anew as it is then."""
+    world.journal.add(user("ann"))
+    world.journal.add(user("ben"))
+    world.journal.store()
+    read = log_end_users._read
+
+    def cut(*given):
+        found = read(*given)
+        if world.journal.kept[-1].term == 1:
+            del world.journal.kept[1:]
+            world.journal.add(user("cas"), term=2)
+            world.journal.store()
+        return found
+
+    monkeypatch.setattr(log_end_users, "_read", cut)
+    assert sorted(known(world)) == ["ann", "cas"]
+
+
+def test_a_disk_that_gives_less_than_was_asked_is_asked_again(world, monkeypatch) -> None:
+    """Linux gives 2 GiB at most at once, others less."""
+    world.journal.add(user("ann"))
+    world.journal.store()
+    pread = os.pread
+    monkeypatch.setattr(log_end_users.os, "pread", lambda f, size, at: pread(f, min(size, 7), at))
+    assert sorted(known(world)) == ["ann"]
+    assert world.journal.reads == []
 
 
 def test_only_what_is_not_applied_is_read(world) -> None:
