@@ -60,9 +60,7 @@ _CLEARED_AT_ONCE: Final = 64
 class SqlMember(SqlLog):
     """One of several databases."""
 
-    may_lay_out = True
-    """Whether tables are made where there are none; not by who only looks."""
-
+    may_be_replaced = True
     is_twin = False
     """Whether it only reads, beside the one that writes, which has looked over the database."""
 
@@ -145,7 +143,7 @@ class SqlMember(SqlLog):
             self._read(session)  # It says what is gone.
         ((_, log_id, member),) = session.rows(statements.READ_META)
         self._leads_to = str(member)
-        self._link.is_trusted = True
+        self._trust(session)
         lease = holding_of(rows[0][1:], self.place)
         if self._is_reached_by_several:
             self._safety.saw(lease.epoch, lease.beat)

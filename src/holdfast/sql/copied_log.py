@@ -47,7 +47,7 @@ class CopiedSqlLog(SqlLog):
             self._refuse_one_of_several(session)
             layout.require_whole(session, place)
             self._identity, self._plan = plan.identity, plan if is_half else None
-            self._link.is_trusted = True
+            self._trust(session)
             return self._read(session)
 
         return self._link.run(OPEN_SECONDS_MAX, begin)

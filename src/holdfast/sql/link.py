@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from holdfast.environment.remote_server import Host
@@ -78,6 +79,8 @@ class Link:
         """How many connections were made so far."""
         self.is_trusted = False
         """It has served: to be refused is no mistyped address any more, and may pass."""
+        self.may_begin = True
+        """What is not there yet may be made, where that takes no more than a connection."""
         self._hosts: list[Host | None] = list(url.hosts) or [None]
         self.is_choosy = False
         """Whether one of several hosts is looked for that keeps what it stores."""
@@ -188,7 +191,7 @@ class Link:
         try:
             self._approach()
             left = min(self._left(deadline), CONNECT_SECONDS_MAX)
-            session = self._connect(self.url, host, left)
+            session = self._connected(host, left)
             session.bound(self._left(deadline))
             self._greet(session)
         except BaseException as error:
@@ -198,6 +201,17 @@ class Link:
                 raise self._not_greeted(error, host) from error
             raise
         return session
+
+    def _connected(self, host: Host | None, seconds: float) -> Session:
+        """Connect; what is in the way of who was let in once may pass."""
+        try:
+            return self._connect(replace(self.url, is_begun=not self.may_begin), host, seconds)
+        except UnreachableError:
+            raise
+        except StoreError as error:
+            if not self.is_trusted:
+                raise
+            raise UnreachableError(f"{error}; it is tried again") from error
 
     def _not_greeted(self, error: Exception, host: Host | None) -> StoreError:
         """What an error comes to before the connection was seen to lead to the right database."""

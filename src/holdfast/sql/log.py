@@ -52,6 +52,7 @@ from holdfast.sql.link import Connect, Link
 from holdfast.sql.safety import Safety
 from holdfast.sql.session import Session, UncertainError
 from holdfast.sql.url import StoreUrl
+from holdfast.sql.whereabouts import Whereabouts
 
 OPEN_SECONDS_MAX: Final = 60.0  # also for looking over the pages of a large file
 DROP_BYTES_MAX: Final = 64 * MiB
@@ -65,6 +66,10 @@ class SqlLog:
 
     is_fence = True
     """The database judges each append, however late it arrives."""
+    may_be_replaced = False
+    """Whether what is at its address may become another database for good."""
+    may_lay_out = True
+    """Whether a log is begun where there is none; not by who knows it, or only looks."""
     low_room = ""
 
     def __init__(
@@ -104,6 +109,9 @@ class SqlLog:
             clock=self._clock.monotonic,
         )
         self._look_around = partial(session_type.look_around, url)
+        self._whereabouts = Whereabouts(
+            url, session_type, self._clock.monotonic, may_be_replaced=self.may_be_replaced
+        )
         self._identity = ""
         self._kind = url.kind
         self._view: str | None = None
@@ -121,7 +129,8 @@ class SqlLog:
 
     def open(self, *, may_lay_out: bool = True) -> Holding:
         """Reach the database, refuse it where it is not safe, lay it out if it is empty."""
-        return self._link.run(OPEN_SECONDS_MAX, lambda it: self._open(it, may_lay_out=may_lay_out))
+        self.may_lay_out = may_lay_out
+        return self._link.run(OPEN_SECONDS_MAX, self._open)
 
     @property
     def is_half_copy(self) -> bool:
@@ -403,50 +412,32 @@ class SqlLog:
 
     def _approach(self) -> None:
         """See where it is, before anything is opened there."""
+        self._link.may_begin = self._whereabouts.approach(may_begin=self.may_lay_out)
         self._safety.approach(self._look_around())
 
     def _greet(self, session: Session) -> None:
         """See that a new connection leads to the same log, and to settings that keep it."""
         self._kind, self.lease_seconds = session.kind, session.lease_seconds
-        self._require_same(session)
+        if self._identity:
+            self._safety.require_same(session, self._identity, is_copying=self.is_half_copy)
         self._safety.greet(session)
+        self._whereabouts.greet(session)
 
-    def _require_same(self, session: Session) -> None:
-        """
-        See that a new connection leads to the log that was opened.
-
-        Raises:
-            UnreachableError: It does not, and the log was served from: it is the address that leads
-                elsewhere now, and may lead back at any moment.
-            StoreError: The same, and it was not.
-        """
-        if not self._identity:
-            return
-        try:
-            found = layout.read_identity(session, str(self._url), is_copying=self.is_half_copy)
-        except StoreError as error:
-            raise self._astray(f"what cannot be used now: {error}; it is not") from error
-        if found is None:
-            raise self._astray("no log now (if its tables were dropped bring back a backup), not")
-        if found != self._identity:
-            raise self._astray(f"another log now ({found}) than")
-
-    def _astray(self, has: str) -> StoreError:
-        sentence = f"{self._link.place} has {has} the one that was opened ({self._identity})"
-        if not self._link.is_trusted:
-            return StoreError(sentence)
-        return UnreachableError(f"{sentence}: see where this address leads to; it is tried again")
+    def _trust(self, session: Session) -> None:
+        """This connection leads to the log: what keeps a later one from it may pass."""
+        self._link.is_trusted = True
+        self._whereabouts.keep(session)
 
     def _admit(self, session: Session) -> None:
         """See that a connection leads where it is to lead, before anything is done by it."""
 
-    def _open(self, session: Session, *, may_lay_out: bool) -> Holding:
+    def _open(self, session: Session) -> Holding:
         session.check()
         place = str(self._url)
-        self._identity = layout.lay_out(session, place, self._draw if may_lay_out else None)
+        self._identity = layout.lay_out(session, place, self._draw if self.may_lay_out else None)
         self._refuse_one_of_several(session)
         layout.require_whole(session, place)
-        self._link.is_trusted = True
+        self._trust(session)
         return self._read(session)
 
     def _refuse_one_of_several(self, session: Session) -> None:

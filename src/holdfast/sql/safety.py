@@ -21,8 +21,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.errors import AppendRefusedError, StoreError
-from holdfast.sql import statements
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
+from holdfast.sql import layout, statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import Link, UnsafeHostError
 from holdfast.sql.schema import FORMAT
@@ -126,6 +126,32 @@ class Safety:
             raise StoreError(f"{reason}; change that, or allow it with 'allow_unsafe_database'")
         self._require_cluster(session)
         self._require_newest(session)
+
+    def require_same(self, session: Session, identity: str, *, is_copying: bool) -> None:
+        """
+        See that a new connection leads to the log that was opened, which has this id.
+
+        Raises:
+            UnreachableError: It does not, and the log was served from: it is the address that leads
+                elsewhere now, and may lead back at any moment.
+            StoreError: The same, and it was not.
+        """
+        try:
+            found = layout.read_identity(session, str(self._link.url), is_copying=is_copying)
+        except StoreError as error:
+            has = f"what cannot be used now: {error}; it is not"
+            raise self._astray(has, identity) from error
+        if found is None:
+            has = "no log now (if its tables were dropped bring back a backup), not"
+            raise self._astray(has, identity)
+        if found != identity:
+            raise self._astray(f"another log now ({found}) than", identity)
+
+    def _astray(self, has: str, identity: str) -> StoreError:
+        sentence = f"{self._link.place} has {has} the one that was opened ({identity})"
+        if not self._link.is_trusted:
+            return StoreError(sentence)
+        return UnreachableError(f"{sentence}: see where this address leads to; it is tried again")
 
     def _require_newest(self, session: Session) -> None:
         """

@@ -11,7 +11,7 @@ Owned by the thread that calls it, one call at a time.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -83,6 +83,23 @@ class Session(ABC):
             Exception: One of `errors`: it does not answer in time, or refuses.
         """
 
+    is_in_file: ClassVar[bool] = False
+    """Whether what is at its address is a file, which another one may be in the place of."""
+
+    file: Hashable | None = None
+    """Which file it was opened on, where it is one."""
+
+    @classmethod
+    def file_of(cls, url: StoreUrl) -> Hashable | None:
+        """
+        Tell which file is at this address now, without opening it; None: none is.
+
+        Raises:
+            OSError: It cannot be seen.
+        """
+        del url
+        return None
+
     @classmethod
     def look_around(cls, url: StoreUrl) -> Surroundings:
         """
@@ -99,7 +116,8 @@ class Session(ABC):
         See that what was just read or written is what its address leads to.
 
         Raises:
-            StoreError: It was removed or replaced under this connection.
+            UnreachableError: It is not, for now: nobody else may ever read it there.
+            StoreError: What was written is lost.
         """
 
     def __init_subclass__(cls) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from sqlalchemy.dialects import sqlite
 
 from holdfast.environment.disk import is_no_room
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, UnreachableError
 from holdfast.model.limits import KiB
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
@@ -104,6 +104,7 @@ class SqliteSession(Session):
     view_creation = "CREATE VIEW IF NOT EXISTS"
     kind = f"SQLite {sqlite3.sqlite_version}"
 
+    is_in_file: ClassVar[bool] = True
     is_serving: ClassVar[bool] = True
     """Whether it is a broker's: it may give up the room that is set aside for brokers, where there
     is none, and this machine has the file from then on."""
@@ -113,12 +114,19 @@ class SqliteSession(Session):
         self._connection = connection
         self._path = path
         self._real = real_path(path)
-        self._file = file_at(path)
+        self.file = self._file = file_at(path)
         self._wal: FoundFile | None = None
         """What was written to is in it until it is moved into the database."""
         self._room = SqliteRoom(Path(path))
         self._is_large = False
         """Whether what is written now is nothing that room is set aside for."""
+
+    @classmethod
+    def file_of(cls, url: StoreUrl) -> FoundFile | None:
+        try:
+            return file_at(url.database)
+        except NotADirectoryError:
+            return None
 
     @classmethod
     def look_around(cls, url: StoreUrl) -> Surroundings:
@@ -127,10 +135,11 @@ class SqliteSession(Session):
     @classmethod
     def connect(cls, url: StoreUrl, host: Host | None, seconds: float) -> SqliteSession:
         """
-        Open the file, and make it if its directory is there.
+        Open the file, and make it if its directory is there and it was not used before.
 
         Raises:
             sqlite3.Error: It cannot be opened or set up.
+            UnreachableError: Another file came in its place meanwhile.
             StoreError: There is no folder for it, or its file can be reached in two folders.
         """
         assert host is None, "a file has no host"
@@ -157,9 +166,14 @@ class SqliteSession(Session):
 
     @classmethod
     def _opened(cls, url: StoreUrl, seconds: float) -> SqliteSession:
-        session = cls(cls._connection_to(url, url.database, seconds), url.database)
+        before = file_at(url.database)
+        # What was used before is not made anew where something else is mounted over its folder.
+        name = Path(url.database).absolute().as_uri() + ("?mode=rw" if url.is_begun else "")
+        session = cls(cls._connection_to(url, name, seconds), url.database)
         connection = session._connection
         try:
+            if before not in {None, session._file}:
+                raise session._elsewhere()
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             session._use_wal(seconds)
             connection.execute("PRAGMA synchronous = FULL")
@@ -173,14 +187,12 @@ class SqliteSession(Session):
         return session
 
     @classmethod
-    def _connection_to(
-        cls, url: StoreUrl, name: str, seconds: float, *, is_uri: bool = False
-    ) -> sqlite3.Connection:
-        """Have SQLite open what it knows by this name; an error tells why it could not."""
+    def _connection_to(cls, url: StoreUrl, name: str, seconds: float) -> sqlite3.Connection:
+        """Have SQLite open what it knows by this URI; an error tells why it could not."""
         # The driver's thread opens it, uses it and closes it; a test may do so from another one.
         try:
             return sqlite3.connect(
-                name, timeout=seconds, isolation_level=None, check_same_thread=False, uri=is_uri
+                name, timeout=seconds, isolation_level=None, check_same_thread=False, uri=True
             )
         except sqlite3.Error as error:
             cls._explain(error, SqliteRoom(Path(url.database)))
@@ -204,25 +216,39 @@ class SqliteSession(Session):
         See that the file is still the one of its name.
 
         A file that was removed while it is open goes on taking writes that nobody will ever read,
-        beside the one that others open by that name. It is looked at after each write, before that
-        is told of as stored. The same is so of FILE-wal, which SQLite leaves where it is while
-        anybody has it open: who removes it reaches the file by another mount, or is a person.
+        beside the one that others open by that name; or it is back in a moment, as one over whose
+        folder something was mounted. It is looked at after each write, before that is told of as
+        stored. The same is so of FILE-wal, which SQLite leaves where it is while anybody has it
+        open: who removes it alone reaches the file by another mount, or is a person.
         """
         found, name_count = look_at(self._path)
-        self._tell_names(name_count)
         if found != self._file:
-            raise StoreError(
-                f"{self._path} was removed or replaced while it was in use, so nothing is stored in"
-                f" it: stop all brokers before a database is moved or brought back"
-            )
+            raise self._elsewhere()
+        self._tell_names(name_count)
         wal = file_at(f"{self._real}-wal")
         self._wal = self._wal or wal
         if wal != self._wal:
+            if file_at(self._path) != self._file or file_at(f"{self._real}-wal") == self._wal:
+                raise self._elsewhere()
             raise StoreError(
                 f"{self._real}-wal was removed or replaced while it was in use, so nothing is"
                 f" stored in it: another process opened the database by another mount, or somebody"
                 f" removed that file"
             )
+
+    def _elsewhere(self) -> UnreachableError:
+        return UnreachableError(
+            f"{self._path} is not the file any more that was opened, so nothing is stored in it:"
+            f" something is mounted over its folder, or it was removed or replaced; stop all"
+            f" brokers before a database is moved or brought back"
+        )
+
+    def _is_there(self) -> bool:
+        """Whether what is beside the file of its name is beside this one."""
+        try:
+            return file_at(self._path) == self._file
+        except OSError:
+            return False
 
     def _tell_names(self, count: int) -> None:
         """Say now what only the next connection would meet, and say when it is over."""
@@ -235,7 +261,7 @@ class SqliteSession(Session):
     def low_room(self) -> str:
         """Look at the file system, and set room aside in it."""
         with suppress(OSError):
-            return self._room.look()
+            return self._room.look() if self._is_there() else ""
         return ""
 
     def bound(self, seconds: float) -> None:
@@ -251,7 +277,7 @@ class SqliteSession(Session):
 
     def _note(self, error: BaseException) -> None:
         """Where there is no room say so, and let the next attempt have what was set aside."""
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error) and self._is_there():
             self._explain(error, self._room, is_large=self._is_large)
 
     @classmethod

@@ -67,6 +67,7 @@ def _stat(path: Path, end: str = "") -> _Stat | None:
 class SqliteLook(SqliteSession):
     """One connection that reads."""
 
+    is_in_file = False  # It makes nothing, and says itself what changed under it.
     is_serving = False
 
     def __init__(self, connection: sqlite3.Connection, path: str, rest: Rest | None) -> None:
@@ -90,7 +91,7 @@ class SqliteLook(SqliteSession):
         has_wal = rest is not None and rest.wal is not None and rest.wal.size > 0
         if rest is not None:
             name += "&vfs=unix-none" if has_wal else "&immutable=1"
-        session = cls(cls._connection_to(url, name, seconds, is_uri=True), url.database, rest)
+        session = cls(cls._connection_to(url, name, seconds), url.database, rest)
         try:
             if has_wal:
                 # Then SQLite keeps for itself what it would have in FILE-shm.

@@ -65,6 +65,8 @@ class StoreUrl:
     user: str = ""
     password: str = field(default="", repr=False)
     options: Mapping[str, str] = field(default_factory=dict)
+    is_begun: bool = False
+    """A file of that name was used: where none is, none is made."""
 
     def __str__(self) -> str:
         """Name the place for people, in a form that is a URL too."""

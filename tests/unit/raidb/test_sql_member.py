@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from holdfast.mirrors.mirror_set import found_set
 from holdfast.model.limits import MiB
 from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Token, UnconnectedError
 from holdfast.raidb.sql_member import SqlMember
+from holdfast.sql import whereabouts
 from holdfast.sql.opening import make_sql_log, open_sql_log
 from tests.stores.leased_log_suite import Writer, claimant
 
@@ -249,8 +251,11 @@ def test_one_of_several_is_not_used_alone(file: File) -> None:
         another.open()
 
 
-def test_another_database_at_its_address_is_not_written(file: File, tmp_path: Path) -> None:
+def test_another_database_at_its_address_is_not_written(
+    file: File, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A name or a proxy that leads to another member: one copy would count as two."""
+    monkeypatch.setattr(whereabouts, "REPLACED_SECONDS", 0.0)
     member = file.member()
     row = member.read(SECONDS)
     who = claimant("a")
@@ -276,6 +281,22 @@ def test_another_database_at_its_address_is_not_written(file: File, tmp_path: Pa
     found = member.read(SECONDS)
     assert found.member != row.member
     assert found.lease.end == NOTHING
+
+
+def test_a_file_that_was_replaced_is_another_database_after_a_while(
+    file: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is emptied to be filled by the others; what is mounted over it for a moment is not."""
+    member = file.member()
+    before = member.read(SECONDS).member
+    member.close()
+    file.path.unlink()
+    with pytest.raises(UnreachableError, match=r"is not there any more.*is waited for"):
+        member.read(SECONDS)
+    assert not file.path.exists()
+    later = time.monotonic() + whereabouts.REPLACED_SECONDS
+    monkeypatch.setattr(member._whereabouts, "_clock", lambda: later)
+    assert member.read(SECONDS).member != before
 
 
 def test_nothing_is_laid_out_by_who_only_looks(file: File) -> None:
@@ -305,9 +326,10 @@ def test_where_an_address_has_several_hosts_an_older_one_is_known(
 
 
 def test_whatever_is_asked_is_asked_of_the_database_that_is_meant(
-    file: File, tmp_path: Path
+    file: File, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one has its name by now: nothing is read there, told, shown or dropped."""
+    monkeypatch.setattr(whereabouts, "REPLACED_SECONDS", 0.0)
     member = file.member()
     meant = member.read(SECONDS).member
     filled(member, taken(member), 3)

@@ -193,6 +193,18 @@ def test_a_store_error_of_the_action_closes_the_connection() -> None:
     assert network.made[0].is_closed
 
 
+def test_what_is_in_the_way_of_a_connection_may_pass_for_who_was_let_in() -> None:
+    """A folder that is not mounted, a pool in front of it: what a start is refused for."""
+    network = Network((HOSTS[0],))
+    network.away[HOSTS[0].name] = StoreError("its folder is no directory")
+    with pytest.raises(StoreError) as raised:
+        network.host()
+    assert not isinstance(raised.value, UnreachableError)
+    network.link.is_trusted = True
+    with pytest.raises(UnreachableError, match="no directory; it is tried again"):
+        network.host()
+
+
 @pytest.mark.parametrize("fault", [Fault.CREDENTIALS, Fault.FORBIDDEN, Fault.NO_DATABASE])
 def test_who_was_let_in_before_waits_to_be_let_in_again(fault: Fault) -> None:
     """A password that is being changed, a database that is being brought back: no reason to end."""

@@ -5,23 +5,28 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from holdfast.errors import AppendRefusedError, StoreError
-from holdfast.leases.contract import Claimant, Outcome
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
+from holdfast.leases.contract import Outcome
+from holdfast.model.limits import MiB
+from holdfast.sql.copied_log import CopiedSqlLog
 from holdfast.sql.faults import Fault
 from holdfast.sql.opening import Purpose, open_sql_log
 from holdfast.sql.session import Values
 from holdfast.sql.sqlite import PAGE_BYTES, WAL_PAGES_MAX, SqliteSession, SqliteVisit
 from holdfast.sql.sqlite_room import SqliteRoom
 from holdfast.sql.url import SQLITE, StoreUrl
+from holdfast.sql.whereabouts import Whereabouts
 from tests.stores.leased_log_suite import Writer
 
 
@@ -170,24 +175,133 @@ def test_a_write_that_fails_is_final(tmp_path: Path) -> None:
         assert session.fault(raised.value) is Fault.FAILING
 
 
-@pytest.mark.parametrize("is_replaced", [True, False])
-def test_a_file_that_was_moved_away_is_written_no_more(tmp_path: Path, is_replaced: bool) -> None:
-    """
-    What is open goes on taking writes that nobody reads by that name: none of them is confirmed.
-    """
-    path = tmp_path / "log.db"
-    log = open_sql_log(f"sqlite:///{path}", own_directory=tmp_path)
-    holding = log.open()
-    claimant = Claimant(holder="a" * 32, name="a", admin="", stomp="")
-    assert log.take(holding, claimant, 5.0) is not None
-    assert Outcome.STORED is log.renew(5.0)
-    path.rename(tmp_path / "elsewhere.db")
-    if is_replaced:
-        path.write_bytes((tmp_path / "elsewhere.db").read_bytes())
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Mounted]:
+    made = Mounted(tmp_path)
+    yield made
+    for log in (made.log, made.waiting):
+        log.close()
 
-    with pytest.raises(StoreError, match="removed or replaced while it was in use"):
-        log.renew(5.0)
-    log.close()
+
+class Mounted:
+    """A log in a folder over which something else can be mounted, and who has it open."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder, self.was, self.over = path / "folder", path / "was", path / "over"
+        self.folder.mkdir()
+        self.over.mkdir()
+        url = f"sqlite:///{self.folder}/log.db"
+        self.log = open_sql_log(url, own_directory=path)
+        self.waiting = open_sql_log(url, own_directory=path)
+        self.holder = Writer(self.log)
+        self.log.open()
+        self.holder.take()
+        self.holder.append(b"one")
+        assert self.waiting.open().end == self.holder.end
+
+    def copy(self) -> None:
+        """Have a copy of all, as it is now, in what is to be mounted over it."""
+        for it in self.folder.iterdir():
+            shutil.copy(it, self.over)
+
+    def mount(self) -> None:
+        self.folder.rename(self.was)
+        self.over.rename(self.folder)
+
+    def umount(self) -> None:
+        self.folder.rename(self.over)
+        self.was.rename(self.folder)
+
+    def found(self) -> dict[str, bytes]:
+        """What is in the folder now."""
+        return {it.name: it.read_bytes() for it in self.folder.iterdir()}
+
+
+@pytest.mark.parametrize("over", ["nothing", "a copy", "another log", "no folder"])
+def test_what_is_mounted_over_its_folder_is_waited_out(mounted: Mounted, over: str) -> None:
+    """
+    Nothing is stored, read or made there; when the file is back it is gone on with: both ended.
+
+    What was written to it just as that came is stored once, and confirmed only then.
+    """
+    if over == "a copy":
+        mounted.copy()
+    elif over == "another log":
+        with closing_log(mounted.over / "log.db") as other:
+            other.open()
+    mounted.mount()
+    if over == "no folder":
+        mounted.folder.rename(mounted.over)
+    before = {} if over == "no folder" else mounted.found()
+    entries = mounted.holder.sealed(b"two")
+    for _ in range(3):
+        with pytest.raises(UnreachableError, match="mounted"):
+            mounted.log.append(entries, 5.0)
+        with pytest.raises(UnreachableError, match="mounted"):
+            mounted.waiting.observe(5.0)
+    if over == "no folder":
+        assert not mounted.folder.exists()
+        mounted.over.rename(mounted.folder)
+    else:
+        assert mounted.found() == before
+    mounted.umount()
+
+    assert mounted.log.append(entries, 5.0) is Outcome.STORED
+    assert mounted.waiting.observe(5.0).end.index == entries[-1].index
+    assert [it.index for it in mounted.waiting.entries(0, 9, MiB, 5.0)] == [1, 2]
+
+
+@pytest.mark.parametrize("missing", ["the look at the file", "what a URL says of it"])
+def test_without_a_safeguard_a_database_is_made_in_what_is_mounted(
+    mounted: Mounted, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """Either alone keeps an empty one from being made there, and FILE-host beside it: ablations."""
+    monkeypatch.setattr(Whereabouts, "approach", lambda *_, **__: missing == "the look at the file")
+    mounted.mount()
+    for _ in range(2):
+        with pytest.raises(UnreachableError):
+            mounted.log.renew(5.0)
+    is_made = "log.db" in mounted.found()
+    assert is_made is (missing == "the look at the file")
+
+
+def test_who_knows_its_log_makes_none_where_it_is_not(tmp_path: Path) -> None:
+    """A broker that is started while its disk is not mounted leaves nothing in the empty folder."""
+    with (
+        closing_log(tmp_path / "log.db") as log,
+        pytest.raises(StoreError, match="has no log, and this broker belongs to one"),
+    ):
+        log.open(may_lay_out=False)
+    assert not list(tmp_path.iterdir())
+
+
+@contextmanager
+def closing_log(path: Path) -> Iterator[CopiedSqlLog]:
+    log = open_sql_log(f"sqlite:///{path}", own_directory=path.parent)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def test_what_came_in_its_place_while_it_was_opened_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows then which of both SQLite has open."""
+    path = tmp_path / "x.db"
+    with connected(path):
+        pass
+    opened = sqlite3.connect
+
+    def connect(*given: Any, **named: Any) -> sqlite3.Connection:
+        made = opened(*given, **named)
+        path.rename(tmp_path / "y.db")
+        path.touch()
+        return made
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(UnreachableError, match="not the file any more"), connected(path):
+        pass
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
