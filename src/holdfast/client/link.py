@@ -34,6 +34,7 @@ from holdfast.errors import (
     RemoteProtocolError,
 )
 from holdfast.model.limits import KiB
+from holdfast.model.networks import is_same_machine
 from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.protocols.stomp.frames import Frame, ProtocolFailed
 from holdfast.protocols.stomp.heart_beat import HEART_BEAT, HeartBeat
@@ -85,6 +86,13 @@ class Link(asyncio.Protocol):
         self._is_paused = False
         self._is_established = False
         self._is_closed = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the other end is on this machine, where nobody listens on the way."""
+        assert self._transport is not None, "it is open"
+        there, here = (self._transport.get_extra_info(it) for it in ("peername", "sockname"))
+        return bool(there) and is_same_machine(there[0], here[0] if here else None)
 
     def write(self, frame: bytes) -> None:
         """Send a frame with the others of this turn; nothing happens on a link that is lost."""
@@ -264,7 +272,8 @@ async def open_link(
         AuthenticationError: The broker knows neither us nor our passcode.
         CertificateError: Its certificate is not to be trusted.
         RemoteProtocolError: What answers does not speak STOMP 1.2.
-        ConfigError: A TLS file, the host's name or the passcode cannot be used.
+        ConfigError: A TLS file, the host's name or the passcode cannot be used, or the passcode
+            would be sent in clear to another machine.
     """
     seconds = address.connect_seconds_max or settings.connect_seconds_max
     link = Link(address, owner)
@@ -275,6 +284,7 @@ async def open_link(
     try:
         async with asyncio.timeout(seconds):
             await _open_socket(link, settings)
+            _require_private(link, settings)
             link.write(_connect_frame(address, settings, beats, term, shown))
             await link.connected
     except TimeoutError as error:
@@ -322,6 +332,27 @@ async def _open_socket(link: Link, settings: ClientSettings) -> None:
         ssl=context,
         server_hostname=address.host if context is not None else None,
     )
+
+
+def _require_private(link: Link, settings: ClientSettings) -> None:
+    """
+    Let a passcode leave this machine by TLS only: a broker says so once it was read on the way.
+
+    Raises:
+        ConfigError: It would be sent in clear.
+    """
+    address = link.address
+    is_allowed = address.plain_without_tls
+    if is_allowed is None:
+        is_allowed = settings.plain_without_tls
+    if not settings.passcode or address.tls is not None or is_allowed or link.is_local:
+        return
+    reason = (
+        f"{address} is another machine and is spoken to in clear: the passcode would be readable on"
+        f" the way. Connect by TLS (stomp+ssl://), or allow it by plain_without_tls"
+        f" (?plainWithoutTls=true)"
+    )
+    raise ConfigError([reason])
 
 
 def _connect_frame(

@@ -58,7 +58,11 @@ class ClientSettings:
     """The user's name."""
 
     passcode: str | None = field(default=None, repr=False)
-    """The user's password."""
+    """The user's password, or a token."""
+
+    plain_without_tls: bool = False
+    """Whether the passcode is sent in clear to another machine, too: whoever is on the way can read
+    it. `plainWithoutTls` in a URI overrides."""
 
     client_id: str | None = None
     """A name that outlives the connection; durable subscriptions need it."""

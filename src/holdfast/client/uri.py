@@ -37,6 +37,9 @@ class Address:
     connect_seconds_max: float | None = None
     """`connectionTimeout` of the URI; None means the setting of the same name."""
 
+    plain_without_tls: bool | None = None
+    """`plainWithoutTls` of the URI; None means the setting of the same name."""
+
     def __str__(self) -> str:
         """The address as a URI, without its options."""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -159,8 +162,10 @@ def _with_option(address: Address, name: str, value: str, problems: list[str]) -
     if name == "connectionTimeout":
         milliseconds = _number(name, value, problems, minimum=1)
         return replace(address, connect_seconds_max=milliseconds / 1000)
+    if name == "plainWithoutTls":
+        return replace(address, plain_without_tls=_boolean(name, value, problems))
     if name not in _TLS_OPTIONS:
-        known = ", ".join(["connectionTimeout", *_TLS_OPTIONS])
+        known = ", ".join(["connectionTimeout", "plainWithoutTls", *_TLS_OPTIONS])
         problems.append(f"option {name!r} of {address} is unknown; known are: {known}")
         return address
     if address.tls is None:

@@ -7,16 +7,24 @@ from __future__ import annotations
 import asyncio
 import ssl
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from scripted_broker import ScriptedBroker
 
 from holdfast.client import connect
+from holdfast.client import link as link_module
 from holdfast.client.link import WRITE_BYTES, Link, open_link
 from holdfast.client.settings import ClientSettings, TlsSettings
 from holdfast.client.uri import Address
-from holdfast.errors import CertificateError, HoldfastError, LinkLostError, RemoteProtocolError
+from holdfast.errors import (
+    CertificateError,
+    ConfigError,
+    HoldfastError,
+    LinkLostError,
+    RemoteProtocolError,
+)
 from holdfast.protocols.stomp.frames import Frame
 
 
@@ -134,6 +142,47 @@ async def test_a_broker_that_never_answers_is_not_waited_for() -> None:
         broker.is_deaf = True
         with pytest.raises(LinkLostError, match="within"):
             await open_link(address_of(broker), Owner(), ClientSettings(connect_seconds_max=0.01))
+
+
+@pytest.mark.parametrize(
+    ("is_allowed", "said_by_uri", "is_sent"),
+    [
+        *((False, None, False), (True, None, True), (False, True, True)),
+        *((True, False, False),),
+    ],
+)
+async def test_a_passcode_leaves_this_machine_in_clear_only_where_that_is_wanted(
+    monkeypatch, is_allowed, said_by_uri, is_sent
+) -> None:
+    """
+    The broker would refuse it, once it was read on the way: nothing at all is sent.
+
+    What the URI says goes before the setting. Without a passcode nothing is secret.
+    """
+    monkeypatch.setattr(link_module, "is_same_machine", lambda _there, _here: False)
+    async with ScriptedBroker() as broker:
+        address = replace(address_of(broker), plain_without_tls=said_by_uri)
+        settings = ClientSettings(login="ann", passcode="secret", plain_without_tls=is_allowed)
+        if is_sent:
+            link = await open_link(address, Owner(), settings)
+            link.close()
+        else:
+            with pytest.raises(ConfigError, match="in clear") as refused:
+                await open_link(address, Owner(), settings)
+            assert str(address) in str(refused.value)
+            assert "secret" not in str(refused.value)
+        assert bool(broker.events) == is_sent
+        link = await open_link(address, Owner(), ClientSettings(login="ann"))
+        link.close()
+
+
+async def test_on_this_machine_it_is_sent_in_clear() -> None:
+    """Nobody but its administrator listens there."""
+    async with ScriptedBroker() as broker:
+        settings = ClientSettings(login="ann", passcode="secret")
+        link = await open_link(address_of(broker), Owner(), settings)
+        assert link.is_local
+        link.close()
 
 
 async def test_connecting_can_be_cancelled() -> None:

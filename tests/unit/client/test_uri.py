@@ -94,6 +94,11 @@ def test_nested_options_go_to_every_address() -> None:
         "failover:(stomp://a,stomp+ssl://b?connectionTimeout=7)?nested.connectionTimeout=500"
     )
     assert [address.connect_seconds_max for address in target.addresses] == [0.5, 0.007]
+    target = parse_uri(
+        "failover:(stomp://a,stomp://b?plainWithoutTls=false)?nested.plainWithoutTls=true"
+    )
+    assert [address.plain_without_tls for address in target.addresses] == [True, False]
+    assert parse_uri("stomp://a").addresses[0].plain_without_tls is None
 
 
 @pytest.mark.parametrize(
