@@ -12,7 +12,14 @@ import os
 import pytest
 
 from holdfast.leases.contract import Holding, Place
-from trials.safeguards.shared_directory import ABLATIONS, FULL, ShareAblation, catch
+from trials.safeguards.shared_directory import (
+    ABLATIONS,
+    COPIES,
+    FULL,
+    STAYING,
+    ShareAblation,
+    catch,
+)
 from trials.simulation.local_share import end_of, seal
 from trials.simulation.shared_brokers import Books, BrokenPromise, Troubles, World, simulate_share
 
@@ -47,6 +54,27 @@ def test_a_share_that_others_fill_is_taken_by_what_is_kept() -> None:
     assert happened["share filled"] > 5 * SEEDS
     assert happened["taken of what was kept"] > SEEDS // 2
     assert happened["given up for want of room"] > SEEDS // 2
+
+
+@pytest.mark.parametrize("troubles", [COPIES, STAYING], ids=["for a while", "for good"])
+def test_a_copy_in_the_place_of_the_directory_loses_nothing_unseen(troubles: Troubles) -> None:
+    """
+    Whenever it comes and goes, what is confirmed stands in what was there, or it is told.
+
+    Where what a broker has seen comes back it goes on; and none takes a log that lacks what it
+    knew to be stored.
+    """
+    happened, confirmed = Books().happened, 0
+    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
+        books = simulate_share(seed, troubles)
+        happened += books.happened
+        confirmed += books.confirmed
+
+    assert confirmed > 10 * SEEDS
+    assert happened["a copy came in its place"] > SEEDS // 2
+    assert happened["it was brought back"] > SEEDS // 4
+    assert bool(happened["it stayed"]) is bool(troubles.stays)
+    assert happened["told that it went back"]
 
 
 @pytest.mark.parametrize(("seed", "what"), FOUND, ids=str)

@@ -9,6 +9,11 @@ pause, be killed or be overtaken between any two operations.
 What must hold (`Books`): nothing that was stored is missing from what a later take sees; an append
 is there as a whole or not at all; what was called sure is never undone; the chain is unbroken; and
 nobody confirms while a younger holder serves.
+
+A copy may come in the place of the directory, for a while or for good. What must hold is asked of
+the directory that was there when a call last looked: each has books of its own, and a copy those of
+the one it is a copy of. What was stored stands there; and no broker takes a log that lacks what it
+knew to be stored.
 """
 
 from __future__ import annotations
@@ -24,17 +29,26 @@ from itertools import pairwise
 from pathlib import Path
 
 from holdfast.environment.disk import NoRoomError
-from holdfast.errors import AppendRefusedError, HoldfastError, MissingEntriesError, UnreachableError
+from holdfast.errors import (
+    AppendRefusedError,
+    HoldfastError,
+    MissingEntriesError,
+    StoreError,
+    UnreachableError,
+)
 from holdfast.journal.entry import FIRST_CHAIN, Entry, verify_chain
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
+from holdfast.leases.seen import Seen, SeenFile
 from holdfast.model.limits import KiB
-from holdfast.shared.directory_log import DirectoryLog
 from holdfast.shared.places import Places
 from holdfast.shared.settings import SharedSettings
 from trials.simulation.local_share import seal
-from trials.simulation.simulated_share import Machine, ShareClient, SimulatedSharedDisk
+from trials.simulation.log_by_way import LogByWay
+from trials.simulation.simulated_disk import SimulatedDisk
+from trials.simulation.simulated_share import Machine, Mount, ShareClient, SimulatedSharedDisk
 
 ROOT = Path("/share")
+OWN = Path("/own")
 LEASE_SECONDS = 2.0
 MARGIN_SECONDS = 0.3
 SETTINGS = SharedSettings(
@@ -44,6 +58,8 @@ SETTINGS = SharedSettings(
     takes_with_room=0,
 )
 KEEPING = replace(SETTINGS, takes_with_room=4)
+IDENTITY = "0" * 32
+"""Of the one log there is, for those who remember what they saw of it."""
 GIVE_UP = 0.3
 """Of refusals that allow it."""
 
@@ -71,6 +87,12 @@ class Books:
     served_epoch: int = 0
     confirmed: int = 0
     happened: Counter[str] = field(default_factory=Counter)
+
+    def copy(self) -> Books:
+        """Return those of a copy of the directory; what happens is counted in one."""
+        return replace(
+            self, stored=dict(self.stored), sure=dict(self.sure), groups=list(self.groups)
+        )
 
     def note_stored(self, entries: list[Entry]) -> None:
         """An append was given as stored."""
@@ -137,6 +159,12 @@ class Troubles:
 
     is_coherent: bool
 
+    copy: float = 0.0
+    """That a copy is made, at a step, and comes in the place of the directory a little later."""
+
+    stays: float = 0.0
+    """That it does so for good."""
+
     full: float = 0.0
     """That others fill the share, at a step, but for what is kept; and at the end, to its end."""
 
@@ -168,9 +196,13 @@ class World:
         self.seed = seed
         self.random = random.Random(seed)  # noqa: S311 - to be repeated from a seed
         self.troubles = troubles or Troubles.of(seed)
-        self.server = SimulatedSharedDisk(seed)
+        self.mount = Mount(SimulatedSharedDisk(seed))
         self.server.make_directory(ROOT)
-        self.books = Books()
+        self._books = {self.server: Books()}
+        self._is_copied = False
+        self._original = self.server
+        self.is_split = False
+        """A copy was gone on with, or stayed: not all that was seen there can come back."""
         self.now = 0.0
         self.is_over = False
         self._until = seconds
@@ -202,6 +234,57 @@ class World:
         if self.failure is not None:
             raise self.failure
         return self.books
+
+    @property
+    def server(self) -> SimulatedSharedDisk:
+        """What the path leads to."""
+        return self.mount.server
+
+    @property
+    def books(self) -> Books:
+        """Of what the path leads to."""
+        return self._books[self.server]
+
+    @property
+    def all_books(self) -> list[Books]:
+        """Of all directories there are."""
+        return list(self._books.values())
+
+    def books_of(self, server: SimulatedSharedDisk) -> Books:
+        """Of one directory."""
+        return self._books[server]
+
+    def copy(self) -> None:
+        """Somebody makes a copy, which is in the place of the directory a little later."""
+        if self._is_copied or self.is_over:
+            return
+        self._is_copied = True
+        original, copy = self.server, self.server.copy(self.seed)
+        self._books[copy] = self.books.copy()
+        is_for_good = self.random.random() < self.troubles.stays
+        come = self.random.uniform(0.0, 2 * LEASE_SECONDS)
+        self.at(come, lambda: self._replace(copy, "a copy came in its place"))
+        if is_for_good:
+            self.at(come, self._let_it_stay)
+        else:
+            gone = come + self.random.choice([0.001, 0.1, LEASE_SECONDS, 3 * LEASE_SECONDS])
+            self.at(gone, lambda: self._bring_back(original))
+
+    def _let_it_stay(self) -> None:
+        self.books.happened["it stayed"] += 1
+        self.is_split = True
+
+    def _bring_back(self, original: SimulatedSharedDisk) -> None:
+        self._replace(original, "it was brought back")
+        self._is_copied = False
+
+    def _replace(self, server: SimulatedSharedDisk, what: str) -> None:
+        self.mount.server = server
+        self.books.happened[what] += 1
+
+    def note_used(self, server: SimulatedSharedDisk) -> None:
+        """Somebody has taken, or stored, in this directory."""
+        self.is_split |= server is not self._original
 
     def at(self, seconds: float, what: Callable[[], None]) -> None:
         """Let something happen later."""
@@ -242,11 +325,22 @@ class World:
         what()
 
 
+class WentBack(Exception):  # noqa: N818 - it is an ending
+    """A broker has told that the log lacks what it knows to be stored, and ends."""
+
+
 class Broker:
     """A model of what drives one log; a new process each time it starts."""
 
     def __init__(self, world: World, number: int) -> None:
         self._world = world
+        own = SimulatedDisk()
+        own.make_directory(OWN)
+        self._seen = SeenFile(OWN, own)
+        self._taken_in: SimulatedSharedDisk | None = None
+        """The directory whose lease was taken last."""
+        self._seen_here: Seen | None = None
+        """What the present process has noted last."""
         self._number = number
         self._random = random.Random(f"{world.seed} {number}")  # noqa: S311 - see above
         self._rate = self._random.uniform(0.98, 1.02)
@@ -267,12 +361,13 @@ class Broker:
         world = self._world
         if world.is_over:
             return
-        machine = Machine(world.server, self._random.getrandbits(32))
+        machine = Machine(world.mount, self._random.getrandbits(32))
         world.machines.append(machine)
         machine.is_coherent = world.troubles.is_coherent
         self._client = ShareClient(machine, self._step, lambda: world.now)
         self._is_killed = False
         self._is_running = True
+        self._seen_here = None
         threading.Thread(target=self._thread, args=(self._client,), daemon=True).start()
         world.wait_for(self)
 
@@ -283,9 +378,10 @@ class Broker:
     def look_at_the_end(self) -> None:
         """Take when everybody else is gone, and see what is there."""
         self._is_calm = True
-        machine = Machine(self._world.server, 0)
+        machine = Machine(self._world.mount, 0)
         machine.is_coherent = True
-        log = self._make_log(ShareClient(machine, self._step, lambda: self._world.now))
+        self._client = ShareClient(machine, self._step, lambda: self._world.now)
+        log = self._make_log(self._client)
         seen = log.open()
         # One claim after the other may have been won by who never began.
         while (taken := self._take_at_the_end(log, seen)) is None:
@@ -295,7 +391,7 @@ class Broker:
             seen = again
         self._read_all(log, taken)
 
-    def _take_at_the_end(self, log: DirectoryLog, seen: Holding) -> Holding | None:
+    def _take_at_the_end(self, log: LogByWay, seen: Holding) -> Holding | None:
         try:
             return log.take(seen, self._claimant())
         except NoRoomError as error:
@@ -311,6 +407,8 @@ class Broker:
             self._live(client)
         except Killed:
             self._world.books.happened["killed"] += 1
+        except WentBack:
+            self._world.books.happened["told that it went back"] += 1
         except BaseException as error:  # noqa: BLE001 - told by the world
             if self._world.failure is None:
                 self._world.failure = error
@@ -337,20 +435,31 @@ class Broker:
                 self._world.books.happened["unreachable"] += 1
                 self._sleep(0.1)
 
-    def _make_log(self, client: ShareClient) -> DirectoryLog:
-        return DirectoryLog(
+    def _make_log(self, client: ShareClient) -> LogByWay:
+        return LogByWay(
             client,
             Places(ROOT),
             SETTINGS if not self._world.troubles.full else KEEPING,
-            monotonic=self.clock,
+            clock=self.clock,
             draw=self._random.randbytes,
         )
+
+    @property
+    def _directory(self) -> SimulatedSharedDisk | None:
+        """What the last call looked at last."""
+        return None if self._client is None else self._client.looked_at
+
+    @property
+    def _books(self) -> Books:
+        """Of that directory."""
+        assert self._client is not None
+        return self._world.books_of(self._client.looked_at)
 
     def _claimant(self) -> Claimant:
         holder = self._random.randbytes(16).hex()
         return Claimant(holder=holder, name=f"b{self._number}", admin="", stomp="")
 
-    def _wait_for_lease(self, log: DirectoryLog, seen: Holding) -> Holding:
+    def _wait_for_lease(self, log: LogByWay, seen: Holding) -> Holding:
         """Watch until the lease is silent for its whole time by this clock; then take it."""
         claimant = self._claimant()
         since = self.clock()
@@ -358,7 +467,8 @@ class Broker:
         while True:
             self._sleep(LEASE_SECONDS / 10 * self._random.uniform(0.8, 1.2))
             now = log.observe()
-            self._world.books.note_sure(now.sure)
+            self._books.note_sure(now.sure)
+            self._judge(log, now)
             if (now.epoch, now.beat) != known:
                 known, since = (now.epoch, now.beat), self.clock()
             is_silent = self.clock() - since > LEASE_SECONDS + MARGIN_SECONDS
@@ -368,13 +478,62 @@ class Broker:
                     self._read_some(log, now)
                 continue
             started = self.clock()
-            taken = log.take(now, claimant)
+            taken = self._try_to_take(log, now, claimant)
             if taken is not None:
                 self._valid_until = started + LEASE_SECONDS - MARGIN_SECONDS
                 self._world.books.happened["taken"] += 1
                 return taken
 
-    def _read_some(self, log: DirectoryLog, now: Holding) -> None:
+    def _try_to_take(self, log: LogByWay, now: Holding, claimant: Claimant) -> Holding | None:
+        client = self._client
+        assert client is not None
+        # Whatever comes of it, others may find that it has begun there.
+        client.on_within = self._world.note_used
+        try:
+            taken = log.take(now, claimant)
+            self._taken_in = client.looked_at
+            return taken
+        finally:
+            client.on_within = lambda _server: None
+
+    def _judge(self, log: LogByWay, now: Holding) -> None:
+        """As who works for a driver does: refuse a log that lacks what is known to be final."""
+        if not self._world.troubles.copy:
+            return
+        last, chain = self._seen.last, None
+        if last is not None and now.first_index <= last.place.index <= now.end.index:
+            try:
+                found = log.entries(last.place.index - 1, last.place.index, 1)
+            except MissingEntriesError:
+                found = []
+            if not found:
+                return  # Another directory is there by now, or it was cut off.
+            chain = found[0].chain
+        try:
+            self._seen.judge(IDENTITY, now, chain)
+        except StoreError as error:
+            if not self._world.is_split and last is self._seen_here:
+                raise  # What this process has seen itself comes back: it is waited for.
+            raise WentBack from error
+        epoch = now.epoch if now.beat else max(now.epoch - 1, 0)
+        self._note_seen(epoch, now.sure, max(epoch, now.epoch))
+
+    def _note_seen(self, epoch: int, place: Place, epoch_max: int | None = None) -> None:
+        before = self._seen.last
+        self._seen.note(IDENTITY, epoch, place, self.clock(), epoch_max)
+        if self._seen.last is not before:
+            self._seen_here = self._seen.last
+
+    def _require_known(self, taken: Holding, entries: list[Entry]) -> None:
+        """What this broker knows to be stored is in what it takes."""
+        last = self._seen.last
+        if last is None or last.place.index < taken.first_index:
+            return
+        chains = {it.index: it.chain for it in entries}
+        if chains.get(last.place.index) != last.place.chain:
+            raise BrokenPromise(f"it takes a log without entry {last.place.index}, which it stored")
+
+    def _read_some(self, log: LogByWay, now: Holding) -> None:
         """Tail, as a waiter does; what is not sure may be undone, and no more than that."""
         after = max(now.first_index - 1, now.end.index - 20)
         try:
@@ -384,27 +543,33 @@ class Broker:
             return
         for entry in entries:
             if entry.index <= now.sure.index:
-                self._world.books.note_sure(Place(entry.index, entry.chain))
+                self._books.note_sure(Place(entry.index, entry.chain))
 
-    def _read_all(self, log: DirectoryLog, taken: Holding) -> bool:
+    def _read_all(self, log: LogByWay, taken: Holding) -> bool:
         """Read the log that was taken; False if the lease has run out meanwhile."""
         entries: list[Entry] = []
         after = taken.first_index - 1
         while after < taken.end.index:
             try:
-                entries += log.entries(after, taken.end.index, 8192)
+                found = log.entries(after, taken.end.index, 8192)
+                if not found:
+                    raise MissingEntriesError(after + 1, taken.end.index, "the log")
             except MissingEntriesError:
+                if self._directory is not self._taken_in:
+                    return False  # What was taken is not what is there.
                 if self.clock() >= self._valid_until and not self._is_calm:
                     return False  # A younger holder has dropped them.
                 raise
+            entries += found
             after = entries[-1].index
         if self.clock() >= self._valid_until and not self._is_calm:
             return False
-        self._world.books.note_taken(taken, entries)
-        self._world.books.note_sure(taken.sure)
+        self._books.note_taken(taken, entries)
+        self._require_known(taken, entries)
+        self._books.note_sure(taken.sure)
         return True
 
-    def _serve(self, log: DirectoryLog, taken: Holding) -> None:
+    def _serve(self, log: LogByWay, taken: Holding) -> None:
         """Append and confirm for as long as the lease is ours."""
         books = self._world.books
         if not self._read_all(log, taken):
@@ -430,16 +595,30 @@ class Broker:
                 books.happened["deposed"] += 1
                 return
             if entries:
-                books.note_stored(entries)
+                self._note_stored(taken.epoch, entries)
                 end = Place(entries[-1].index, entries[-1].chain)
             if self.clock() >= self._valid_until:
                 books.happened["too late"] += 1
                 return
-            books.note_confirmed(taken.epoch, len(entries))
+            self._books.note_confirmed(taken.epoch, len(entries))
         log.release()
         books.happened["released"] += 1
 
-    def _store(self, log: DirectoryLog, entries: list[Entry]) -> Outcome | None:
+    def _note_stored(self, epoch: int, entries: list[Entry]) -> None:
+        """What was given as stored is where everybody looked, or had just looked."""
+        assert self._client is not None
+        server = self._client.looked_at
+        names = server.list_directory(ROOT / "journal")
+        is_there = any(entries[-1].raw in server.content(ROOT / "journal" / it) for it in names)
+        if not is_there and entries[-1].index >= self._books.dropped_to:
+            raise BrokenPromise(f"entry {entries[-1].index} is confirmed, and nobody will find it")
+        self._world.note_used(server)
+        self._books.note_stored(entries)
+        place = Place(entries[-1].index, entries[-1].chain)
+        if self.clock() < self._valid_until:
+            self._note_seen(epoch, place)
+
+    def _store(self, log: LogByWay, entries: list[Entry]) -> Outcome | None:
         """Append, and the very same again where the outcome is not known; None: given up."""
         self._is_given_up = False
         while self.clock() < self._valid_until:
@@ -457,7 +636,7 @@ class Broker:
             return outcome
         return None
 
-    def _may_give_up(self, log: DirectoryLog, error: AppendRefusedError) -> bool:
+    def _may_give_up(self, log: LogByWay, error: AppendRefusedError) -> bool:
         """Whether what is refused is given up with the lease, as a driver does in the end."""
         if error.keeps_lease or self._random.random() >= GIVE_UP:
             return False
@@ -466,11 +645,11 @@ class Broker:
         self._promised_at = self._world.fills if log.low_room else -1
         return True
 
-    def _take_again(self, log: DirectoryLog) -> Holding | None:
+    def _take_again(self, log: LogByWay) -> Holding | None:
         """Take the lease that was given up for want of room; room is kept for that."""
         started = self.clock()
         try:
-            taken = log.take(log.observe(), self._claimant())
+            taken = self._try_to_take(log, log.observe(), self._claimant())
         except NoRoomError as error:
             # Past the lease others may have used it; and what a take has freed may be filled again.
             is_promised = self._promised_at == self._world.fills
@@ -481,9 +660,10 @@ class Broker:
             self._valid_until = started + LEASE_SECONDS - MARGIN_SECONDS
         return taken
 
-    def _drop(self, log: DirectoryLog, first_index: int, last_index: int) -> None:
+    def _drop(self, log: LogByWay, first_index: int, last_index: int) -> None:
         index = self._random.randint(first_index, max(first_index, last_index - 2))
-        self._world.books.dropped_to = max(self._world.books.dropped_to, index)
+        for books in self._world.all_books:
+            books.dropped_to = max(books.dropped_to, index)
         try:
             while log.drop_before(index):
                 pass
@@ -497,7 +677,8 @@ class Broker:
             draw.randbytes(draw.choice([10, 200, 1500])) for _ in range(draw.choice([1, 1, 2, 5]))
         ]
         entries = seal(end, epoch, *bodies)
-        self._world.books.groups.append([(it.index, it.chain) for it in entries])
+        for books in self._world.all_books:
+            books.groups.append([(it.index, it.chain) for it in entries])
         return entries
 
     def _step(self, kind: str) -> None:
@@ -514,6 +695,8 @@ class Broker:
                 seconds = chance.uniform(0.1, 4 * LEASE_SECONDS)
             if troubles.full and chance.random() < troubles.full:
                 self._world.fill()
+            if troubles.copy and chance.random() < troubles.copy:
+                self._world.copy()
             if chance.random() < troubles.server_loss:
                 self._world.at(seconds / 2, self._world.lose_server)
             self._sleep(seconds)

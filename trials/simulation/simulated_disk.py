@@ -203,6 +203,10 @@ class SimulatedFile:
         """Return the bytes in the file."""
         return len(self._inode.seen)
 
+    def identity(self) -> tuple[int, int]:
+        """Return which file it is; of use while it is open."""
+        return id(self._disk), id(self._inode)
+
     def close(self) -> None:
         """Nothing to give back."""
 

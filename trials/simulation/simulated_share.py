@@ -5,6 +5,8 @@ What close-to-open promises is kept and no more: a file that is opened anew show
 before; what is read while it is open may be of then or of now, page by page. Names that were not
 there, listings and sizes may be remembered for a minute. A link or a new name is judged by the
 server, and its answer may be lost. What was written and not synced arrives at some time, or never.
+Where the path leads to is a `Mount`: a copy may come in the place of what was there, and what was
+open stays open there.
 
 Invariants:
     `SimulatedSharedDisk` alone is what the machines of one coherent file system see.
@@ -16,13 +18,15 @@ from __future__ import annotations
 import errno
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.environment.disk import NoRoomError
+from holdfast.environment.shared_disk import FileId
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 
+Place = tuple["SimulatedSharedDisk", Path]
 REMEMBERED_SECONDS = 60.0
 PAGE_BYTES = 4096
 
@@ -46,6 +50,28 @@ class SimulatedSharedDisk(SimulatedDisk):
         super().__init__(seed)
         self.held: set[object] = set()
         """Locked files."""
+
+    @contextmanager
+    def within(self, root: Path) -> Iterator[FileId]:
+        """It leads here and nowhere else."""
+        if root not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(root))
+        yield 0, id(self)
+
+    def identity(self, path: Path) -> FileId:
+        """Return which file has this name."""
+        return self.open(path).identity()
+
+    def copy(self, seed: int = 0) -> SimulatedSharedDisk:
+        """Return a copy as it is now: other files, that nobody has open or has locked."""
+        other = SimulatedSharedDisk(seed)
+        copies = {inode: inode.copy() for inode in dict.fromkeys(self._names.values())}
+        for inode in copies.values():
+            inode.make_durable()
+        other._names = {path: copies[inode] for path, inode in self._names.items()}
+        other._durable_names = dict(other._names)
+        other._directories = set(self._directories)
+        return other
 
     def create(self, path: Path) -> SimulatedFile:
         """Make a file that was not there."""
@@ -91,39 +117,47 @@ class SimulatedSharedDisk(SimulatedDisk):
         self.held.clear()
 
 
+class Mount:
+    """Where the path leads to, on every machine."""
+
+    def __init__(self, server: SimulatedSharedDisk) -> None:
+        self.server = server
+
+
 class Machine:
     """One machine's kernel: its caches, and what it has not sent yet. It outlives processes."""
 
-    def __init__(self, server: SimulatedSharedDisk, seed: int) -> None:
-        self.server = server
+    def __init__(self, mount: Mount, seed: int) -> None:
+        self.mount = mount
         self.random = random.Random(seed)  # noqa: S311 - to be repeated from a seed
         self.is_coherent = False
         """The file system is: nothing is remembered, and what is written is there for all."""
-        self.pending: dict[Path, list[tuple[int, bytes]]] = {}
+        self.pending: dict[Place, list[tuple[int, bytes]]] = {}
         """Written since the last sync, by file."""
-        self.absent: dict[Path, float] = {}
+        self.absent: dict[Place, float] = {}
         """Names that were not there, and until when that is remembered."""
-        self.listings: dict[Path, tuple[float, list[str]]] = {}
+        self.listings: dict[Place, tuple[float, list[str]]] = {}
         self.happened: Counter[str] = Counter()
 
     def chance(self, probability: float) -> bool:
         """Whether something happens this time."""
         return not self.is_coherent and self.random.random() < probability
 
-    def send(self, path: Path) -> None:
+    def send(self, place: Place) -> None:
         """Let what was written arrive at the server, which has not made it durable."""
-        if self.server.exists(path):
-            file = self.server.open(path)
-            for offset, data in self.pending.get(path, []):
+        server, path = place
+        if server.exists(path):
+            file = server.open(path)
+            for offset, data in self.pending.get(place, []):
                 file.write(data, offset)
 
     def crash(self) -> None:
         """The machine loses what it has not sent; some of it was on its way."""
-        for path in list(self.pending):
+        for place in list(self.pending):
             if self.random.random() < 0.5:
                 self.happened["late write"] += 1
                 with suppress(NoRoomError):
-                    self.send(path)
+                    self.send(place)
         self.pending.clear()
         self.absent.clear()
         self.listings.clear()
@@ -135,7 +169,9 @@ class ShareFile:
     def __init__(self, client: ShareClient, path: Path) -> None:
         self._client = client
         self._machine = client.machine
+        self._server = client.server
         self._path = path
+        self._place = self._server, path
         self._opened = self._server_content()
 
     def read(self, count: int, offset: int) -> bytes:
@@ -148,7 +184,7 @@ class ShareFile:
             for page in range(first, (offset + count - 1) // PAGE_BYTES + 1):
                 if self._machine.chance(0.5):
                     self._put_old(data, page, offset, count)
-        for place, piece in self._machine.pending.get(self._path, []):
+        for place, piece in self._machine.pending.get(self._place, []):
             _overlay(data, offset, count, place, piece)
         return bytes(data)
 
@@ -170,9 +206,9 @@ class ShareFile:
         """Write; it arrives at the server now or with the next sync."""
         self._client.step("write")
         self._require()
-        self._machine.pending.setdefault(self._path, []).append((offset, data))
+        self._machine.pending.setdefault(self._place, []).append((offset, data))
         if self._machine.is_coherent or self._machine.chance(0.5):
-            self._machine.server.open(self._path).write(data, offset)
+            self._server.open(self._path).write(data, offset)
 
     def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
         """Write and sync."""
@@ -183,13 +219,13 @@ class ShareFile:
         """Make durable what this machine has written to the file."""
         self._client.step("sync")
         self._require()
-        self._machine.send(self._path)
+        self._machine.send(self._place)
         self._client.step("sync")
-        if self._path in self._machine.pending:
+        if self._place in self._machine.pending:
             # A server that lost its power meanwhile is sent all of it again.
-            self._machine.send(self._path)
-            self._machine.server.open(self._path).sync()
-            self._machine.pending.pop(self._path, None)
+            self._machine.send(self._place)
+            self._server.open(self._path).sync()
+            self._machine.pending.pop(self._place, None)
         self._client.step("sync")
 
     def truncate(self, size: int) -> None:
@@ -203,17 +239,21 @@ class ShareFile:
         """Return the size, as it was when it was opened."""
         return len(self._opened)
 
+    def identity(self) -> FileId:
+        """Return which file it is; each has its name for good here."""
+        return id(self._server), hash(self._path)
+
     def close(self) -> None:
         """What was not synced is sent."""
         if not self._client.is_dead:
-            self._machine.send(self._path)
+            self._machine.send(self._place)
 
     def _server_content(self) -> bytes:
         self._require()
-        return self._machine.server.content(self._path)
+        return self._server.content(self._path)
 
     def _require(self) -> None:
-        if not self._machine.server.exists(self._path):
+        if not self._server.exists(self._path):
             raise OSError(errno.ESTALE, "stale file handle", str(self._path))
 
 
@@ -238,24 +278,53 @@ class ShareClient:
         self.is_dead = False
         self._now = now
         self._locks: list[SimulatedSharedLock] = []
+        self._within: list[SimulatedSharedDisk] = []
+        self.looked_at = machine.mount.server
+        """Which directory it was within last."""
+        self.on_within: Callable[[SimulatedSharedDisk], None] = lambda _server: None
+        """Called with each directory that it is within."""
+
+    @contextmanager
+    def within(self, root: Path) -> Iterator[FileId]:
+        """Do all that is done meanwhile in the directory that the path leads to now."""
+        self.step("open")
+        server = self.looked_at = self.machine.mount.server
+        self.on_within(server)
+        self._within.append(server)
+        try:
+            with server.within(root) as found:
+                yield found
+        finally:
+            self._within.pop()
+
+    @property
+    def server(self) -> SimulatedSharedDisk:
+        """Where the path leads to, or led to when that was asked for what is being done."""
+        return self._within[-1] if self._within else self.machine.mount.server
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> ShareFile:
         """Open a file afresh."""
         self.step("open")
-        server = self.machine.server
+        server = self.server
         if create and not server.exists(path):
             server.open(path, create=True)
             server.sync_directory(path.parent)
         elif not create:
             self._require(path)
-        self.machine.absent.pop(path, None)
+        self.machine.absent.pop((server, path), None)
         return ShareFile(self, path)
+
+    def identity(self, path: Path) -> FileId:
+        """Return which file has this name."""
+        self.step("open")
+        self._require(path)
+        return id(self.server), hash(path)
 
     def create(self, path: Path) -> ShareFile:
         """Make a file that was not there."""
         self.step("create")
-        self.machine.server.create(path)
-        self.machine.server.sync_directory(path.parent)
+        self.server.create(path)
+        self.server.sync_directory(path.parent)
         self.step("create")
         return ShareFile(self, path)
 
@@ -273,17 +342,17 @@ class ShareClient:
 
     def make_directory(self, path: Path) -> None:
         """Create a directory."""
-        self.machine.server.make_directory(path)
+        self.server.make_directory(path)
 
     def list_directory(self, path: Path) -> list[str]:
         """Return the names, or those of a while ago."""
         self.step("list")
-        until, names = self.machine.listings.get(path, (0.0, []))
+        until, names = self.machine.listings.get((self.server, path), (0.0, []))
         if self._now() < until and self.machine.chance(0.7):
             self.machine.happened["old listing"] += 1
             return names
-        names = self.machine.server.list_directory(path)
-        self.machine.listings[path] = (self._now() + REMEMBERED_SECONDS, names)
+        names = self.server.list_directory(path)
+        self.machine.listings[self.server, path] = (self._now() + REMEMBERED_SECONDS, names)
         return names
 
     def rename(self, source: Path, target: Path) -> None:
@@ -295,8 +364,8 @@ class ShareClient:
         self.step("unlink")
         if path.suffix == ".seg":
             self.machine.happened["segment removed"] += 1
-        self.machine.server.unlink(path)
-        self.machine.server.sync_directory(path.parent)
+        self.server.unlink(path)
+        self.server.sync_directory(path.parent)
         self.step("unlink")
 
     def sync_directory(self, path: Path) -> None:
@@ -305,7 +374,7 @@ class ShareClient:
 
     def free_bytes(self, path: Path) -> int:
         """Return what the server has free."""
-        return self.machine.server.free_bytes(path)
+        return self.server.free_bytes(path)
 
     def lock(self, path: Path) -> SimulatedSharedLock:
         """Take a lock, created if need be."""
@@ -315,24 +384,24 @@ class ShareClient:
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name; the answer may be lost."""
         self.step("link")
-        self.machine.server.link(source, target)
-        self.machine.server.sync_directory(target.parent)
+        self.server.link(source, target)
+        self.server.sync_directory(target.parent)
         self.step("link")
         if self.machine.random.random() < 0.2:
             self.machine.happened["lost reply of a link"] += 1
-            self.machine.server.link(source, target)
+            self.server.link(source, target)
 
     def hold(self, path: Path) -> SimulatedSharedLock:
         """Lock a file that is there."""
         self.step("hold")
-        lock = self.machine.server.hold(path)
+        lock = self.server.hold(path)
         self._locks.append(lock)
         return lock
 
     def is_held(self, path: Path) -> bool:
         """Tell whether somebody has locked it."""
         self.step("is_held")
-        return self.machine.server.is_held(path)
+        return self.server.is_held(path)
 
     def die(self) -> None:
         """The process has ended: its locks are free."""
@@ -341,11 +410,11 @@ class ShareClient:
             lock.release()
 
     def _require(self, path: Path) -> None:
-        remembered = self.machine.absent.get(path, 0.0)
+        remembered = self.machine.absent.get((self.server, path), 0.0)
         if self._now() < remembered and self.machine.chance(0.7):
             self.machine.happened["name remembered as absent"] += 1
-        elif self.machine.server.exists(path):
+        elif self.server.exists(path):
             return
         else:
-            self.machine.absent[path] = self._now() + REMEMBERED_SECONDS
+            self.machine.absent[self.server, path] = self._now() + REMEMBERED_SECONDS
         raise FileNotFoundError(errno.ENOENT, "no such file", str(path))

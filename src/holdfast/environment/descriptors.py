@@ -87,9 +87,13 @@ class DescriptorReserve:
                 if not is_out_of_descriptors(error):
                     raise
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(
+        self, path: Path | str, flags: int, mode: int = 0o640, *, within: int | None = None
+    ) -> int:
         """
         Open a file, at the cost of the reserve if need be.
+
+        A path that is relative goes from the directory `within`, if that is given.
 
         On the main thread, the loop's, this never waits; on any other for WAIT_SECONDS_MAX.
 
@@ -99,7 +103,7 @@ class DescriptorReserve:
         waited = 0.0
         while True:
             try:
-                return os.open(path, flags | os.O_CLOEXEC, mode)
+                return os.open(path, flags | os.O_CLOEXEC, mode, dir_fd=within)
             except OSError as error:
                 if not is_out_of_descriptors(error):
                     raise

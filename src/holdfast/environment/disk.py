@@ -294,6 +294,11 @@ class RealFile:
         """Return the bytes in the file."""
         return os.fstat(self._descriptor).st_size
 
+    def identity(self) -> tuple[int, int]:
+        """Return which file it is, whatever its name: no other has this while it is open."""
+        found = os.fstat(self._descriptor)
+        return found.st_dev, found.st_ino
+
     def close(self) -> None:
         """Give the handle back; it must not be used again."""
         RESERVE.close(self._descriptor)
@@ -324,7 +329,7 @@ class RealDisk:
         if create:
             flags |= os.O_CREAT
         with no_room_told():
-            descriptor = RESERVE.open(path, flags)
+            descriptor = self._open(path, flags)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             RESERVE.close(descriptor)
             raise OSError(errno.EINVAL, "this is no regular file", str(path))
@@ -358,7 +363,7 @@ class RealDisk:
 
     def sync_directory(self, path: Path) -> None:
         """Make the names in this directory durable."""
-        descriptor = RESERVE.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:
@@ -366,20 +371,27 @@ class RealDisk:
 
     def free_bytes(self, path: Path) -> int:
         """Return how much an ordinary process may still write to the file system of `path`."""
-        statistics = os.statvfs(path)
-        if not statistics.f_blocks:
-            return _UNTOLD_BYTES  # Some file systems in user space tell nothing of their room.
-        return statistics.f_bavail * statistics.f_frsize
+        return free_of(os.statvfs(path))
 
     def lock(self, path: Path) -> RealLock:
         """Take the exclusive lock of this file, created if need be; BlockingIOError if taken."""
-        descriptor = RESERVE.open(path, os.O_RDWR | os.O_CREAT)
+        descriptor = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException:
             os.close(descriptor)
             raise
         return RealLock(descriptor)
+
+    def _open(self, path: Path, flags: int) -> int:
+        return RESERVE.open(path, flags)
+
+
+def free_of(statistics: os.statvfs_result) -> int:
+    """Return how much an ordinary process may still write to a file system."""
+    if not statistics.f_blocks:
+        return _UNTOLD_BYTES  # Some file systems in user space tell nothing of their room.
+    return statistics.f_bavail * statistics.f_frsize
 
 
 def _short_write(written: int, expected: int) -> OSError:

@@ -4,9 +4,14 @@ A leased log in a directory that several machines reach; files cannot fence, so 
 The holder writes and syncs, and then reads `current` anew: a taker writes `current` first, and then
 reads what was written. So one of them always sees the other, whatever pauses in between.
 
+A directory may be replaced by a copy of it at any moment. So the holder asks by the path, and finds
+`current` and its own files in one directory; and nobody goes on with an older state of the log than
+was seen before a newer one was waited for.
+
 Invariants:
     Whatever carries an epoch is written by the process that won that epoch, and by no other.
-    What is confirmed was synced before `current` still named us.
+    What is confirmed was synced before `current` still named us, in the directory that the path
+    led to then and that had what we wrote.
     A take copies what may not be durable yet into a segment of its own epoch: it trusts no sync
     but its own.
     After a failed write or sync a segment is left as it is; the same goes on in a new one, whose
@@ -28,6 +33,7 @@ from holdfast.journal.entry import Entry, verify_chain
 from holdfast.leases.contract import Claimant, Holding, Outcome, Place
 from holdfast.leases.copies import CopyPlan, epochs_used_up
 from holdfast.shared import copy_file
+from holdfast.shared.age import Age, Look
 from holdfast.shared.held_epoch import HeldEpoch, least_segment_bytes
 from holdfast.shared.lease_files import Begun, CurrentFile, claim, read_claim
 from holdfast.shared.log_view import LogView
@@ -63,6 +69,7 @@ class DirectoryLog:
         self._draw = draw
         self._origin = Origin("")
         self._current = CurrentFile(disk, places)
+        self._age = Age(places.root, monotonic)
         self._view = LogView(disk, places, self._origin, self._current)
         self._claimed = Begun(0, None)
         """The newest epoch that was found won, whether or not it has begun."""
@@ -119,15 +126,30 @@ class DirectoryLog:
 
     def _begin_with(self, origin: Origin) -> Holding:
         self._origin = origin
+        self.look_anew()
+        return self.observe()
+
+    def look_anew(self) -> None:
+        """Forget what was read: another directory of this log may be in the place of that one."""
+        origin = self._origin
         self._current = CurrentFile(self._disk, self._places, origin.epoch_before)
         self._view = LogView(self._disk, self._places, origin, self._current)
-        return self.observe()
+        self._claimed = Begun(0, None)
 
     def observe(self) -> Holding:
         """Read the lease as it is now."""
         begun = self._current.newest()
         view = self._view
         view.refresh(begun.epoch)
+        try:
+            # Where less is there than is called sure it is damaged, and no older for that.
+            there = max(view.end.index, view.sure.index)
+            beat = 0 if view.beat is None else view.beat.counter
+            self._age.require_none_older(Look(begun.epoch, beat, there))
+            self._age.saw(Look(begun.epoch, beat, view.sure.index))
+        except UnreachableError:
+            self.look_anew()  # What was read before may not be in there.
+            raise
         counter, is_released = 0, False
         epoch, claimant = begun.epoch, begun.claimant
         if self._claimed.epoch > epoch:
@@ -198,7 +220,7 @@ class DirectoryLog:
         use(lambda: self._current.begin(held.epoch, held.claimant))
         found = self._view.find_end(held.epoch - 1)
         use(lambda: held.begin(found, self._view.first_index))
-        if not self._is_current(held):
+        if self._judge(held) is Outcome.DEPOSED:
             return None
         # What was copied is sure from now on.
         held.note_confirmed()
@@ -309,15 +331,16 @@ class DirectoryLog:
         first_index = min(index, held.confirmed.index + 1)
         if first_index > held.first_index:
             held.note_first_index(first_index, self._monotonic())
-        # Who takes over reads our first index after this, or has made us see it by now.
-        if self._judge(held) is Outcome.DEPOSED:
-            return False
-        self._view.refresh(held.epoch)
-        names = self._names_to_drop(held)
-        for name in names[:DROPPED_AT_ONCE]:
-            self._disk.unlink(self._places.journal / name)
-        if names:
-            self._disk.sync_directory(self._places.journal)
+        with self._disk.within(self._places.root):
+            # Who takes over reads our first index after this, or has made us see it by now.
+            if self._judge_here(held) is Outcome.DEPOSED:
+                return False
+            self._view.refresh(held.epoch)
+            names = self._names_to_drop(held)
+            for name in names[:DROPPED_AT_ONCE]:
+                self._disk.unlink(self._places.journal / name)
+            if names:
+                self._disk.sync_directory(self._places.journal)
         return len(names) > DROPPED_AT_ONCE
 
     def _names_to_drop(self, held: HeldEpoch) -> list[str]:
@@ -345,9 +368,19 @@ class DirectoryLog:
         self._let_go()
 
     def _judge(self, held: HeldEpoch) -> Outcome:
-        """Tell whether what is durable by now may be confirmed."""
+        """Tell whether what is durable by now may be confirmed, by what the path leads to now."""
+        with self._disk.within(self._places.root):
+            return self._judge_here(held)
+
+    def _judge_here(self, held: HeldEpoch) -> Outcome:
+        """Tell it by one directory: what another one says of the epoch is no fence of this one."""
         if self._is_current(held):
+            held.require_standing()
+            self._age.saw(held.look())
             return Outcome.STORED
+        if not self._current.has_begun(held.epoch):
+            # An older state has come in its place, unless only this file is one.
+            held.require_standing()
         self._let_go()
         return Outcome.DEPOSED
 

@@ -1,9 +1,12 @@
 """
 The epoch that this process holds: its beat, its segments, and how far it has stored and confirmed.
 
-Owned by `DirectoryLog`, which asks `current` before it believes that anything here is confirmed.
+Owned by `DirectoryLog`, which asks `current` before it believes that anything here is confirmed,
+and whether what was written stands where everybody else looks for it. Files that are open stay what
+they were, whatever comes in the place of their directory: a copy of it has the same log and epoch.
 
 Invariants:
+    A segment is made and announced in the directory that has the beat, and in no copy of it.
     A segment is announced in the beat, durably, before an entry is written to it.
     `confirmed` is never ahead of `end`; a new segment continues at `confirmed`, and then the two
     are the same.
@@ -21,12 +24,14 @@ from holdfast.environment.shared_disk import SharedDisk
 from holdfast.journal.entry import Entry, bytes_of
 from holdfast.leases.contract import Claimant, Place
 from holdfast.model.limits import KiB
+from holdfast.shared.age import Look
 from holdfast.shared.lease_files import Beat, BeatWriter
 from holdfast.shared.log_view import EMPTY, FoundEnd
 from holdfast.shared.page import PAGE_BYTES
 from holdfast.shared.places import Places, SegmentName
 from holdfast.shared.segments import SegmentPage, SegmentWriter
 from holdfast.shared.settings import SharedSettings
+from holdfast.shared.standing import require_standing
 
 RESERVE_SEGMENTS: Final = 8
 """So many first segments have room: while less is free nothing is published."""
@@ -185,11 +190,37 @@ class HeldEpoch:
                 self._lock.release()
         self._beats = self._segment = self._lock = None
 
+    def look(self) -> Look:
+        """Return how far the log is for sure, for whoever looks."""
+        assert self._beats is not None, "the epoch was let go"
+        return Look(self.epoch, self._beats.durable_counter, self.end.index)
+
+    def require_standing(self) -> None:
+        """
+        See that what this epoch has written stands in what the path leads to.
+
+        Raises:
+            UnreachableError: Other files have its names, or these have lost what was written.
+            OSError: It cannot be seen.
+        """
+        beats, segment = self._beats, self._segment
+        assert beats is not None, "the epoch was let go"
+        root = self._places.root
+        require_standing(self._disk, root, self._places.beat(self.epoch), beats.standing)
+        if segment is not None:
+            path = self._places.journal / segment.name
+            require_standing(self._disk, root, path, segment.standing)
+
     def _begin_segment(self, copied: list[Entry], size: int = 0) -> SegmentWriter:
         """Make a segment that continues at `confirmed`, with these entries in it; announce it."""
         if self._segment is not None:
             self._segment.close()
             self._segment = None
+        with self._disk.within(self._places.root):
+            self.require_standing()
+            return self._begin_segment_there(copied, size)
+
+    def _begin_segment_there(self, copied: list[Entry], size: int) -> SegmentWriter:
         segment = self._make_segment(size + bytes_of(copied))
         try:
             if copied:

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from holdfast.environment.disk import DiskFile, is_no_room
-from holdfast.environment.shared_disk import SharedDisk
+from holdfast.environment.disk import is_no_room
+from holdfast.environment.shared_disk import SharedDisk, SharedFile
 from holdfast.errors import StoreError
 from holdfast.leases.contract import Claimant, Place
 from holdfast.shared.page import BEAT, CLAIM, CURRENT, PAGE_BYTES, Fields, PageKind, is_blank
 from holdfast.shared.places import Places
+from holdfast.shared.standing import Standing
 
 _READ_BYTES: Final = 64 * PAGE_BYTES
 
@@ -226,7 +227,7 @@ class BeatWriter:
         """Make the file, durably: it did not exist, and does not where there is no room for it."""
         self.last = beat
         path = places.beat(epoch)
-        self._file: DiskFile = disk.create(path)
+        self._file: SharedFile = disk.create(path)
         try:
             self._file.write(_page(beat) * 2, 0)
             self._file.sync()
@@ -238,6 +239,12 @@ class BeatWriter:
                 # Nobody looks for it before its epoch has begun: it may be made once more.
                 disk.unlink(path)
             raise
+        self.durable_counter = beat.counter
+
+    @property
+    def standing(self) -> Standing:
+        """What must be found under its name."""
+        return Standing(self._file)
 
     def write(self, beat: Beat, *, both: bool = False) -> None:
         """
@@ -250,6 +257,7 @@ class BeatWriter:
             self.last = _counted(beat, self.last.counter + 1)
             place = self.last.counter % 2
             self._file.write_durable([_page(self.last)], place * PAGE_BYTES)
+            self.durable_counter = self.last.counter
 
     def close(self) -> None:
         """Let go of the file."""

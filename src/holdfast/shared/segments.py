@@ -19,13 +19,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError, fill_zeros, is_no_room
-from holdfast.environment.shared_disk import SharedDisk
+from holdfast.environment.disk import DiskLock, NoRoomError, fill_zeros, is_no_room
+from holdfast.environment.shared_disk import SharedDisk, SharedFile
 from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.journal.entry import HEADER_BYTES, Entry, entry_bytes, parse_entry, parse_header
 from holdfast.leases.contract import Place
 from holdfast.shared.page import PAGE_BYTES, SEGMENT
 from holdfast.shared.places import Places, SegmentName, parse_segment_name
+from holdfast.shared.standing import Standing
 
 READ_BYTES: Final = 256 * 1024
 _LOOK_BYTES: Final = 4096
@@ -109,10 +110,13 @@ class SegmentWriter:
         path = places.journal / self.name
         self._lock: DiskLock | None = None
         self._offset = PAGE_BYTES
-        self._file: DiskFile = disk.create(path)
+        self._file: SharedFile = disk.create(path)
+        first_page = encode_segment_page(page, identity)
+        self._marks: tuple[tuple[int, bytes], ...] = ((0, first_page),)
+        """The beginning of the last entry, and of the last one before it was written."""
         try:
             fill_zeros(self._file, PAGE_BYTES, page.capacity)
-            self._file.write(encode_segment_page(page, identity), 0)
+            self._file.write(first_page, 0)
             self._file.sync()
             disk.sync_directory(places.journal)
             # A client of NFS that has lost its lease learns of it at the next write under a lock.
@@ -127,6 +131,11 @@ class SegmentWriter:
                 # A server may say it with the sync only.
                 raise NoRoomError(error.errno, error.strerror) from error
             raise
+
+    @property
+    def standing(self) -> Standing:
+        """What must be found under its name."""
+        return Standing(self._file, self._marks)
 
     def has_room(self, size: int) -> bool:
         """Whether so many bytes fit behind what is there."""
@@ -151,6 +160,9 @@ class SegmentWriter:
             self._take_back()
             raise
         self._offset += len(first) + sum(map(len, others))
+        last = others[-1] if others else first
+        mark = self._offset - len(last), last[:HEADER_BYTES]
+        self._marks = (self._marks[-1], mark)
 
     def _take_back(self) -> None:
         try:

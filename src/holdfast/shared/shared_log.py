@@ -34,7 +34,7 @@ from holdfast.shared.host_file import why_foreign
 from holdfast.shared.mounts import why_unsafe
 from holdfast.shared.places import Places
 from holdfast.shared.settings import SharedSettings
-from holdfast.shared.store_file import read_identity
+from holdfast.shared.way import Way
 
 LEASE_SECONDS: Final = 10.0
 LEASE_SECONDS_NFS: Final = 30.0
@@ -82,13 +82,11 @@ class SharedLog:
             monotonic=time.monotonic,
             draw=SystemRandomness().bytes,
         )
+        self._way = Way(self._disk, self._places, judge=self._judge, forget=self._log.look_anew)
         self._brokers = BrokerLines(self._disk, self._places)
         self._calls = BoundedCalls("holdfast-shared")
         self._kind = "directory"
         self._warnings: tuple[str, ...] = ()
-        self._was_away = False
-        self._root = (0, 0)
-        """Which directory it was."""
         # Without a look at the path itself, which may hang: where a link leads shows `open`.
         self._mount = mount_of(root.absolute(), self._surroundings.mountinfo())
         self.lease_seconds = _lease_seconds(self._mount)
@@ -204,13 +202,18 @@ class SharedLog:
         self._judge_mount()
         holding = open_log()
         self._judge_host()
-        self._root = _file_at(self._places.root)
+        self._way.note_opened(self.identity())
         return holding
 
     def _look(self) -> Holding:
         self._judge_mount()
-        self._root = _file_at(self._places.root)
-        return self._log.open_existing()
+        holding = self._log.open_existing()
+        self._way.note_opened(self.identity())
+        return holding
+
+    def _judge(self) -> None:
+        self._judge_mount()
+        self._judge_host()
 
     def _judge_mount(self) -> None:
         path = Path(self._places.root).absolute().resolve()
@@ -237,7 +240,7 @@ class SharedLog:
     def _run(self, call: Callable[[], Result], seconds_max: float) -> Result:
         root = self._places.root
         try:
-            return self._calls.run(lambda: self._call_there(call), seconds_max, str(root))
+            return self._calls.run(lambda: self._way.make(call), seconds_max, str(root))
         except FileNotFoundError as error:
             self._see_whether_all_is_gone(seconds_max)
             raise StoreError(
@@ -252,12 +255,6 @@ class SharedLog:
                 f"{root} cannot be reached: {error.strerror}; {advice}"
             ) from error
 
-    def _call_there(self, call: Callable[[], Result]) -> Result:
-        """Make a call in the directory that was opened, and not in one that is mounted over it."""
-        if self.identity() and (self._was_away or _file_at(self._places.root) != self._root):
-            self._see_again()
-        return call()
-
     def _see_whether_all_is_gone(self, seconds_max: float) -> None:
         """
         See whether not one file is gone, but all: a share that is mounted anew looks like that.
@@ -268,45 +265,14 @@ class SharedLog:
         store = self._places.store
         if not self.identity():
             return
-        self._was_away = True
+        self._way.note_away()
         try:
-            self._calls.run(self._see_again, seconds_max, str(store))
+            self._calls.run(self._way.look, seconds_max, str(store))
         except FileNotFoundError as error:
             raise UnreachableError(
                 f"{store} is not there: see whether {self._places.root} is mounted, or get it back"
                 " from a copy"
             ) from error
-
-    def _see_again(self) -> None:
-        """
-        See that what has come back, or was mounted in its place, is the same log.
-
-        Raises:
-            UnreachableError: It is another one, which may go as it came.
-        """
-        root, identity = self._places.root, self.identity()
-        self._was_away, now = True, _file_at(root)
-        try:
-            found = read_identity(self._disk, self._places)
-        except StoreError as error:
-            raise UnreachableError(f"{root} has what cannot be used now: {error}") from error
-        if found != identity:
-            raise UnreachableError(
-                f"{root} has another log now ({found}) than the one that was opened ({identity}):"
-                f" see what is mounted there; it is tried again"
-            )
-        self._judge_mount()
-        self._judge_host()
-        self._was_away, self._root = False, now
-
-
-def _file_at(root: Path) -> tuple[int, int]:
-    """Which directory is at this path now; two zeros: none that can be seen."""
-    try:
-        found = root.stat()
-    except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino
 
 
 def _lease_seconds(mount: Mount | None) -> float:

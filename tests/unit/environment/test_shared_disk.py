@@ -65,6 +65,68 @@ def test_a_lock_is_held_by_an_open_file(disk: SharedDisk, tmp_path: Path) -> Non
     disk.hold(tmp_path / "a").release()
 
 
+def test_all_is_done_in_the_directory_that_was_there(disk: SharedDisk, tmp_path: Path) -> None:
+    """Each operation goes where the path led to at first; a look within goes by the path again."""
+    root = tmp_path / "share"
+    (root / "sub").mkdir(parents=True)
+    (root / "a").write_text("old")
+    with disk.within(root) as before:
+        root.rename(tmp_path / "moved")
+        (root / "sub").mkdir(parents=True)
+        (root / "a").write_text("new")
+        assert _read(disk, root / "a") == b"old"
+        with disk.within(root) as now:
+            assert _read(disk, root / "a") == b"new"
+        assert now != before
+        disk.create(root / "sub" / "b").close()
+        disk.open_through(root / "sub" / "c", create=True).close()
+        disk.link(root / "sub" / "b", root / "sub" / "d")
+        disk.rename(root / "sub" / "c", root / "sub" / "e")
+        disk.unlink(root / "sub" / "b")
+        disk.make_directory(root / "sub" / "f")
+        disk.sync_directory(root)
+        assert disk.list_directory(root) == ["a", "sub"]
+        assert disk.exists(root / "sub" / "e") and not disk.exists(root / "sub" / "c")
+        assert disk.free_bytes(root) > 0
+        disk.hold(root / "a").release()
+        disk.lock(root / "sub" / "g").release()
+        assert not disk.is_held(root / "a")
+        disk.open(tmp_path / "beside", create=True).close()
+
+    assert sorted(it.name for it in (tmp_path / "moved" / "sub").iterdir()) == list("defg")
+    assert not list((root / "sub").iterdir())
+    assert (tmp_path / "beside").exists()
+    assert _read(disk, root / "a") == b"new"
+
+
+def test_what_is_missing_within_is_named_by_its_path(disk: SharedDisk, tmp_path: Path) -> None:
+    """And so is a directory that is not there."""
+    with pytest.raises(FileNotFoundError) as caught, disk.within(tmp_path):
+        disk.open(tmp_path / "none")
+    assert caught.value.filename == str(tmp_path / "none")
+    with pytest.raises(FileNotFoundError) as caught, disk.within(tmp_path / "none"):
+        pass
+    assert str(caught.value.filename) == str(tmp_path / "none")
+
+
+def test_a_file_is_known_whatever_its_name(disk: SharedDisk, tmp_path: Path) -> None:
+    """By another name it is the same, and what has its name is not."""
+    one = disk.create(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "b")
+    other = disk.create(tmp_path / "a")
+
+    assert disk.open(tmp_path / "b").identity() == one.identity()
+    assert other.identity() != one.identity()
+
+
+def _read(disk: SharedDisk, path: Path) -> bytes:
+    file = disk.open(path, writable=False)
+    try:
+        return file.read(10, 0)
+    finally:
+        file.close()
+
+
 def test_a_lock_goes_with_its_process(disk: SharedDisk, tmp_path: Path) -> None:
     """Who is killed holds nothing any more."""
     (tmp_path / "a").touch()

@@ -119,7 +119,7 @@ def test_a_segment_that_could_not_be_announced_is_not_written(
     def fail(*_arguments, **_others) -> None:
         raise OSError(errno.EIO, "input/output error")
 
-    held._beats = SimpleNamespace(write=fail, last=beats.last)
+    held._beats = SimpleNamespace(write=fail, last=beats.last, standing=beats.standing)
     with pytest.raises(OSError):
         held.write(ENTRIES[1:3])
     held._beats = beats

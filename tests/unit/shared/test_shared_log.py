@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -304,3 +305,116 @@ def test_another_log_that_is_mounted_over_it_is_neither_read_nor_taken(
     root.rename(elsewhere / "shared")
     (tmp_path / "moved").rename(root)
     assert log.take(log.observe(SECONDS), claimant("a"), SECONDS) is not None
+
+
+# A copy of the directory in its place ----------------------------------------------------------
+
+
+def replace_by_copy(root: Path) -> Path:
+    """Do as a person does who brings a backup back; gives where the original is."""
+    aside = root.with_name("aside")
+    shutil.copytree(root, root.with_name("copy"))
+    root.rename(aside)
+    root.with_name("copy").rename(root)
+    return aside
+
+
+def test_nothing_is_confirmed_once_a_copy_is_in_the_place(
+    logs: list[SharedLog], tmp_path: Path
+) -> None:
+    """It was, for as long as one liked, into files that nobody reads: the copy has our epoch."""
+    log, root = opened(logs, tmp_path), tmp_path / "shared"
+    holding = log.take(log.observe(SECONDS), claimant("a"), SECONDS)
+    assert holding is not None
+    entries = seal(holding.end, 1, b"one", b"two")
+    assert log.append(entries[:1], SECONDS) is Outcome.STORED
+    aside = replace_by_copy(root)
+    before = snapshot(root)
+    for _ in range(2):
+        for call in (
+            lambda: log.append(entries[1:], SECONDS),
+            lambda: log.renew(SECONDS),
+            lambda: log.drop_before(1, SECONDS),
+        ):
+            with pytest.raises(
+                UnreachableError, match=r"a copy of .*shared, or an older state, ha"
+            ):
+                call()
+    assert snapshot(root) == before, "the copy is left as it is"
+
+    root.rename(tmp_path / "copy")
+    aside.rename(root)
+    assert log.append(entries[1:], SECONDS) is Outcome.STORED
+    assert log.entries(0, 9, 10**9, SECONDS) == entries
+
+
+def test_a_copy_that_stays_is_taken_by_who_knows_no_more(
+    logs: list[SharedLog], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has all that was confirmed; the operator hears of it."""
+    log, root = opened(logs, tmp_path), tmp_path / "shared"
+    holding = log.take(log.observe(SECONDS), claimant("a"), SECONDS)
+    assert holding is not None
+    entries = seal(holding.end, 1, b"one")
+    assert log.append(entries, SECONDS) is Outcome.STORED
+    replace_by_copy(root)
+
+    taken = log.take(log.observe(SECONDS), claimant("a"), SECONDS)
+    assert taken is not None
+    assert (taken.epoch, taken.end) == (2, end_of(entries))
+    assert log.append(seal(taken.end, 2, b"two"), SECONDS) is Outcome.STORED
+    assert "leads to another directory than before, with the same log" in caplog.text
+
+
+def test_an_older_copy_is_no_log_to_take(logs: list[SharedLog], tmp_path: Path) -> None:
+    """Who waits and who held it wait for the newer one, each by what it has seen itself."""
+    log, other = opened(logs, tmp_path), opened(logs, tmp_path)
+    root = tmp_path / "shared"
+    holding = log.take(log.observe(SECONDS), claimant("a"), SECONDS)
+    assert holding is not None
+    shutil.copytree(root, tmp_path / "copy")
+    assert log.append(seal(holding.end, 1, b"one"), SECONDS) is Outcome.STORED
+    log.renew(SECONDS)
+    seen = other.observe(SECONDS)
+    root.rename(tmp_path / "aside")
+    (tmp_path / "copy").rename(root)
+
+    for who in (log, other):
+        with pytest.raises(UnreachableError, match=r"went back in time: .* is waited for"):
+            who.observe(SECONDS)
+        with pytest.raises(UnreachableError, match="went back in time"):
+            who.take(seen, claimant("b"), SECONDS)
+    root.rename(tmp_path / "copy")
+    (tmp_path / "aside").rename(root)
+    assert log.renew(SECONDS) is Outcome.STORED
+    assert other.observe(SECONDS).end.index == 1
+
+
+def test_a_directory_that_is_replaced_during_a_take_is_not_taken(
+    logs: list[SharedLog], tmp_path: Path
+) -> None:
+    """All of the take is in the one where it began; what is there by then is left as it is."""
+    root = tmp_path / "shared"
+
+    class Replacing(RealSharedDisk):
+        before: dict[str, bytes] | None = None
+
+        def link(self, source, target):
+            super().link(source, target)
+            if target.name == "claim-1":
+                replace_by_copy(root)
+                self.before = snapshot(root)
+
+    disk = Replacing()
+    log = opened(logs, tmp_path, disk=disk)
+    with pytest.raises(UnreachableError, match=r"a copy of .*shared, or an older state, has"):
+        log.take(log.observe(SECONDS), claimant("a"), SECONDS)
+    assert snapshot(root) == disk.before
+    # The claim is in the copy as well, and nobody's any more: the epoch after it is taken.
+    assert log.take(log.observe(SECONDS), claimant("a"), SECONDS) is None
+    taken = log.take(log.observe(SECONDS), claimant("a"), SECONDS)
+    assert taken is not None and taken.epoch == 2
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(it): it.read_bytes() for it in sorted(root.rglob("*")) if it.is_file()}
