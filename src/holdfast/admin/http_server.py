@@ -33,7 +33,7 @@ from holdfast.admin.endpoint import TLS_REQUIRED
 from holdfast.admin.places import Places
 from holdfast.admin.settings import AdminPortSettings
 from holdfast.model.networks import is_same_machine
-from holdfast.transport.ends import is_within_machine
+from holdfast.transport.ends import address_of, is_within_machine
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.listener import Apart, PortListener
 from holdfast.transport.settings import PortSettings
@@ -195,7 +195,7 @@ class AdminConnection(H11Protocol):
         """Take a new connection, or close one for it."""
         super().connection_made(transport)
         self.flow = _Reading(transport, self.conn)
-        self.source = self.client[0] if self.client is not None else ""
+        self.source = address_of(transport)
         self.is_here = is_within_machine(transport)
         leaving = self.config.places.enter(self, self.loop.time())
         if leaving is not None:

@@ -63,6 +63,13 @@ class Crowd(Generic[Item]):
         self._sites.add(site, 1)
         self._networks[site].add(network, 1)
 
+    def put_last(self, item: Item) -> None:
+        """Let one that is there be behind all others of its network."""
+        site, network = self._places[item]
+        items = self._turns[site][network]
+        items[item] = items.pop(item)
+        self._places[item] = self._places.pop(item)
+
     def discard(self, item: Item) -> bool:
         """Forget one; false: it was not there."""
         place = self._places.pop(item, None)

@@ -8,8 +8,16 @@ other, or asks the terminal for the password of a key.
 from __future__ import annotations
 
 import ssl
+from typing import Final
 
 from holdfast.errors import ConfigError
+
+GROUP: Final = "prime256v1"
+"""
+What keys are agreed upon by, which everybody has to know (RFC 8446, 9.1). OpenSSL knows others that
+a stranger may choose, the largest of which stops the loop for 0.12 s, by a single greeting. Who
+dials offers it at once: asked for it he would need one more round trip.
+"""
 
 
 def client_context(
@@ -39,6 +47,7 @@ def client_context(
         if is_checked:
             context = ssl.create_default_context(cafile=ca_file or None)
             context.check_hostname = is_host_checked
+            context.set_ecdh_curve(GROUP)
         if certificate_file:
             context.load_cert_chain(certificate_file, key_file or None, _refuse_password)
     except (OSError, ssl.SSLError, ValueError) as error:
@@ -53,6 +62,7 @@ def unchecked_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    context.set_ecdh_curve(GROUP)
     return context
 
 

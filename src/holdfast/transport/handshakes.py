@@ -7,12 +7,14 @@ on them, and whoever has said nothing yet has not even a context. Those that wai
 each network in turn (`Crowd`). And where there is no room left for one more, one goes that has left
 us waiting, of who has more: who fills it from one machine or site keeps nobody of another out.
 On a port at whose door nobody waits it goes at once, also for one of its own site: there nothing
-that a stranger withholds keeps anybody out, from wherever both are.
+that a stranger withholds keeps anybody out, from wherever both are. But a quarter of those that
+could go stay for as long as one that is far away needs.
 
 Invariants:
     Never more than `handshake_count_max` handshakes are under way, nor more strangers inside than
     `stranger_count_max`.
     Whoever waits for us goes only where its site has more than its share.
+    Where nobody waits at the door three quarters of the places are free again in `AT_ONCE_SECONDS`.
     A turn spends no more than its slice and one step of a handshake.
 
 Owned by the loop.
@@ -38,6 +40,14 @@ HASTE_SECONDS: Final = 0.3
 AT_ONCE_SECONDS: Final = 0.05
 """The same where nobody waits at the door, whoever comes: the way to and from a machine nearby, and
 some turns of the loop. In less nobody would come to an end while somebody floods the port."""
+
+FAR_SECONDS: Final = 0.3
+"""The same for those that are spared, to the other end of the world and back. Who floods the port
+is among them as others are; but where all were gone before one that is far comes to his end, some
+of those that try again do now."""
+
+_SPARED_PART: Final = 4
+"""One in so many is."""
 
 _SHARES: Final = 10
 _SHARE_MIN: Final = 16
@@ -80,6 +90,7 @@ class Handshakes:
         """So long may one leave us waiting where one comes of a site with fewer."""
         self._patience = patience if has_door else self._haste
         """The same where nobody has more than who comes."""
+        self._has_door = has_door
         self.count_max = min(count_max or settings.stranger_count_max, settings.stranger_count_max)
         self.records = TurnSlice()
         """Whose records are worked on, of those whose handshake is done."""
@@ -94,7 +105,7 @@ class Handshakes:
         self._waiting: Crowd[Stranger] = Crowd()
         """Those who wait to begin."""
         self._under_way: dict[Stranger, float] = {}
-        """When each began; the oldest first."""
+        """Since when we wait for each; the longest first."""
         self._shaking: Crowd[Stranger] = Crowd()
         """The same."""
         self._ready: deque[Stranger] = deque()
@@ -150,15 +161,24 @@ class Handshakes:
             if self._inside.site_count(first.source) > self.share:
                 return self._last_of(group)
         own = self._inside.fellows(source)
-        oldest = (next(iter(it), None) for it in (self._silent, self._under_way))
-        return self._stalled(own or (it for it in oldest if it is not None), self._patience)
+        if self._has_door:
+            oldest = (next(iter(it), None) for it in (self._silent, self._under_way))
+            return self._stalled(own or (it for it in oldest if it is not None), self._patience)
+        left = own or [*self._silent, *self._under_way]
+        return self._stalled(left, self._patience, spared=len(left) // _SPARED_PART)
 
-    def _stalled(self, strangers: Iterable[Stranger], seconds: float) -> Stranger | None:
-        """Give the first of these that has left us waiting for so long."""
-        latest = self.clock() - seconds
+    def _stalled(
+        self, strangers: Iterable[Stranger], seconds: float, *, spared: int = 0
+    ) -> Stranger | None:
+        """Give the first that has left us waiting for so long, behind those that are spared."""
+        now = self.clock()
         for stranger in strangers:
             since = self._silent.get(stranger, self._under_way.get(stranger))
-            if since is not None and since <= latest and stranger not in self._ready:
+            if since is None or since > now - seconds or stranger in self._ready:
+                continue
+            if spared and since > now - FAR_SECONDS:
+                spared -= 1
+            else:
                 return stranger
         return None
 
@@ -206,6 +226,13 @@ class Handshakes:
         """Let one go on that has brought what it was waited for."""
         self._ready.append(stranger)
         self._plan()
+
+    def sent(self, stranger: Stranger) -> None:
+        """Count from now for how long one leaves us waiting, whom we have answered just now."""
+        if self._under_way.pop(stranger, None) is not None:
+            self._under_way[stranger] = self.clock()
+            self._shaking.put_last(stranger)
+            self._inside.put_last(stranger)
 
     def linger(self, stranger: Stranger) -> None:
         """Let one that is refused stay to be told why, until the room is needed."""

@@ -24,17 +24,12 @@ from typing import Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from holdfast.errors import ConfigError
+from holdfast.transport.client_tls import GROUP
 from holdfast.transport.pem import Dated, certificates_of, read_pem, revocations_of
 from holdfast.transport.rehearsal import certificate_shown
 
 ClientCertificates = Literal["none", "wanted", "required"]
 Minimum = Literal["1.2", "1.3"]
-
-_GROUP: Final = "prime256v1"
-"""
-What keys are agreed upon by, which everybody has to know (RFC 8446, 9.1). OpenSSL knows others that
-a stranger may choose, the largest of which stops the loop for 0.12 s, by a single greeting.
-"""
 
 SOON: Final = timedelta(days=30)
 """So long before a certificate has run out it is told of, or in the last part of its time."""
@@ -143,7 +138,7 @@ class TlsOptions:
         context = ssl.SSLContext(protocol)
         context.minimum_version = _VERSIONS[self.minimum]
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-        context.set_ecdh_curve(_GROUP)
+        context.set_ecdh_curve(GROUP)
         self._load_own(context)
         return context
 

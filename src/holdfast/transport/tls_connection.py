@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from holdfast.model.limits import KiB, MiB
+from holdfast.transport.ends import address_of
 from holdfast.transport.handshakes import Handshakes, Stranger
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_faults import refused_because
@@ -116,8 +117,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        peer = transport.get_extra_info("peername")
-        self.source = str(peer[0]) if isinstance(peer, tuple) and peer else "?"
+        self.source = address_of(transport, "?")
         self._start_timer()
         if not self._handshakes.enter(self, self._arrived):
             self.give_up("others came before it was there")
@@ -394,9 +394,9 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self.close()
 
     def _send(self) -> None:
-        data = self._outgoing.read()
-        if data and not self._transport.is_closing():
+        if (data := self._outgoing.read()) and not self._transport.is_closing():
             self._transport.write(data)
+            self._handshakes.sent(self)
 
     def write(self, data: Piece) -> None:
         """

@@ -17,6 +17,7 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
+from holdfast.transport.ends import address_of
 from holdfast.transport.handshakes import Handshakes, Stranger
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_connection import TlsConnection
@@ -90,8 +91,7 @@ class DialedConnection(TlsConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        peer = transport.get_extra_info("peername")
-        self.source = str(peer[0]) if isinstance(peer, tuple) and peer else "?"
+        self.source = address_of(transport, "?")
         self._begin()
         self.proceed()
 

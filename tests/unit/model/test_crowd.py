@@ -35,6 +35,16 @@ def test_sites_take_turns_and_within_one_its_networks() -> None:
     assert not there
 
 
+def test_one_that_is_put_last_is_behind_all_others_of_its_network() -> None:
+    """Also in the order of all; turns of networks stay as they are."""
+    there = crowd("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.1")
+    there.put_last("0@10.0.0.1")
+    assert list(there.of("10.0.0.1")) == ["1@10.0.0.1", "3@10.0.0.1", "0@10.0.0.1"]
+    assert list(there) == ["1@10.0.0.1", "2@10.0.0.2", "3@10.0.0.1", "0@10.0.0.1"]
+    assert there.take() == "1@10.0.0.1"
+    assert there.take() == "2@10.0.0.2"
+
+
 def test_who_has_more_gives_way_and_nobody_takes_a_place_back() -> None:
     """First of sites, then of networks within a site; where it would be even, nobody does."""
     there = crowd(*SITE_OF_MANY, "10.0.0.1", "10.0.0.1", "10.0.0.1")

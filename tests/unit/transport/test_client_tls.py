@@ -5,13 +5,14 @@ What connections go by that we make: authorities, our certificate, and clear wor
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 
 import pytest
 
 from holdfast.admin.endpoint import Endpoint
 from holdfast.client.settings import TlsSettings
 from holdfast.errors import ConfigError
-from holdfast.transport.client_tls import client_context
+from holdfast.transport.client_tls import client_context, unchecked_context
 
 
 def test_who_is_dialed_is_checked_unless_somebody_else_does() -> None:
@@ -24,6 +25,35 @@ def test_who_is_dialed_is_checked_unless_somebody_else_does() -> None:
     assert (found.verify_mode, found.check_hostname) == (ssl.CERT_REQUIRED, False)
     found = client_context(is_checked=False)
     assert (found.verify_mode, found.check_hostname) == (ssl.CERT_NONE, False)
+
+
+def flights(dialing: ssl.SSLContext, accepting: ssl.SSLContext) -> int:
+    """Shake hands; gives how often the one that accepts waits for something to come."""
+    there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = dialing.wrap_bio(here, there)
+    server = accepting.wrap_bio(there, here, server_side=True)
+    for count in range(1, 9):
+        with suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        with suppress(ssl.SSLWantReadError):
+            server.do_handshake()
+            return count
+    raise AssertionError("it comes to no end")
+
+
+def test_who_dials_a_node_begins_with_what_it_agrees_upon(options) -> None:
+    """
+    Asked for another key than it has sent, as any other client is, it would need one more round
+    trip: whoever is far was kept out of a port that somebody floods.
+    """
+    accepting = options().build_context()
+    assert flights(unchecked_context(), accepting) == 2
+    dialing = client_context()
+    dialing.check_hostname, dialing.verify_mode = False, ssl.CERT_NONE
+    assert flights(dialing, accepting) == 2
+    other = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    other.check_hostname, other.verify_mode = False, ssl.CERT_NONE
+    assert flights(other, accepting) == 3
 
 
 @pytest.mark.parametrize("text", ["", "no certificate"])

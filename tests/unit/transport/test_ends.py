@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.transport.ends import is_within_machine
+from holdfast.transport.ends import address_of, is_within_machine
 
 
 class Told(asyncio.BaseTransport):
@@ -35,3 +35,11 @@ def test_who_is_on_this_machine_is_known_by_both_ends(
 ) -> None:
     """A connection that is gone tells of neither, and is nobody's of here."""
     assert is_within_machine(Told(there, here)) is is_within
+
+
+def test_the_address_of_the_other_end_has_no_port() -> None:
+    """A connection that is gone tells none, and one by a path has none."""
+    assert address_of(Told(("192.0.2.7", 1), None)) == "192.0.2.7"
+    assert address_of(Told(("2001:db8::1", 1, 0, 0), None), "?") == "2001:db8::1"
+    assert address_of(Told(None, None)) == ""
+    assert address_of(Told("", None), "?") == "?"

@@ -6,11 +6,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 
 import pytest
 
-from holdfast.transport.handshakes import AT_ONCE_SECONDS, HASTE_SECONDS, Handshakes
+from holdfast.transport import handshakes
+from holdfast.transport.handshakes import (
+    AT_ONCE_SECONDS,
+    FAR_SECONDS,
+    HASTE_SECONDS,
+    Handshakes,
+)
 from holdfast.transport.settings import PortSettings
+
+GIVEN_UP = "others came, and it took its time or its site had more than they"
 
 
 class Line:
@@ -249,9 +258,12 @@ def test_where_nobody_waits_at_the_door_idle_sockets_cost_nobody_a_place(sites: 
             "in no time at all nobody has ended a handshake"
         )
         line.now += AT_ONCE_SECONDS
-        for number in range(16):
-            assert line.handshakes.admit(Fake(line, f"new{number}", f"10.0.0.{number % sites}"))
-        assert [int(name) for name, _ in line.ended] == list(range(16)), "the oldest first"
+        taken = [
+            line.handshakes.admit(Fake(line, f"new{number}", f"10.0.0.{number % sites}"))
+            for number in range(16)
+        ]
+        assert taken[:12] == [True] * 12
+        assert len(line.ended) == sum(taken), "the others stay for whoever is far"
         line.now += AT_ONCE_SECONDS
         assert line.handshakes.admit(Fake(line, "operator", "10.0.0.0"))
         assert len(line.handshakes) == 16
@@ -272,6 +284,71 @@ def test_where_nobody_waits_at_the_door_who_waits_for_us_goes_for_none_of_its_ow
         assert [name for name, _ in line.ended] == ["0"], "the only one that we wait for"
         assert not line.handshakes.admit(Fake(line, "two", "s"))
         assert len(line.ended) == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize("sites", [1, 64])
+@pytest.mark.parametrize(("far_seconds", "a_second"), [(0.22, 500), (0.24, 400)])
+def test_one_who_is_far_comes_to_his_end_while_somebody_floods_the_port(
+    far_seconds: float, a_second: int, sites: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    All sixty-four places turned over before the one answer that he needs had come, however often
+    he tried: some tries out of sixty are enough, as he has five seconds for a dozen. They are of
+    his own address, or of as many others as there are places.
+    """
+
+    def served() -> int:
+        line, chance, served = Line(has_door=False, stranger_count_max=64), Random(1), 0
+
+        def come(name: str, source: str) -> bool:
+            return line.handshakes.admit(Fake(line, name, source))
+
+        def flood() -> None:
+            line.now += chance.uniform(0.5, 1.5) * 8 / a_second
+            for _ in range(8):  # They come in small crowds, as they are closed on.
+                come("flood", f"10.0.0.{chance.randrange(sites)}")
+
+        for tried in range(60):
+            for _ in range(chance.randrange(1, 40)):
+                flood()
+            is_in, came_at = come(f"{tried}", "10.0.0.0" if sites == 1 else "10.9.9.9"), line.now
+            while is_in and (f"{tried}", GIVEN_UP) not in line.ended:
+                flood()
+                if line.now - came_at >= far_seconds:
+                    served += 1
+                    break
+        return served
+
+    assert served() >= (2 if sites == 1 else 60)
+    monkeypatch.setattr(handshakes, "_SPARED_PART", 1_000)
+    assert sites > 1 or served() == 0, "so it was"
+
+
+def test_whom_we_have_answered_is_waited_for_anew() -> None:
+    """
+    A client that is asked for another key answers twice: from far away each takes its time, and
+    while somebody floods the port both together were too long.
+    """
+
+    async def work() -> None:
+        line = Line(has_door=False, handshake_count_max=16)
+        far = line.ready("far")
+        for number in range(15):
+            line.ready(f"{number}")
+        for _ in range(3):
+            await turns()
+        line.now += FAR_SECONDS
+        line.handshakes.sent(far)
+        line.handshakes.sent(Fake(line, "gone", "s"))
+        for number in range(15):
+            assert line.handshakes.admit(Fake(line, f"new{number}", "s"))
+        assert [name for name, _ in line.ended] == [str(number) for number in range(15)]
+        assert not line.handshakes.admit(Fake(line, "early", "s"))
+        line.now += FAR_SECONDS
+        assert line.handshakes.admit(Fake(line, "next", "s"))
+        assert line.ended[-1][0] == "far", "it has left us waiting for longest"
 
     run(work)
 
