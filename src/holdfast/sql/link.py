@@ -24,10 +24,12 @@ logger = logging.getLogger("holdfast.sql")
 CONNECT_SECONDS_MAX: Final = 5.0
 """For one host, of several."""
 SECONDS_MIN: Final = 0.05
+MISSING_SECONDS: Final = 30.0
+"""Two connections in turn that lack a table within so long lead to a database that has lost it."""
 _MAY_PASS: Final = frozenset({Fault.CREDENTIALS, Fault.FORBIDDEN, Fault.NO_DATABASE})
 """Refusals that an operator puts right while the brokers wait; nothing was stored."""
 _MAY_LEAD_ELSEWHERE: Final = frozenset({Fault.NO_TABLE, Fault.NO_COLUMN})
-"""What is found by a new connection only: the address leads to another database for a while."""
+"""What was there: the address leads to another database for a while."""
 
 Result = TypeVar("Result")
 
@@ -79,6 +81,8 @@ class Link:
         """How many connections were made so far."""
         self.is_trusted = False
         """It has served: to be refused is no mistyped address any more, and may pass."""
+        self._missing = (-1, 0.0)
+        """Which connection lacked a table in the middle last, and when."""
         self.may_begin = True
         """What is not there yet may be made, where that takes no more than a connection."""
         self._hosts: list[Host | None] = list(url.hosts) or [None]
@@ -216,20 +220,36 @@ class Link:
     def _not_greeted(self, error: Exception, host: Host | None) -> StoreError:
         """What an error comes to before the connection was seen to lead to the right database."""
         if self.is_trusted and self._fault(error) in _MAY_LEAD_ELSEWHERE:
-            return UnreachableError(
-                f"{self._place(host)} leads to a database that has not the tables of this log"
-                f" ({self._type.said(error).strip()}); see where this address leads to; it is tried"
-                f" again"
-            )
+            return self._elsewhere(error, host)
         return self._refused(error, host)
 
+    def _elsewhere(self, error: Exception, host: Host | None) -> UnreachableError:
+        return UnreachableError(
+            f"{self._place(host)} leads to a database that has not the tables of this log"
+            f" ({self._type.said(error).strip()}); see where this address leads to, and a pool in"
+            f" front of it; it is tried again"
+        )
+
     def _lost(self, error: Exception) -> StoreError:
-        """Close what failed; give the error to raise."""
-        host = self._hosts[0]
+        """
+        Close what failed; give the error to raise.
+
+        A pool may change the database behind a connection that was greeted: what is not found there
+        any more is missing only if the next connection, which is greeted anew, has it not either.
+        """
+        host, fault = self._hosts[0], self._fault(error)
         self.close()
-        if self._fault(error) in ROTATES:
+        if fault in ROTATES:
             self._rotate()
+        if self.is_trusted and fault in _MAY_LEAD_ELSEWHERE and not self._is_missing_again():
+            return self._elsewhere(error, host)
         return self._refused(error, host)
+
+    def _is_missing_again(self) -> bool:
+        """Whether the connection before this one lacked something too, a moment ago."""
+        count, at = self._missing
+        self._missing = (self.made_count, self._clock())
+        return self.made_count == count + 1 and self._clock() < at + MISSING_SECONDS
 
     def _refused(self, error: Exception, host: Host | None) -> StoreError:
         """What an error of the driver comes to; who was let in once waits to be let in again."""

@@ -9,7 +9,7 @@ import pytest
 from holdfast.environment.remote_server import Host
 from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.sql.faults import Fault
-from holdfast.sql.link import Link, UnsafeHostError
+from holdfast.sql.link import MISSING_SECONDS, Link, UnsafeHostError
 from holdfast.sql.session import Session, UncertainError
 from holdfast.sql.url import POSTGRESQL, StoreUrl
 from tests.unit.sql.test_session import WrittenDown
@@ -235,22 +235,39 @@ def test_a_right_that_is_taken_for_a_moment_ends_nobody(fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.NO_TABLE, Fault.NO_COLUMN])
-def test_what_a_new_connection_does_not_find_is_where_the_address_leads(fault: Fault) -> None:
-    """Only before it was seen to lead to the right database; and who never served is told."""
+def test_what_is_not_found_any_more_is_where_the_address_leads(fault: Fault) -> None:
+    """By a new connection, or one that a pool led elsewhere; who never served is told."""
     network = Network()
     network.link.is_trusted = True
     network.host()
-    with pytest.raises(StoreError) as lost:
-        network.link.run(10, fail(DriverError(fault)))
-    assert type(lost.value) is StoreError
-
-    network.greet = fail(DriverError(fault))
     with pytest.raises(UnreachableError, match="leads to a database that has not the tables"):
-        network.host()
+        network.link.run(10, fail(DriverError(fault)))
+    assert network.made[-1].is_closed
+    network.greet = fail(DriverError(fault))
+    for _ in range(2):
+        with pytest.raises(UnreachableError, match="leads to a database that has not the tables"):
+            network.host()
     network.link.is_trusted = False
     with pytest.raises(StoreError, match=fault.value) as first:
         network.host()
     assert type(first.value) is StoreError
+
+
+@pytest.mark.parametrize("fault", [Fault.NO_TABLE, Fault.NO_COLUMN])
+def test_what_the_next_connection_lacks_too_is_lost(fault: Fault) -> None:
+    """It was greeted well, so it leads to the right database; much later it may be a pool again."""
+    network = Network()
+    network.link.is_trusted = True
+    missing = fail(DriverError(fault))
+    with pytest.raises(UnreachableError):
+        network.link.run(10, missing)
+    network.host()  # What it has is used meanwhile.
+    with pytest.raises(StoreError, match=fault.value) as lost:
+        network.link.run(10, missing)
+    assert type(lost.value) is StoreError
+    network.now += MISSING_SECONDS
+    with pytest.raises(UnreachableError):
+        network.link.run(10, missing)
 
 
 def unsafe(network: Network, *names: str) -> Callable[[Session], None]:
