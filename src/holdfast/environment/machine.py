@@ -7,8 +7,10 @@ by the id of its start, which containers on it share; by what its hardware says,
 read (root only); and by /etc/machine-id, where that is the machine's own. In a container it is that
 of the image as a rule: one build of it runs on many machines, and the next build has another.
 
-Of images whose file system does not give that away several ids may be one machine's: ids that were
-seen within one start are.
+A file system that containers share with their machine (storage of btrfs, zfs or vfs) does not give
+that away: the id of an image counts there. Several ids may be one machine's, then: ids that were
+seen within one start are. And two machines that run one image there, neither with rights to read
+what its hardware says, are taken for one: nothing here can tell that.
 
 Invariants:
     What was not known to be one machine is never put together, and loses no id that is known.
@@ -140,9 +142,19 @@ class Judgement:
     """What is to be written down from now on; None: it stays as it is."""
 
 
-def this_machine(read: Callable[[Path], str], name: str) -> Machine:
-    """Return the machine that this process runs on; `read` gives a file's text or raises."""
-    mount = mount_of(_MACHINE_ID, _text(read, MOUNTINFO))
+def this_machine(
+    read: Callable[[Path], str],
+    name: str,
+    resolve: Callable[[Path], Path] = Path.resolve,
+) -> Machine:
+    """
+    Return the machine that this process runs on.
+
+    Args:
+        read: Gives a file's text, or raises.
+        resolve: Gives where a link leads: an id that is in memory is none, whatever leads there.
+    """
+    mount = mount_of(_resolved(resolve, _MACHINE_ID), _text(read, MOUNTINFO))
     is_own = mount is None or mount.kind not in _OF_NO_MACHINE
     board = _id(read, _BOARD_ID).lower()
     return Machine(
@@ -151,6 +163,13 @@ def this_machine(read: Callable[[Path], str], name: str) -> Machine:
         _id(read, BOOT_ID),
         board="" if board in _OF_MANY_BOARDS else board,
     )
+
+
+def _resolved(resolve: Callable[[Path], Path], path: Path) -> Path:
+    try:
+        return resolve(path)
+    except (OSError, RuntimeError):  # As Python calls links that lead round in a circle.
+        return path
 
 
 def _text(read: Callable[[Path], str], path: Path) -> str:

@@ -167,6 +167,20 @@ def test_the_id_of_an_image_is_no_machines(kind: str) -> None:
     assert disk.comes(replace(image, start="b2")).doubt, "it may be another machine"
 
 
+def test_an_id_is_judged_by_where_its_link_leads() -> None:
+    """In memory it is drawn anew with each start, also where the link to it is on a disk."""
+    memory = "41 22 0:20 / /run rw - tmpfs tmpfs rw\n"
+    texts = {MACHINE_ID: "abc\n", BOOT_ID: "x\n", MOUNTINFO: ROOT.format("ext4") + memory}
+    assert this_machine(reader(texts), "a", lambda path: path).identity == "abc"
+    led = this_machine(reader(texts), "a", lambda _: Path("/run/machine-id"))
+    assert led.identity == ""
+
+    def round_in_a_circle(_: Path) -> Path:
+        raise RuntimeError("a loop")
+
+    assert this_machine(reader(texts), "a", round_in_a_circle).identity == "abc"
+
+
 @pytest.mark.parametrize(
     ("path", "said"),
     [
