@@ -128,12 +128,17 @@ class ModelMedium:
         first, last = entries[0], entries[-1]
         if first.index != self.end.index + 1:
             if (last.index, last.chain) == (self.end.index, self.end.chain):
+                self.found_again()
                 return Outcome.STORED  # The reply had been lost.
             raise StoreError(f"the log ends with {self.end.index}, not before {first.index}")
         if before is not None and before != self.end:
             raise StoreError(f"the log ends with another entry {self.end.index} than it is to")
         self.keep(entries)
         return Outcome.STORED
+
+    def found_again(self) -> None:
+        """What is given again is there: the holder goes by this answer, so the beat has to."""
+        self.beat += 1
 
     def keep(self, entries: list[Entry]) -> None:
         """Write the rows and the lease's."""

@@ -10,6 +10,9 @@ What every medium promises:
     every later `take` and `entries` sees. A late write of an earlier epoch is never seen by anyone.
     Once: the same append sent again, by the same epoch, is stored once. So an outcome that is not
     known (`UnreachableError`) is answered by sending the same again, never by looking.
+    Sign of life: where the medium judges the epoch (`is_fence`), STORED was written after the call
+    began, for the same append sent again too: a holder counts its lease from there, others from
+    when they see the beat.
     Whole: of what one `append` got, all of it is there or nothing.
     Wall clocks and other machines' clocks decide nothing.
 
