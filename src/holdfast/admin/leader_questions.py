@@ -62,16 +62,25 @@ CHANGE_TURN_SECONDS_MAX: Final = 5.0
 """And a change: one takes milliseconds where there is a quorum."""
 
 
+_NO_ANSWER: Final = f"the leader is asked {AT_ONCE_MAX} other questions, and answers none"
+_PER_SECOND: Final = round(AT_ONCE_MAX / TURN_SECONDS_MIN)
+_NO_TURN: Final = (
+    f"more is asked here than the {_PER_SECOND} questions in a second that are passed on to the"
+    f" leader: ask the leader, or again later"
+)
+
+
 class LeaderQuestions:
     """The questions of one node that its leader answers."""
 
-    __slots__ = ("_ask", "_change_turns", "_turns", "_under_way")
+    __slots__ = ("_answered_count", "_ask", "_change_turns", "_turns", "_under_way")
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._change_turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._under_way: dict[tuple[Addressee, str], asyncio.Task[LeaderSays]] = {}
+        self._answered_count = 0
 
     async def find(self, leader: Addressee, path: str) -> LeaderSays:
         """Give what the leader answers, or why that cannot be had now."""
@@ -111,17 +120,20 @@ class LeaderQuestions:
             self._change_turns.release()
 
     async def _asked(self, leader: Addressee, path: str) -> LeaderSays:
+        answered_count = self._answered_count
         try:
             async with asyncio.timeout(TURN_SECONDS_MAX):
                 await self._turns.acquire()
         except TimeoutError:
-            return NotAsked(f"the leader is asked {AT_ONCE_MAX} other questions, and answers none")
+            return NotAsked(_NO_TURN if self._answered_count > answered_count else _NO_ANSWER)
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + TURN_SECONDS_MIN
         try:
             answer = await self._ask(leader, "GET", path, None)
         except LinkLostError as error:
             return NotAsked(f"the leader cannot be asked: {error}")
+        else:
+            self._answered_count += 1
         finally:
             loop.call_at(ends_at, self._turns.release)
         if answer.status != HTTPStatus.OK:

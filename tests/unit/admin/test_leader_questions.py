@@ -68,6 +68,8 @@ def test_however_many_ask_few_threads_wait_for_the_leader(monkeypatch: pytest.Mo
         leader.may_answer.set()
         found = [await each for each in asking]
         assert sum(isinstance(each, list) for each in found) == AT_ONCE_MAX
+        why = {each.why for each in found if isinstance(each, NotAsked)}
+        assert why == {"the leader is asked 2 other questions, and answers none"}
         later = await questions.find(LEADER, "/queues?after=41")
         assert isinstance(later, list), "later there is room again"
 
@@ -87,6 +89,23 @@ def test_a_second_has_so_many_turns_however_quick_the_leader_is(
         found = [questions.find(LEADER, f"/queues?after={number}") for number in range(10)]
         assert all(isinstance(it, list) for it in await asyncio.gather(*found))
         assert loop.time() - began >= 4 * 0.02 - 0.001, "two at once, and ten of them"
+
+    with_leader(scenario)
+
+
+def test_who_finds_no_turn_is_not_told_that_a_leader_that_answers_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A viewer asks as often as he likes; whoever reads the sentence looks for what is wrong."""
+    monkeypatch.setattr(leader_questions, "TURN_SECONDS_MIN", 0.02)
+    monkeypatch.setattr(leader_questions, "TURN_SECONDS_MAX", 0.05)
+
+    async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
+        leader.may_answer.set()
+        found = [questions.find(LEADER, f"/queues?after={number}") for number in range(40)]
+        said = await asyncio.gather(*found)
+        (why,) = {it.why for it in said if isinstance(it, NotAsked)}
+        assert why.startswith("more is asked here than the 20 questions in a second that are")
 
     with_leader(scenario)
 
