@@ -20,7 +20,7 @@ from holdfast.errors import RefusedError, StoreFullError, TransactionError
 from holdfast.model.destination import Destination
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
-from holdfast.sessions.permissions import require_granted
+from holdfast.sessions.permissions import require_granted, who_is
 from holdfast.sessions.requirements import no_room
 from holdfast.sessions.target import Action, Outgoing, Target
 
@@ -28,15 +28,19 @@ from holdfast.sessions.target import Action, Outgoing, Target
 class _Judged:
     """What one transaction sends, as its client has written that."""
 
-    __slots__ = ("_last", "change_count", "written")
+    __slots__ = ("_last", "change_count", "roles", "written")
 
     def __init__(self, change_count: int) -> None:
         self.change_count = change_count
         """How often users and grants had changed when all of it was allowed."""
+        self.roles: frozenset[str] | None = None
+        """The roles by which it was allowed; None while nothing was sent."""
         self.written: dict[Destination, None] = {}
         self._last: tuple[Destination, ...] = ()
 
-    def add(self, written: tuple[Destination, ...]) -> None:
+    def add(self, written: tuple[Destination, ...], roles: frozenset[str]) -> None:
+        if self.roles is None:
+            self.roles = roles  # If they change in between all is judged again at the end.
         if written is not self._last:  # As most are that come one after the other.
             self._last = written
             self.written |= dict.fromkeys(written)
@@ -93,7 +97,7 @@ class OpenTransactions:
         """
         assert target.transaction is not None, "a part of one"
         transaction = self.get(target.transaction)
-        self._judged[transaction.name].add(target.written)
+        self._judged[transaction.name].add(target.written, who_is(session).roles)
         if target.mirrors:
             transaction.mirrors.update(target.mirrors)
         if target.destinations is None:
@@ -159,10 +163,11 @@ class OpenTransactions:
 
     def _require_still_allowed(self, session: Holder, transaction: Transaction) -> None:
         judged = self._judged[transaction.name]
-        change_count = self._broker.access_book.change_count
-        if judged.change_count != change_count:
+        # Whom others vouch for has other roles without any change in the log.
+        change_count, roles = self._broker.access_book.change_count, who_is(session).roles
+        if judged.change_count != change_count or judged.roles != roles:
             require_granted(session, self._broker, tuple(judged.written), Action.SEND)
-            judged.change_count = change_count
+            judged.change_count, judged.roles = change_count, roles
 
     def require_store(
         self, transaction: Transaction, is_waited_for: Callable[[Queue | Topic], bool]

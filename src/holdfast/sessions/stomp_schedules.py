@@ -138,7 +138,8 @@ def scheduled(
         raise NotServedError(
             f"not all nodes know scheduled messages yet (header {name!r}): send it again later"
         )
-    for each in parse_destinations(headers["destination"]):
+    written = parse_destinations(headers["destination"])
+    for each in written:
         _require_lasting(session, each)
     persistent = headers.get("persistent")
     wanted = session.context.default_persistent if persistent is None else persistent == "true"
@@ -161,6 +162,7 @@ def scheduled(
     )
     due = schedule.first(max(wall_ms, broker.returning.now_ms))
     is_known = broker.format_level_ahead >= PRIORITY_LEVEL
+    target.written = written
     target.facts = facts_of(due, group, priority if is_known else PRIORITY_DEFAULT)
     target.transaction = headers.get("transaction")
     producer_id = headers.get("producer-id")

@@ -252,6 +252,36 @@ def test_a_transaction_is_judged_at_each_send_and_once_more_where_grants_changed
     ann.leave()
 
 
+def test_a_transaction_is_judged_once_more_where_its_clients_roles_changed(guarded) -> None:
+    """Whom a directory vouches for has others without any change in the log."""
+    make_queue(guarded, "a")
+    guarded.grant("sales", "write", "queue://a")
+    ann = guarded.connect("ann")
+    for name in "tu":
+        ann.say("BEGIN", transaction=name)
+    ann.send(b"1", "/queue/a", transaction="t")
+    for _ in ann.session.judge_again(Principal("ann"), "never"):
+        pass
+    found = refusal(ann, "COMMIT", transaction="t")
+    assert found.startswith(REFUSED.format(right="write", what="/queue/a"))
+    assert [it.command for it in ann.ask("COMMIT", transaction="u", receipt="r")] == ["RECEIPT"]
+    for _ in ann.session.judge_again(Principal("ann", frozenset({"sales"})), "never"):
+        pass
+    assert [it.command for it in ann.ask("COMMIT", transaction="t", receipt="r")] == ["RECEIPT"]
+
+
+def test_a_transaction_is_judged_once_more_by_what_it_schedules(guarded) -> None:
+    """As by what it sends at once."""
+    make_queue(guarded, "a")
+    guarded.grant("sales", "write", "queue://a")
+    ann = guarded.connect("ann")
+    ann.say("BEGIN", transaction="t")
+    ann.send(b"1", "/queue/a", transaction="t", AMQ_SCHEDULED_DELAY="60000")
+    guarded.grant("sales", "-", "queue://a")
+    found = refusal(ann, "COMMIT", transaction="t")
+    assert found == REFUSED.format(right="write", what="/queue/a")
+
+
 def test_a_consumer_that_is_not_allowed_any_more_ends_and_what_it_had_comes_back(guarded) -> None:
     """At once, told why; its others, and its connection, go on (S5)."""
     make_queue(guarded, "a", "b")
