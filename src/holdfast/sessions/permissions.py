@@ -28,6 +28,7 @@ from holdfast.errors import DestinationError, ForbiddenError
 from holdfast.model.destination import Destination, Kind
 from holdfast.security.grants import Right
 from holdfast.security.principal import ANONYMOUS, Principal
+from holdfast.security.roles import Duty, duty_of
 from holdfast.security.verdicts import hint, judge, require
 from holdfast.sessions.ownership import named, owner_of, require_own
 from holdfast.sessions.session import Session
@@ -118,6 +119,15 @@ def require_writer(session: Session, broker: Broker, what: str) -> None:
             f"{named(who)} may not say {what}: no role of theirs may write anywhere"
             f"{hint(who, access)}"
         )
+
+
+def may_pass_policies(session: Session, broker: Broker) -> bool:
+    """Whether what a client calls a copy stays where it is sent, whatever policies say of others:
+    that is an operator's act, as a move is; whoever may only write is no operator.
+    """
+    if not broker.access_book.is_guarded:
+        return True
+    return duty_of(who_is(session).roles) >= Duty.OPERATE
 
 
 def require_late(session: Session, broker: Broker, queue_number: int, key: int) -> None:

@@ -30,7 +30,7 @@ from holdfast.protocols.stomp.frames import SendFrame
 from holdfast.protocols.stomp.mapping import with_authority, with_user
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.forwarding import SentContent
-from holdfast.sessions.permissions import require_granted, require_may_create
+from holdfast.sessions.permissions import may_pass_policies, require_granted, require_may_create
 from holdfast.sessions.producer_rooms import known_producer
 from holdfast.sessions.questions import question_of
 from holdfast.sessions.refusals import IGNORED_GROUP
@@ -130,7 +130,7 @@ def _worked_out(
     if is_taken and wanted and any(each.kind is Kind.QUEUE for each in written):
         return _stored_before(session, headers["producer-id"])
     # Of a copy there are others, of what it went to.
-    is_final = is_copy or schedule is not None
+    is_final = _is_placed(session, is_copy=is_copy) or schedule is not None
     route = _route(session, written, frame, is_final=is_final, is_stored=wanted, is_taken=is_taken)
     is_numbered = route.is_directed or any(each.kind is Kind.QUEUE for each in written)
     if is_taken and wanted and is_numbered:
@@ -197,7 +197,7 @@ def _completed(
     """Add to a target what a message may say anew, and keep it with the headers if it stays so."""
     block = frame.block
     lifetime = Lifetime(0, block.lines, is_constant=not own.is_late)
-    if not (own.is_late or is_copy):
+    if not (own.is_late or _is_placed(session, is_copy=is_copy)):
         lifetime = lifetime_of(session, own.said, destinations, block.lines)
     priority = priority_of(session, priority_said, destinations, lifetime.lines)
     group, is_known = _known(session, own.group, destinations)
@@ -233,6 +233,11 @@ def _basis(session: ClientSession, destinations: tuple[Queue | Topic, ...]) -> B
 def _is_settled(target: Target) -> bool:
     """Whether where it goes stays so as long as its basis is there."""
     return target.destinations is None or type(target.basis) is StoredBasis
+
+
+def _is_placed(session: ClientSession, *, is_copy: bool) -> bool:
+    """Whether a message stays where it is sent, as it is: a copy that an operator makes."""
+    return is_copy and may_pass_policies(session, session.holdings.broker)
 
 
 def _read_schedule(

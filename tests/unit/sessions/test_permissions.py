@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.model.wildcards import parse_pattern
 from holdfast.security.principal import Principal
 from holdfast.sessions.client_ids import address_key, address_of, hidden_address
 from holdfast.sessions.permissions import named, who_is
@@ -418,3 +419,22 @@ def test_without_users_nothing_is_refused_whatever_was_granted(desk) -> None:
     client.send(b"1", "/queue/a")
     client.subscribe("/queue/a")
     assert take(client) == ["1"]
+
+
+@pytest.mark.parametrize(("roles", "stays"), [(["sales"], False), (["sales", "operator"], True)])
+def test_a_copy_passes_policies_by_if_an_operator_makes_it(
+    guarded, roles: list[str], *, stays: bool
+) -> None:
+    """Others have no message past what operators laid down, whatever they call it; its headers do
+    nothing all the same."""
+    guarded.add("ann", roles)
+    guarded.grant("sales", "write,admin", "queue://>")
+    root = guarded.connect("root").session
+    values = {"forwardTo": "checked"}
+    guarded.desk.broker.policy_changes.say(parse_pattern("queue://in"), values, root, b"r")
+    guarded.desk.turn()
+    guarded.connect("ann", holdfast_carry="true").send(b"1", "/queue/in", expires="5")
+    guarded.desk.turn()
+    queues = guarded.desk.broker.state.by_name
+    found = {name for name, it in queues.items() if it.index.live_count}
+    assert found == {"in" if stays else "checked"}
