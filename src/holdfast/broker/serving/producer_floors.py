@@ -63,14 +63,13 @@ class ProducerFloors:
         Raises:
             ProducerFinishedError: Its number is below the floor of its name.
         """
-        names, raised = self._producers.floor_names, self.raised
         room = room_length(producer_id)
         at = producer_id.find("-", room)
         while at >= 0:
             name = producer_id[:at]
-            if room and name not in names and name not in raised:
+            if room and not self._has(name):
                 name = name[room:]
-            if name in names or name in raised:
+            if self._has(name):
                 floor = self.of(name)
                 if 0 <= number_behind(producer_id, at) < floor:
                     raise ProducerFinishedError(
@@ -78,6 +77,19 @@ class ProducerFloors:
                         f" of {said_id(name)} only numbers from {floor} on still come"
                     )
             at = producer_id.find("-", at + 1)
+
+    def is_below_own(self, producer_id: str) -> bool:
+        """Whether its number is below a floor of its own room: another one may be taken back."""
+        at = producer_id.find("-", room_length(producer_id))
+        while at >= 0:
+            name = producer_id[:at]
+            if self._has(name) and 0 <= number_behind(producer_id, at) < self.of(name):
+                return True
+            at = producer_id.find("-", at + 1)
+        return False
+
+    def _has(self, name: str) -> bool:
+        return name in self._producers.floor_names or name in self.raised
 
     def stored(self, producer_id: str) -> None:
         """Note that nothing of this id is under way any more, whosever it is."""
