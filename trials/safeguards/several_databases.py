@@ -272,7 +272,7 @@ def _believe_any_taker() -> list[Patch]:
 
 
 def _go_by_what_is_left() -> list[Patch]:
-    return [(Histories, "_require_what_is_final", lambda *_arguments: None)]
+    return [(Histories, "_require_what_is_final", lambda *_arguments, **_named: None)]
 
 
 def _several(made: Plan) -> None:

@@ -38,6 +38,12 @@ class Seen:
     epoch_max: int | None = None
     """No entry through that place is of a later epoch; None where that is not known."""
 
+    accepted: str | None = None
+    """
+    The mark of the last time that an operator went on without databases, before that was seen;
+    empty: never, None: not known.
+    """
+
 
 class SeenFile:
     """Remembers it; used by one thread."""
@@ -49,22 +55,35 @@ class SeenFile:
         self._saved_at = float("-inf")
         self.last = _load(self._path, disk)
         """None if nothing is known."""
+        self.accepted: str | None = None
+        """The mark of `Seen.accepted` as the log has it now; None where it says none."""
         self._is_saved = True
 
     def note(
-        self, identity: str, epoch: int, place: Place, now: float, epoch_max: int | None = None
+        self,
+        identity: str,
+        epoch: int,
+        place: Place,
+        now: float,
+        epoch_max: int | None = None,
+        *,
+        is_earlier: bool = False,
     ) -> None:
         """
         This place is final, as was seen in this epoch; written if it is time to.
 
         Args:
             epoch_max: No entry through it is of a later one; None: that epoch itself.
+            is_earlier: An earlier process saw it: of what was accepted since it knew nothing.
         """
         last = self.last
         epoch_max = epoch if epoch_max is None else epoch_max
+        accepted = self.accepted
         if last is not None and last.identity == identity and place.index < last.place.index:
             place, epoch_max = last.place, last.epoch_max
-        seen = Seen(identity, epoch, place, epoch_max)
+        if last is not None and is_earlier:
+            accepted = last.accepted
+        seen = Seen(identity, epoch, place, epoch_max, accepted)
         if seen != last:
             self.last, self._is_saved = seen, False
         if now - self._saved_at >= SAVE_SECONDS:
@@ -120,7 +139,13 @@ def _load(path: Path, disk: Disk) -> Seen | None:
             return None
         fields = json.loads(data[4:])
         place = Place(fields["index"], bytes.fromhex(fields["chain"]))
-        return Seen(fields["identity"], fields["epoch"], place, fields.get("epoch_max"))
+        return Seen(
+            fields["identity"],
+            fields["epoch"],
+            place,
+            fields.get("epoch_max"),
+            fields.get("accepted"),
+        )
     except (OSError, ValueError, KeyError):
         return None
 
@@ -133,6 +158,7 @@ def _write(path: Path, disk: Disk, seen: Seen) -> None:
             "index": seen.place.index,
             "chain": seen.place.chain.hex(),
             "epoch_max": seen.epoch_max,
+            "accepted": seen.accepted,
         }
     ).encode()
     draft = path.with_suffix(".tmp")

@@ -174,7 +174,9 @@ class LogWorker:
         if log.is_fence and seen is not None and is_ours and order.last_index > seen.place.index:
             # What is noted is up to a second old; with a fence the cache has only what is final.
             place = Place(order.last_index, order.chain)
-            self._seen.note(seen.identity, seen.epoch, place, self._clock(), holding.epoch)
+            self._seen.note(
+                seen.identity, seen.epoch, place, self._clock(), holding.epoch, is_earlier=True
+            )
         self._judge_in_full(holding, order.seconds_max)
         self._note(holding)
         found: dict[str, Any] = {"holding": holding}

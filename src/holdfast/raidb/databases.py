@@ -30,6 +30,7 @@ from holdfast.errors import (
 from holdfast.journal.entry import HEADER_BYTES, Entry
 from holdfast.leases.contract import Place
 from holdfast.leases.seen import Seen, SeenFile
+from holdfast.mirrors.mirror_set import MirrorSet
 from holdfast.raidb.addresses import Addresses
 from holdfast.raidb.between import CLOSING_SECONDS, Between, Pieces, header_in
 from holdfast.raidb.histories import Histories
@@ -70,6 +71,7 @@ class Databases:
         """An operator named them for a command: which log that is, those that answer say."""
         self.seen: Callable[[], Seen | None] = lambda: None
         """What this broker saw last as final."""
+        self._seen_file: SeenFile | None = None
         self.histories = Histories(self._has_place)
         self._chains: dict[Member, tuple[tuple[int, int], bytes]] = {}
         """Of each member the chain value that was read there last, with its index and epoch."""
@@ -93,6 +95,12 @@ class Databases:
         if seen.last is not None:
             self.set_id = seen.last.identity
         self.seen = lambda: seen.last
+        self._seen_file = seen
+
+    def note_accepted(self, known: MirrorSet) -> None:
+        """What this broker sees from now on comes after what an operator accepted of this set."""
+        if self._seen_file is not None:
+            self._seen_file.accepted = known.accepted[-1].mark if known.accepted else ""
 
     def add_twins(self, twins: Sequence[Member]) -> None:
         """

@@ -12,6 +12,8 @@ Invariants:
     A member is not counted only where it lacks what is known to be final and another one has it, or
     where somebody holds the others under a start that it says is over.
     Where it is not known which of them is right nobody goes by any of them.
+    Nobody is told to empty a database that may be the only one with what is in it: not where no
+    other one was seen to have more, nor where an operator let brokers go on with it alone.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from holdfast.errors import UnreachableError
+from holdfast.errors import MirrorError, UnreachableError
 from holdfast.leases.contract import Place
 from holdfast.leases.seen import Seen
-from holdfast.mirrors.mirror_set import MirrorSet
+from holdfast.mirrors.mirror_set import MirrorSet, Start
 from holdfast.raidb.member import AstrayError, Member, Row
 
 Rows = Mapping[Member, Row]
@@ -39,6 +41,17 @@ class _Claim:
     """Epoch and beat of those who had not, when it was met."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """That a member is of another history, with all that was begun there since."""
+
+    start: int
+    accepted_count: int
+    """Not once an operator let brokers go on with it: then all else may be gone."""
+
+    error: AstrayError
+
+
 class Histories:
     """What one broker knows of them."""
 
@@ -46,8 +59,8 @@ class Histories:
         """`has_place` may ask a database."""
         self._has_place = has_place
         self._claims: dict[Member, _Claim] = {}
-        self._apart: dict[Member, tuple[int, AstrayError]] = {}
-        """Those that are of another history, since which start, and what was told of it."""
+        self._apart: dict[Member, _Verdict] = {}
+        """Those that are of another history."""
         self._holder = ""
         """The process that takes here; empty while it has taken nothing."""
         self._own_starts: set[int] = set()
@@ -89,30 +102,36 @@ class Histories:
                 break
             found |= apart  # Without it the others may agree.
             left = {it: row for it, row in left.items() if it not in apart}
-        if left and not is_all:
-            self._require_what_is_final(left, seen)
+        if left:
+            self._require_what_is_final(left, seen, is_all=is_all)
         return found
 
-    def _require_what_is_final(self, rows: Rows, seen: Seen | None) -> None:
+    def _require_what_is_final(self, rows: Rows, seen: Seen | None, *, is_all: bool) -> None:
         """
-        See that one of these may have what this broker saw last as final, as others are away.
+        See that what somebody would start with may have what this broker saw last as final.
 
-        Else the newest set among them may be one that the log went on from since.
+        Else the newest set among them may be one that the log went on from since, by others that
+        are away. What does not count in that set is not asked: it lacks the end, and says nothing.
 
         Raises:
-            UnreachableError: None has it.
+            UnreachableError: None of those has it, and others may, or do.
         """
         if seen is None or not seen.place.index:
             return
-        for member, row in rows.items():
-            is_other = _known(row).set_id != seen.identity
-            if is_other or self._has_place(member, row, seen.place) is not False:
-                return
-        raise UnreachableError(
-            f"{_named(rows)} lack entry {seen.place.index:,}, which is final: the other databases"
-            f" are waited for; if they are gone for good, that is lost: to go on without it remove"
-            f" last-seen from every broker's --data"
-        )
+        try:
+            start = Start({row.member: _known(row) for row in rows.values()})
+        except MirrorError:
+            return  # Nobody starts with these: who looks at them says what is missing.
+        if start.newest.set_id != seen.identity:
+            return
+        counting = {it: row for it, row in rows.items() if row.member in start.holds}
+        if any(self._has_place(it, row, seen.place) is not False for it, row in counting.items()):
+            return
+        rest = {it: row for it, row in rows.items() if it not in counting}
+        having = {it: row for it, row in rest.items() if self._has_place(it, row, seen.place)}
+        if having or not is_all:  # Else it is the log that went back: whoever saw it refuses it.
+            is_accepted = _is_accepted_since(start.newest, seen)
+            raise _lacking(counting, having, seen.place, is_accepted=is_accepted)
 
     def _judge_once(
         self, rows: Rows, seen: Seen | None, *, is_all: bool
@@ -135,27 +154,34 @@ class Histories:
     ) -> AstrayError | None:
         known = self._apart.get(member)
         if known is not None:
-            if _start(row) >= known[0] and not _is_held_as_any(row, others):
-                return known[1]
+            is_begun_since = _start(row) >= known.start and not _is_held_as_any(row, others)
+            if is_begun_since and len(_known(row).accepted) == known.accepted_count:
+                return known.error
             self._forget(member)
         unpromised = {
             it: each for it, each in others.items() if not self._has_promised(it, each, row)
         }
         place = self._final(row, seen)
         has = None if place is None else self._has_place(member, row, place)
+        is_unsure = False
         if place is not None and has is False:
             lacked = f"it lacks entry {place.index:,}, which is final"
             if any(self._has_place(it, each, place) for it, each in unpromised.items()):
                 return self._told_apart(member, row, others, lacked)
             if self._has_what_was_final(row, others, seen):
-                if any(
-                    self._has_place(it, each, place) is not False for it, each in others.items()
-                ):
+                said = [self._has_place(it, each, place) for it, each in others.items()]
+                if any(said):
                     return self._told_apart(member, row, others, lacked)
-                # If no other one has it, it is the log that went back: whoever saw it refuses it.
-                return None if is_all else _apart(member, others, lacked)
+                is_unsure = None in said
+                if is_all and not is_unsure:
+                    return None  # It is the log that went back: whoever saw it refuses it.
         if not unpromised:
             self._claims.pop(member, None)
+            if is_unsure:
+                raise UnreachableError(
+                    f"{member.place} lacks what is final, and {_named(others)} do not say whether"
+                    f" they have it: they are asked again"
+                )
             return None
         if is_all and place is not None and has:
             lacking = [self._has_place(it, each, place) is False for it, each in unpromised.items()]
@@ -170,7 +196,9 @@ class Histories:
             f"{member.place} has a set of start {_start(row):,}, which {_named(unpromised)} never"
             f" let begin: either its address leads to a copy that others went on with, or the"
             f" others went back in time. Put the address right; or, if the others were put back"
-            f" from a backup, empty them, and they are filled"
+            f" from a backup, stop the brokers and go on without the others, which are filled then:"
+            f" name what is right to 'holdfast mirror accept', or, where nothing is missing for"
+            f" that, start the brokers once with those alone"
         )
 
     def _is_taken_here(self, row: Row) -> bool:
@@ -186,9 +214,9 @@ class Histories:
         return has_promised(row, begun)
 
     def _told_apart(self, member: Member, row: Row, others: Rows, told: str) -> AstrayError:
-        error = _apart(member, others, told)
+        error = _apart(member, row, others, told)
         self._claims.pop(member, None)
-        self._apart[member] = _start(row), error
+        self._apart[member] = _Verdict(_start(row), len(_known(row).accepted), error)
         return error
 
     def _forget(self, member: Member) -> None:
@@ -273,10 +301,56 @@ def _named(rows: Rows) -> str:
     return ", ".join(sorted(it.place for it in rows))
 
 
-def _apart(member: Member, others: Rows, told: str) -> AstrayError:
+def _is_accepted_since(newest: MirrorSet, seen: Seen) -> bool:
+    """Whether an operator went on without others after that was seen, as far as is known."""
+    if not newest.accepted:
+        return False
+    if seen.accepted is None:
+        return newest.accepted[-1].after.start >= seen.epoch
+    return newest.accepted[-1].mark != seen.accepted
+
+
+def _lacking(counting: Rows, having: Rows, place: Place, *, is_accepted: bool) -> UnreachableError:
+    """What is to be told where brokers would start with what lacks an entry that is final."""
+    lacked = f"entry {place.index:,}, which this broker saw as final"
+    if not is_accepted:
+        where = f" ({_named(having)} has it, and does not count)" if having else ""
+        return UnreachableError(
+            f"{_named(counting)} lack {lacked}{where}: the other databases are waited for. If all"
+            f" of them are gone for good, give every broker empty ones in their place: it says then"
+            f" what is lost"
+        )
+    told = (
+        f"an operator let brokers go on with {_named(counting)} alone ('holdfast mirror accept'),"
+        f" without {lacked}"
+    )
+    elsewhere = "If that was done elsewhere, the address leads to a copy: put it right."
+    if having:
+        return UnreachableError(
+            f"{told} and {_named(having)} has. {elsewhere} If it was done here, one of the two"
+            f" histories is to be given up: take the --store of what is not to go on from all"
+            f" brokers"
+        )
+    return UnreachableError(
+        f"{told}. {elsewhere} If it was done here, and the others are gone for good, what only they"
+        f" had is lost: to go on without it remove last-seen from the --data of each broker that"
+        f" says this"
+    )
+
+
+def _apart(member: Member, row: Row, others: Rows, told: str) -> AstrayError:
     beside = f" than {_named(others)}" if others else ""
+    why = f"{member.place} has another history{beside}: {told}"
+    accepted_count = len(_known(row).accepted)
+    if any(len(_known(it).accepted) < accepted_count for it in others.values()):
+        return AstrayError(
+            f"{why}, and an operator let brokers go on with it alone ('holdfast mirror accept')."
+            f" If that was done elsewhere, this address leads to a copy: put it right. If it was"
+            f" done here, one of the two histories is to be given up: start all brokers without the"
+            f" --store of those that are not to go on"
+        )
     return AstrayError(
-        f"{member.place} has another history{beside}: {told}. This address leads to a copy that"
-        f" others went on with, or to an older state: put it right; if it is right, and nothing is"
-        f" wanted of what is there, empty that database, and it is filled"
+        f"{why}. This address leads to a copy that others went on with, or to an older state: put"
+        f" it right; if it is right, and nothing is wanted of what is there, empty that database,"
+        f" and it is filled"
     )

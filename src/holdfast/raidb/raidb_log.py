@@ -220,6 +220,7 @@ class RaidbLog:
         self._identity = self.databases.set_id = sight.start.newest.set_id
         self.lease_seconds = max(it.lease_seconds for it in self.databases.members)
         self._sight = sight
+        self.databases.note_accepted(sight.start.newest)
         self._epoch = max(self._epoch, sight.holding.epoch)
         if self._tenure is not None and self._tenure.epoch < self._epoch:
             self._let_go()

@@ -51,6 +51,26 @@ def test_it_is_written_once_a_second_at_most_and_when_asked(disk: SimulatedDisk)
     assert (40, 50) == (before.place.index, after.place.index)
 
 
+def test_what_an_operator_accepted_before_it_was_seen_is_noted(disk: SimulatedDisk) -> None:
+    """What an earlier process saw it saw without what was accepted since."""
+    seen = SeenFile(DIRECTORY, disk)
+    seen.note("log", 3, PLACE, 100.0)
+    assert seen.last is not None
+    assert seen.last.accepted is None  # The log said nothing of it.
+    seen.accepted = "first"
+    seen.note("log", 3, PLACE, 102.0)
+    again = SeenFile(DIRECTORY, disk)
+    again.accepted = "second"
+    again.note("log", 3, Place(41, b"d" * 16), 104.0, is_earlier=True)
+    later = SeenFile(DIRECTORY, disk).last
+    again.note("log", 4, Place(42, b"e" * 16), 106.0)
+
+    assert later is not None
+    assert again.last is not None
+    assert ("first", 41) == (later.accepted, later.place.index)
+    assert ("second", 42) == (again.last.accepted, again.last.place.index)
+
+
 def test_a_shorter_place_never_replaces_a_longer_one(disk: SimulatedDisk) -> None:
     """What is final is what was final before and more."""
     seen = SeenFile(DIRECTORY, disk)

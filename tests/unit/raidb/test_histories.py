@@ -130,7 +130,7 @@ def test_what_became_final_while_they_were_read_need_not_be_in_them() -> None:
     known = iter([Seen(identity, 1, end, 1)])
     log.databases.seen = lambda: next(known, Seen(identity, 1, later, 1))
     assert len(log.databases.read(SECONDS)) == 2
-    with pytest.raises(UnreachableError, match="which is final"):
+    with pytest.raises(UnreachableError, match="this broker saw as final"):
         log.databases.read(SECONDS)
 
 
@@ -149,7 +149,7 @@ def test_what_lacks_what_is_final_is_not_gone_by_while_others_are_away() -> None
     ways[0].is_cut = True
     late = several.log(ways, is_open=False)
     know(late, several, Place(entries[-1].index, entries[-1].chain))
-    with pytest.raises(UnreachableError, match="lack entry 6, which is final: the other databases"):
+    with pytest.raises(UnreachableError, match="lack entry 6, which this broker saw as final: the"):
         late.open()
 
     ways[0].is_cut = False
