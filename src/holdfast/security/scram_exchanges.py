@@ -58,7 +58,7 @@ MISMATCHED: Final = "SCRAM: the last message does not belong to the first one: b
 
 EXCHANGE_SECONDS: Final = 30.0
 USED_COUNT_MAX: Final = 50_000
-"""Some 8 MiB, and 1,600 logins in a second; behind that the next ones are asked to come again."""
+"""6 MiB, and 1,600 logins in a second; behind that the next ones are asked to come again."""
 RIGHT_COUNT_MAX: Final = 10_000
 RIGHT_SECONDS: Final = 600.0
 
