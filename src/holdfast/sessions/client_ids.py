@@ -76,6 +76,7 @@ def introduce(
     shown: str,
     steals: bool = False,
     address_key: bytes = b"",
+    life: int = 0,
 ) -> Introduction:
     """
     Take the client-id of a client, and the secret that it shows; either may be empty.
@@ -87,6 +88,7 @@ def introduce(
         shown: The secret.
         steals: Whether it gets the name from a connection that has it.
         address_key: What hides its temporary destinations; empty: anybody may find them.
+        life: Which of those who had the name of its user he is: another one has other addresses.
 
     Raises:
         RemoteProtocolError: The client-id is another connection's, or too long.
@@ -102,7 +104,7 @@ def introduce(
     if client_id:
         lost |= dict.fromkeys(_take(session, context, client_id, known_by, steals=steals))
     if address_key:
-        session.address = hidden_address(known_by, session.id, address_key)
+        session.address = hidden_address(known_by, session.id, address_key, life)
     elif known_by:
         session.address = address_of(client_id, shown)
     if shown:
@@ -135,14 +137,16 @@ def address_key(secret: bytes, cluster_id: str) -> bytes:
     return hmac.digest(secret, _ADDRESS_LABEL + cluster_id.encode(), "sha256")
 
 
-def hidden_address(known_by: str, session_id: str, key: bytes) -> str:
+def hidden_address(known_by: str, session_id: str, key: bytes, life: int = 0) -> str:
     """
     Give the same where nobody may guess it: only who was told of it can send an answer there.
 
     Client-ids and numbers of sessions are no secrets. Of who can be known again it is the same
-    under every leader that has the key; of who cannot it ends in what no client-id's has.
+    under every leader that has the key; of who cannot it ends in what no client-id's has. Of who
+    has a user's name again it is another one: what is sent there was asked for by somebody else.
     """
     text = known_by or f"session {session_id}"
+    text = f"life {life} {text}" if life else text
     digest = blake2b(text.encode(), key=key, digest_size=16).hexdigest()
     return f"~{digest}" if known_by else f"~{digest}~"
 

@@ -307,6 +307,7 @@ class StompSession(ClientSession):
             shown=own_of(said.get("holdfast-client", ""), answer, book),
             steals=self._steals_links,
             address_key=self.context.address_key() if book.is_guarded else b"",
+            life=book.owner(answer.name).life,
         )
         self.given_client_id = said.get("client-id", "")
         if lost:

@@ -180,6 +180,34 @@ def test_nobody_guesses_where_somebody_awaits_answers(guarded, named: dict[str, 
         address_key(b"", "ab" * 16)
 
 
+@pytest.mark.parametrize("named", [{"client_id": "desk"}, {"holdfast_client": "s"}], ids=str)
+def test_who_has_a_name_again_gets_no_answers_meant_for_the_one_before(
+    guarded, named: dict[str, str]
+) -> None:
+    """
+    She connects as he did and listens at the same place, while somebody answers what he had asked.
+    Of one who comes back in the same life the address is the same.
+    """
+    guarded.desk.context.address_key = lambda: b"k" * 32
+    guarded.add("ann", ["sales"], life=7)
+    first = guarded.connect("ann", **named)
+    told = first.session.address
+    first.subscribe("/temp-queue/r")
+    first.leave()
+    again = guarded.connect("ann", **named)
+    assert again.session.address == told
+    again.leave()
+    guarded.remove("ann")
+    guarded.add("ann", ["sales"], life=9)
+    other = guarded.connect("ann", **named)
+    other.subscribe("/temp-queue/r")
+    root = guarded.connect("root")
+    root.send(b"his balance", f"/remote-temp-queue/{told}.r", persistent="false")
+    assert take(other) == []
+    root.send(b"hers", f"/remote-temp-queue/{other.session.address}.r", persistent="false")
+    assert take(other) == ["hers"]
+
+
 def test_nobody_is_another_users_client_by_what_that_one_shows(guarded) -> None:
     """Each user's clients are his own, whatever they show: hers stays, and so does her address."""
     context = guarded.desk.context
