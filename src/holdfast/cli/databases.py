@@ -37,7 +37,7 @@ def tell(urls: Sequence[str], *, as_json: bool, allow_unsafe: bool) -> None:
         newest = newest_of(found.copies)
         named = found.databases.name
         rows: list[tuple[str, str, str]] = [
-            (named(it), state, "" if it in found.copies else "it was not given, or does not answer")
+            (named(it), state, "" if it in found.copies else found.why_not(it))
             for it, state in newest.states
         ]
         rows += [
@@ -55,15 +55,19 @@ def tell(urls: Sequence[str], *, as_json: bool, allow_unsafe: bool) -> None:
 
 
 def accept(urls: Sequence[str], *, is_stated: bool, allow_unsafe: bool) -> None:
-    """Let brokers go on with these databases alone."""
+    """
+    Let brokers go on with these databases alone, all of which have to answer.
+
+    Raises:
+        UnreachableError: One does not: it may be the one that has more.
+    """
     with _found(urls, allow_unsafe=allow_unsafe) as found:
         trouble = found.trouble()
         if not trouble:
             write_line("nothing is missing: brokers start with these databases as they are")
             return
+        found.require_answers()
         write_error(trouble)
-        for it in found.unknown():
-            write_error(it)
         confirm("Are the others gone, for good?", is_stated=is_stated, must_be_stated=True)
         accepted = found.accept(secrets.token_hex(8), secrets.token_hex(16))
         left = found.databases.named(accepted.active)

@@ -9,6 +9,7 @@ the lease; `accept` is for stopped nodes of which too few directories or databas
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +53,14 @@ _Directories = Annotated[
 _Stores = Annotated[
     list[str] | None,
     typer.Option("--store", metavar="URL", help="Of stopped brokers; once for each database."),
+]
+_Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without",
+        metavar="DIR|URL",
+        help="One of those given that is gone for good; once for each.",
+    ),
 ]
 _Place = Annotated[
     str,
@@ -143,26 +152,54 @@ def replace(
 def accept(
     data: _Directories = None,
     store: _Stores = None,
+    without: _Without = None,
     yes: YesOption = False,
     allow_unsafe: _Unsafe = False,
 ) -> None:
     """Let stopped nodes go on with these alone; what only others had is given up."""
     if store:
-        databases.accept(store, is_stated=yes, allow_unsafe=allow_unsafe)
+        left = _left_of(store, without or [], hidden)
+        databases.accept(left, is_stated=yes, allow_unsafe=allow_unsafe)
         return
     if not data:
         write_error(
             "holdfast: name each directory that is left with --data, or each database with --store"
         )
         raise typer.Exit(EXIT_FAILED)
-    found = look([it.absolute() for it in data], lambda _path: RealDisk())
+    left = _left_of(map(str, data), without or [], _whole)
+    _accept_directories([Path(it).absolute() for it in left], is_stated=yes)
+
+
+def _left_of(
+    given: Iterable[str], without: Iterable[str], name_of: Callable[[str], str]
+) -> list[str]:
+    """
+    What is left of what was given.
+
+    Raises:
+        MirrorError: What is said to be gone was not given, or nothing is left.
+    """
+    left = {name_of(it): it for it in given}
+    for it in map(name_of, without):
+        if left.pop(it, None) is None:
+            known = ", ".join(sorted(left)) or "all of them are gone by that"
+            raise MirrorError(f"{it} is none of those that were given: {known}")
+    if not left:
+        raise MirrorError("nothing is left of what was given: there is nothing to go on with")
+    return list(left.values())
+
+
+def _accept_directories(directories: Sequence[Path], *, is_stated: bool) -> None:
+    _require_members({it: "" for it in directories if not it.exists()})
+    found = look(directories, lambda _path: RealDisk())
     try:
         copies = found.copies
-        if not copies:
+        if not copies and not any(it.problem for it in found.each):
             raise MirrorError(
-                f"{data[0].absolute()} is no mirror of a set, so nothing is missing: a node starts"
-                f" on it alone"
+                f"{directories[0]} is no mirror of a set, so nothing is missing: a node starts on"
+                f" it alone"
             )
+        _require_members({it.directory: it.problem for it in found.each if it.member not in copies})
         try:
             Start(copies)
         except MirrorError as error:
@@ -170,13 +207,35 @@ def accept(
         else:
             write_line("nothing is missing: the node starts with these directories as they are")
             return
-        confirm("Are the others gone, for good?", is_stated=yes, must_be_stated=True)
+        confirm("Are the others gone, for good?", is_stated=is_stated, must_be_stated=True)
         accepted = accept_found(found, secrets.token_hex(8))
     finally:
         found.release()
     places = found.places()
     left = ", ".join(sorted(places.get(it, it) for it in accepted.active))
     write_line(f"accepted: start the node with {left}; what comes back of the others is filled")
+
+
+def _require_members(others: Mapping[Path, str]) -> None:
+    """
+    See that each directory that was named can be gone on with: it may be the one that has more.
+
+    Args:
+        others: Those that cannot, and why, where that is known.
+
+    Raises:
+        MirrorError: There is one.
+    """
+    if others:
+        told = "; ".join(
+            problem or f"{directory} holds no mirror: see that its disk is mounted"
+            for directory, problem in others.items()
+        )
+        gone = " ".join(f"--without {it}" for it in others)
+        raise MirrorError(
+            f"{told}. It may have what the others lack, so nothing was changed: if it is gone for"
+            f" good, or is a new one, say so by {gone}"
+        )
 
 
 def _change(action: str, directory: str, admin: str, secret_file: Path | None, **more: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from holdfast.errors import MirrorsMissingError, StoreError, UnreachableError
 from holdfast.leases.contract import Claimant, Outcome
 from holdfast.mirrors.mirror_set import MirrorSet, Start, accept, newest_of
-from holdfast.raidb.databases import Databases
+from holdfast.raidb.databases import Databases, named_each
 from holdfast.raidb.member import ActOf, KnownSet, Member, Row, Token
 
 CALL_SECONDS_MAX = 10.0
@@ -52,15 +52,34 @@ class FoundDatabases:
             return f"{self.databases.named(error.missing)} cannot be used"
         return ""
 
-    def unknown(self) -> list[str]:
-        """What is to be told of each address that does not answer: it may be of another log."""
-        known = {name for name, _ in newest_of(self.copies).states}
-        places = {self.databases.name(it) for it in known}
-        return [
-            f"{place} is none of these databases as far as they know, and is left as it is: {it}"
-            for place, it in sorted(self.databases.troubles.items())
-            if place not in places
-        ]
+    def why_not(self, member: str) -> str:
+        """Why a member was not read."""
+        trouble = self.databases.troubles.get(self.databases.name(member))
+        return "it was not given" if trouble is None else str(trouble)
+
+    def require_answers(self) -> None:
+        """
+        See that each that was named was read: one that was not may have what the others lack.
+
+        Raises:
+            UnreachableError: One was not.
+        """
+        troubles = self.databases.troubles
+        if not troubles:
+            return
+        known = {self.databases.name(name) for name, _ in newest_of(self.copies).states}
+        strange = sorted(troubles.keys() - known)
+        of_none = (
+            f" ({', '.join(strange)}: none of these databases as far as they know)"
+            if strange
+            else ""
+        )
+        gone = " ".join(f"--without {it}" for it in sorted(troubles))
+        raise UnreachableError(
+            f"{named_each(troubles)}{of_none}. It may have what the others lack, so nothing was"
+            f" changed: wait until it answers; if it is gone for good, or is a new one, say so by"
+            f" {gone}"
+        )
 
     def accept(
         self, mark: str, holder: str, sleep: Callable[[float], None] = time.sleep
@@ -75,8 +94,10 @@ class FoundDatabases:
 
         Raises:
             StoreError: None of them has all that was confirmed, or one went on apart.
-            UnreachableError: One does not answer, or is being written: nothing may be assumed.
+            UnreachableError: One that was named does not answer, or is being written: nothing may
+                be assumed.
         """
+        self.require_answers()
         accepted = self._of_the_longest(accept(self.copies, mark))
         self._wait_for_silence(accepted, sleep)
         token = Token(accepted.number.start, holder)

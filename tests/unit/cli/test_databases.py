@@ -49,17 +49,34 @@ def test_one_is_accepted_once_it_is_said_so(urls: list[str], run: Callable[..., 
     assert "nothing is missing" in run.out
 
 
-def test_an_address_of_nothing_keeps_nobody_from_accepting(
+def test_what_is_named_has_to_answer_or_to_be_said_to_be_gone(
     urls: list[str], tmp_path: Path, run: Callable[..., int]
 ) -> None:
     """The third is to be added, the second is lost: the configuration names all three."""
     (tmp_path / "b.db").rename(tmp_path / "gone.db")
-    given = [it for url in (*urls, f"sqlite:///{tmp_path}/new/c.db") for it in ("--store", url)]
+    new = f"sqlite:///{tmp_path}/new/c.db"
+    given = [it for url in (*urls, new) for it in ("--store", url)]
     assert run("mirror", "status", *given) == 1
     assert f"{urls[1]} cannot be used" in run.err
-    assert run("mirror", "accept", "--yes", *given) == 0
-    assert "new/c.db is none of these databases as far as they know" in run.err
+    assert run("mirror", "accept", "--yes", *given) == 1
+    assert f"({new}: none of these databases as far as they know)" in run.err
+    assert f"say so by --without {urls[1]} --without {new}" in run.err
+    assert run("mirror", "accept", "--yes", *given, "--without", new) == 1
+    assert f"say so by --without {urls[1]}" in run.err
+    assert run("mirror", "status", *given[:2]) == 1  # Nothing was changed.
+    assert run("mirror", "accept", "--yes", *given, "--without", new, "--without", urls[1]) == 0
     assert f"accepted: brokers go on with {urls[0]}" in run.out
+
+
+def test_what_is_said_to_be_gone_is_one_of_those_given(
+    urls: list[str], tmp_path: Path, run: Callable[..., int]
+) -> None:
+    """One that is mistyped would go on counting as one that is left; and one has to be left."""
+    other = f"sqlite:///{tmp_path}/c.db"
+    assert run("mirror", "accept", "--yes", "--store", urls[0], "--without", other) == 1
+    assert f"{other} is none of those that were given: {urls[0]}" in run.err
+    assert run("mirror", "accept", "--yes", "--store", urls[0], "--without", urls[0]) == 1
+    assert "nothing is left of what was given" in run.err
 
 
 def test_a_database_alone_has_no_mirrors(tmp_path: Path, run: Callable[..., int]) -> None:

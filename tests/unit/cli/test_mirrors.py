@@ -62,6 +62,26 @@ def test_script_must_say_that_the_others_are_gone(pair: tuple[Path, Path], run: 
     assert json.loads(run.out)["starts"] is False
 
 
+@pytest.mark.parametrize("kind", ["empty", "none", "file"])
+def test_directory_that_is_named_has_to_be_there(
+    pair: tuple[Path, Path], run: Callable[..., int], kind: str
+):
+    """Its disk is not mounted just then: it may be the one that has more."""
+    one, two = map(str, pair)
+    pair[1].rename(pair[1].with_name("away"))
+    if kind == "empty":
+        pair[1].mkdir()
+    elif kind == "file":
+        pair[1].touch()
+    given = ["--data", one, "--data", two, "--yes"]
+    assert run("mirror", "accept", *given) == 1
+    assert f"say so by --without {two}" in run.err
+    assert pair[1].exists() == (kind != "none")
+    assert run("mirror", "status", "--data", one) == 1  # Nothing was changed.
+    assert run("mirror", "accept", *given, "--without", two) == 0
+    assert f"accepted: start the node with {one}" in run.out
+
+
 def test_plain_directory_has_nothing_to_accept(tmp_path: Path, run: Callable[..., int]):
     """It is no mirror, and stays as it was."""
     assert run("mirror", "accept", "--data", str(tmp_path), "--yes") == 1

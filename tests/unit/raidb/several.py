@@ -79,7 +79,8 @@ class Several:
         return log
 
     def reached(self, ways: list[Way] | None = None) -> Databases:
-        ways = self.ways() if ways is None else ways
+        """Those ways, or those to all that are not away: an operator names what is left."""
+        ways = [it for it in self.ways() if not it.database.is_away] if ways is None else ways
         found = Databases([ModelMember(it.database, it) for it in ways], InTurn())
         found.read(3.0)
         return found

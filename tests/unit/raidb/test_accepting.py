@@ -121,6 +121,41 @@ def test_of_two_that_are_not_alike_the_longer_one_is_enabled() -> None:
     assert Writer(several.log(), "b").take().end.index == 1
 
 
+def test_one_that_is_named_and_does_not_answer_is_waited_for() -> None:
+    """
+    By majority it is the one that has the last of what was confirmed, and restarts just now.
+
+    Nothing is changed; once it answers the longest goes on, and has all.
+    """
+    several = Several()
+    ways = several.ways()
+    writer = Writer(several.log(ways, by_majority=True))
+    writer.take()
+    ways[1].is_cut = True
+    writer.append(b"in a and c")
+    first, lagging, longest = several.databases
+    first.is_away = longest.is_away = True
+    ways[1].is_cut = False
+    before = lagging.row()
+
+    found = look_at(several.reached(ways[1:]))
+    with pytest.raises(UnreachableError, match=r"what the others lack.*--without c-member"):
+        found.accept("mark", NOBODY, lambda _: None)
+    assert lagging.row() == before
+
+    longest.is_away = False
+    accepted = look_at(several.reached(ways[1:])).accept("mark", NOBODY, lambda _: None)
+    assert accepted.active == {"c-member"}
+
+
+def test_status_tells_why_one_was_not_read(several: Several) -> None:
+    """It was not given, or did not answer."""
+    found = look_at(several.reached(several.ways()[:2]))
+
+    assert found.why_not("b-member").startswith("the medium did not answer")
+    assert found.why_not("c-member") == "it was not given"
+
+
 def test_databases_of_no_set_are_told() -> None:
     """One that is the only one of its log, or away."""
     with pytest.raises(StoreError, match="none of these databases is one of several"):
