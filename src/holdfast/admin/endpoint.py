@@ -56,7 +56,7 @@ _OPTIONS: Final = {
     "certificateFile": "certificate_file",
     "keyFile": "key_file",
 }
-_VARIABLES: Final = {
+VARIABLES: Final = {
     "ca_file": "HOLDFAST_CA_FILE",
     "certificate_file": "HOLDFAST_CERTIFICATE_FILE",
     "key_file": "HOLDFAST_KEY_FILE",
@@ -252,7 +252,7 @@ def _completed(files: Files, environment: Mapping[str, str]) -> Files:
     """Fill in from the environment what an address does not name."""
     found = {
         key: getattr(files, key) or environment.get(variable, "")
-        for key, variable in _VARIABLES.items()
+        for key, variable in VARIABLES.items()
     }
     if files.certificate_file:
         found["key_file"] = files.key_file

@@ -39,7 +39,7 @@ from holdfast.admin.in_clear import require_private
 from holdfast.admin.person import ON_BEHALF_HEADER
 from holdfast.admin.process_mark import MARK
 from holdfast.admin.reached import reached
-from holdfast.admin.token_file import NO_PROOF, LocalProof, read_proof
+from holdfast.admin.token_file import NO_PROOF, LocalProof, read_told
 from holdfast.errors import (
     AccessError,
     AuthenticationError,
@@ -127,33 +127,41 @@ def local_proof(answer: dict[str, Any], place: tuple[str, int] | None) -> LocalP
 
     Args:
         place: Who refused, see `same_machine`.
+
+    Raises:
+        AuthenticationError: The file may be somebody else's than the node's.
     """
     fault = answer.get("error")
     path = fault.get("token_file") if isinstance(fault, dict) else None
     if place is None or not isinstance(path, str):
         return NO_PROOF
     try:
-        return read_proof(Path(path), *place)
+        return read_told(Path(path), *place)
     except (OSError, ValueError):
         return NO_PROOF
 
 
 def asked_again(
-    endpoint: Endpoint, answer: Answer, place: tuple[str, int] | None
+    endpoint: Endpoint, answer: Answer, place: tuple[str, int] | None, *, takes_token: bool
 ) -> tuple[Endpoint, str] | None:
     """
     Give where to ask once more, and with which token, after a refusal; None: nowhere.
 
+    Args:
+        takes_token: Whether nobody has said who asks. Whoever has is nobody else, and who was
+            asked by the secret and does not take it is not believed what he says instead.
+
     Raises:
         LinkLostError: The port speaks TLS, was asked in clear, and there is no file to go by.
+        AuthenticationError: The file that it names may be somebody else's than the node's.
     """
     fault = answer.body.get("error")
     if isinstance(fault, dict) and fault.get("code") == TLS_REQUIRED and endpoint.files is None:
         proof = local_proof(answer.body, place)
         if not proof.fingerprint:
             raise spoken_in_clear(endpoint)
-        return endpoint.trusting(proof.fingerprint), proof.token
-    if answer.status not in UNPROVEN:
+        return endpoint.trusting(proof.fingerprint), proof.token if takes_token else ""
+    if answer.status not in UNPROVEN or not takes_token:
         return None
     proof = local_proof(answer.body, place)
     if not proof.token or bool(proof.fingerprint) != (endpoint.files is not None):
@@ -303,11 +311,11 @@ class RemoteNode:
         token: str,
         clock: int | None,
     ) -> tuple[Answer, Endpoint, str]:
+        takes_token = not (self.login or self.secret)
         for _ in range(_ASKED_MAX):
             answer, place = self._exchange(endpoint, request, token, clock)
-            again = asked_again(endpoint, answer, place)
-            # Whoever says who he is, is nobody else.
-            if again is None or again == (endpoint, token) or (self.login and again[0] == endpoint):
+            again = asked_again(endpoint, answer, place, takes_token=takes_token)
+            if again is None or again == (endpoint, token):
                 break
             endpoint, token = again
         return answer, endpoint, token

@@ -19,10 +19,13 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.admin.node_user import why_not_taken
+from holdfast.errors import AuthenticationError
 from holdfast.model.networks import one_spelling
 
 FILE_NAME: Final = "admin-token"
@@ -83,21 +86,63 @@ def read_proof(path: Path, host: str, port: int) -> LocalProof:
     """
     Read the token for the port at this address; `NO_PROOF` if the file is none of its.
 
-    The path may come from a stranger: nothing is read but a small regular file of that name, and
-    nothing of it is given away that is not a token for exactly this address.
+    Nothing is read but a small regular file of that name, and nothing of it is given away that is
+    not a token for exactly this address. Whose the file is, the caller has to know; see
+    `read_told`.
 
     Raises:
         OSError: It cannot be read.
     """
+    return _read(path, (host, port), lambda _found, _folder: None)
+
+
+def read_told(path: Path, host: str, port: int) -> LocalProof:
+    """
+    Read the same where whoever answers at that address has told the path.
+
+    Raises:
+        OSError: It cannot be read.
+        AuthenticationError: It may be somebody else's than the node's, see `node_user`.
+    """
+
+    def judge(found: os.stat_result, folder: os.stat_result) -> None:
+        why = why_not_taken(found, folder, (host, port))
+        if why:
+            raise AuthenticationError(
+                f"who answers at {host} port {port} says that {str(path)!r} is the node's file, and"
+                f" it is not taken for that: {why}"
+            )
+
+    return _read(path, (host, port), judge)
+
+
+def _read(
+    path: Path,
+    place: tuple[str, int],
+    judge: Callable[[os.stat_result, os.stat_result], None],
+) -> LocalProof:
     if path.name != FILE_NAME or not path.is_absolute():
         return NO_PROOF
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return NO_PROOF
-        lines = os.read(descriptor, _BYTES_MAX).decode("ascii", "replace").split("\n")
+        descriptor = os.open(path.name, flags, dir_fd=folder)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                return NO_PROOF
+            proof = _parsed(os.read(descriptor, _BYTES_MAX), *place)
+        finally:
+            os.close(descriptor)
+        if proof.token:
+            judge(found, os.fstat(folder))
     finally:
-        os.close(descriptor)
+        os.close(folder)
+    return proof
+
+
+def _parsed(content: bytes, host: str, port: int) -> LocalProof:
+    lines = content.decode("ascii", "replace").split("\n")
     fingerprint = ""
     if len(lines) == 5 and lines[0] == _FIRST_LINE_TLS:
         found = _FINGERPRINT.fullmatch(lines.pop(2))

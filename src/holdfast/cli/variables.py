@@ -59,10 +59,12 @@ def unknown_variables(
 
 
 def _of_settings() -> set[str]:
+    from holdfast.admin.endpoint import VARIABLES as FILES
+    from holdfast.admin.node_user import VARIABLE as NODE_USER
     from holdfast.config.catalogue import variable_names
     from holdfast.config.format_level import VARIABLE as FORMAT_LEVEL_MAX
 
-    return {*variable_names(), FORMAT_LEVEL_MAX, *PASSWORDS}
+    return {*variable_names(), FORMAT_LEVEL_MAX, *PASSWORDS, NODE_USER, *FILES.values()}
 
 
 def _near(name: str, known: Collection[str]) -> str:

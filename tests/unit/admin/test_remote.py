@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from http.client import HTTPException
 from pathlib import Path
 
 import pytest
 
-from holdfast.admin import remote
+from holdfast.admin import node_user, remote
 from holdfast.admin.answer_proofs import ANSWER_HEADER, NONCE_HEADER, Expected
+from holdfast.admin.by_password import ByPassword
 from holdfast.admin.forwarding import ForwardCheck, Forwarded, digest_of, proof_in
 from holdfast.admin.person import Person, on_behalf
 from holdfast.admin.reached import Standing
@@ -81,10 +83,16 @@ class PaperConnection:
     def connect(self) -> None:
         self.sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.2", 50_000))
 
-    def request(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> None:
+    def request(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
         if self.failure is not None:
             raise self.failure
-        self.asked.append((self.address, method, path, data, headers))
+        self.asked.append((self.address, method, path, data, headers or {}))
 
     def getresponse(self) -> PaperResponse:
         response = PaperResponse(self.content)
@@ -279,37 +287,73 @@ def test_an_answer_keeps_its_status() -> None:
 
 
 @pytest.fixture
-def guarded(connection, tmp_path: Path) -> type[PaperConnection]:
-    """A node that wants the token in its file."""
+def guarded(connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[PaperConnection]:
+    """A node that wants the token in its file, and runs as who asks."""
+    monkeypatch.setattr(node_user, "listeners_users", lambda *_: frozenset({os.geteuid()}))
     path = write_token(tmp_path, "127.0.0.1", 8161, TOKEN)
     fault = {"code": "authentication", "message": "a proof is needed", "token_file": str(path)}
-    refusal = json.dumps({"error": fault}).encode()
 
     class Guarded(connection):
+        refusal = json.dumps({"error": fault}).encode()
         sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.1", 50_000))
+        host, port = "h", 1
 
         def getresponse(self) -> PaperResponse:
             if self.asked[-1][2] == "/health":
                 return PaperResponse(json.dumps({"process": LIFE}).encode())
             allowed = self.asked[-1][4].get("Authorization") == f"Bearer {TOKEN}"
-            response = PaperResponse(b"{}" if allowed else refusal)
+            response = PaperResponse(b"{}" if allowed else self.refusal)
             response.status = 200 if allowed else 403
             return response.prove(self.asked[-1][4]) if self.is_node else response
 
     return Guarded
 
 
-@pytest.mark.parametrize("secret", [b"", SECRET])
 def test_on_the_nodes_machine_its_own_file_is_the_proof(
-    guarded, monkeypatch: pytest.MonkeyPatch, secret: bytes
+    guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     The refusal names the file; who may read it asks again, and nobody typed anything.
     """
     monkeypatch.setattr(remote, "HTTPConnection", guarded)
-    assert RemoteNode("h:1", secret=secret).change("POST", "/cluster/transfer") == {}
-    asked = [it[1:3] for it in guarded.asked if it[2] != "/health"]
-    assert asked == [("POST", "/cluster/transfer")] * 2
+    assert RemoteNode("h:1").change("POST", "/cluster/transfer") == {}
+    assert [it[1:3] for it in guarded.asked] == [("POST", "/cluster/transfer")] * 2
+
+
+def test_who_refuses_the_secret_is_not_believed_what_proves_him_instead(
+    guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever listens where a node is stopped would choose by what he is known."""
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+    with pytest.raises(AuthenticationError, match="a proof is needed"):
+        RemoteNode("h:1", secret=SECRET).change("POST", "/cluster/transfer")
+    assert [it[2] for it in guarded.asked] == ["/health", "/cluster/transfer"]
+    assert TOKEN not in str(guarded.asked)
+
+
+@pytest.mark.parametrize("is_by_tls", [False, True])
+def test_a_file_that_anybody_can_make_proves_nothing(
+    guarded, monkeypatch: pytest.MonkeyPatch, is_by_tls: bool
+) -> None:
+    """
+    Nor does a port by TLS that it vouches for: whoever had made it and listens there was sent the
+    password that is set, and by Basic the operator's own.
+    """
+    if is_by_tls:
+        told = json.loads(guarded.refusal)["error"]
+        write_token(Path(told["token_file"]).parent, "127.0.0.1", 8161, TOKEN, "5" * 64)
+        guarded.refusal = json.dumps({"error": {**told, "code": "tls-required"}}).encode()
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+    monkeypatch.setattr(node_user, "listeners_users", lambda *_: frozenset({54_321}))
+    told_all: list[str] = []
+    asking = ByPassword("ops", "right horse 1", may_tell=lambda it: bool(told_all.append(it)))
+    for node in (RemoteNode("h:1"), RemoteNode("h:1", login=asking)):
+        if node.login and not is_by_tls:
+            continue  # Nothing is asked again of who says who he is.
+        with pytest.raises(AuthenticationError, match=r"user 54321, not "):
+            node.change("POST", "/users/password", {"password": "new horse 22"})
+    assert TOKEN not in str(guarded.asked)
+    assert not told_all
 
 
 @pytest.mark.parametrize(
@@ -366,7 +410,6 @@ def test_a_password_is_sent_once_the_node_is_known_and_to_no_other_machine(
     assert node.change("POST", "/users", {"password": "p"}) == {}
     questions = [asked[1] for asked in guarded.asked]
     assert questions == ["GET", "GET", "POST"]
-    guarded.host, guarded.port = "h", 1
     guarded.sock = PaperSocket(("10.0.0.1", 8161), ("10.0.0.2", 50_000))
     for far in (node, RemoteNode("h:1", login="Bearer hf_x")):
         with pytest.raises(ConfigError, match="is another machine and is asked in clear"):
@@ -390,7 +433,10 @@ def test_who_says_yes_to_all_is_sent_no_password_and_no_success_is_told(
         for is_private in (True, False):
             node = RemoteNode("h:1", secret=secret, is_private=is_private)
             guarded.asked.clear()
-            with pytest.raises(AuthenticationError, match=r"h:1 has not proven to be the node"):
+            why = r"h:1 has not proven to be the node"
+            if secret and has_file:
+                why = "a proof is needed"  # It is refused, and the file is none of the secret's.
+            with pytest.raises(AuthenticationError, match=why):
                 node.change("POST", "/users/password", body)
             if is_private:
                 assert "new horse" not in str(guarded.asked)

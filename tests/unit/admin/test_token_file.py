@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.admin import node_user
 from holdfast.admin.token_file import (
     FILE_NAME,
     NO_PROOF,
     LocalProof,
     new_token,
     read_proof,
+    read_told,
     write_token,
 )
+from holdfast.errors import AuthenticationError
 
 
 def test_only_the_nodes_user_may_read_it(tmp_path: Path) -> None:
@@ -94,6 +97,29 @@ def test_no_other_kind_of_file_is_read(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         read_proof(good, "127.0.0.1", 8161)
     assert read_proof(Path(FILE_NAME), "127.0.0.1", 8161) == NO_PROOF
+
+
+def test_what_is_told_by_who_answers_is_taken_where_it_is_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    It is judged as it was opened; a file for another port is none of its, whoever has it.
+    """
+    path = write_token(tmp_path, "127.0.0.1", 8161, "a" * 64)
+    asked: list[tuple[str, int]] = []
+
+    def listening(host: str, port: int) -> frozenset[int]:
+        asked.append((host, port))
+        return frozenset({os.geteuid()})
+
+    monkeypatch.setattr(node_user, "listeners_users", listening)
+    assert read_told(path, "127.0.0.1", 8161) == LocalProof("a" * 64, "")
+    assert read_told(path, "127.0.0.1", 8162) == NO_PROOF
+    assert asked == [("127.0.0.1", 8161)]
+    path.chmod(0o640)
+    with pytest.raises(AuthenticationError, match=rf"'{path}' is the node's file, and it is not"):
+        read_told(path, "127.0.0.1", 8161)
+    assert read_told(path, "127.0.0.1", 8162) == NO_PROOF
 
 
 def test_where_tls_is_spoken_the_certificate_is_told(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def test_whatever_a_command_or_a_node_reads_is_known() -> None:
     names |= {"HOLDFAST_PASSCODE_FILE"}
     names |= {"HOLDFAST_ADMIN", "HOLDFAST_SECRET_FILE", "HOLDFAST_HYPOTHESIS"} | variable_names()
     names |= {"HOLDFAST_STORE_PASSWORD", "HOLDFAST_ELECTOR_PASSWORD"}
+    names |= {"HOLDFAST_NODE_USER", "HOLDFAST_CA_FILE", "HOLDFAST_KEY_FILE"}
     assert found_in(dict.fromkeys(names, "x")) == []
 
 

@@ -39,11 +39,13 @@ class AdminLink:
         ConfigError: A file of its TLS cannot be used, or a user's token would be read on the way.
     """
 
-    __slots__ = ("_connection", "_endpoint", "_seconds", "_token", "address")
+    __slots__ = ("_connection", "_endpoint", "_local_token", "_seconds", "_token", "address")
 
     def __init__(self, address: str, token: str, seconds: float = TIMEOUT_SECONDS) -> None:
         self.address = address
         self._token = token
+        self._local_token = ""
+        """Of the node's file, where nobody has said who asks."""
         self._seconds = seconds
         self._endpoint = Endpoint.parse(address)
         self._connection = self._connected()
@@ -94,10 +96,11 @@ class AdminLink:
         for _ in range(_ASKED_AGAIN_MAX):
             if status < HTTPStatus.BAD_REQUEST:
                 break
-            again = asked_again(self._endpoint, Answer(status, _object(content)), place)
-            if again is None or again == (self._endpoint, self._token):
+            answer = Answer(status, _object(content))
+            again = asked_again(self._endpoint, answer, place, takes_token=not self._token)
+            if again is None or again == (self._endpoint, self._local_token):
                 break
-            endpoint, self._token = again
+            endpoint, self._local_token = again
             if endpoint != self._endpoint:
                 self._endpoint = endpoint
                 self._connection.close()
@@ -109,8 +112,8 @@ class AdminLink:
         self, method: str, path: str, data: bytes | None, bytes_max: int | None
     ) -> tuple[int, bytes, tuple[str, int] | None]:
         headers = {"Content-Type": "application/json"} if data is not None else {}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if token := self._token or self._local_token:
+            headers["Authorization"] = f"Bearer {token}"
         if is_any_token(self._token):
             require_private(self._connection)
         self._connection.request(method, path, data, headers)

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
+from holdfast.admin import node_user
 from holdfast.admin.token_file import write_token
 from holdfast.errors import AuthenticationError, ConfigError
 from holdfast.spark.log import admin_link
@@ -51,6 +53,8 @@ def test_on_the_nodes_machine_its_own_file_is_the_proof(
 ) -> None:
     """Read once for each link; without the file the refusal stays, which says what to do."""
     path = write_token(tmp_path, "127.0.0.1", 8161, TOKEN)
+    monkeypatch.setattr(node_user, "listeners_users", lambda *_: frozenset({os.geteuid()}))
+    monkeypatch.setattr(GuardedConnection, "asked", [])
     fault = {"code": "authentication", "message": "a proof is needed", "token_file": str(path)}
     monkeypatch.setattr(GuardedConnection, "refusal", json.dumps({"error": fault}).encode())
     monkeypatch.setattr(admin_link, "HTTPConnection", GuardedConnection)
@@ -58,6 +62,10 @@ def test_on_the_nodes_machine_its_own_file_is_the_proof(
     assert link.ask("GET", "/holds", None) == {}
     assert link.read_log(1, 2, 3) == b"{}"
     assert GuardedConnection.asked == ["", f"Bearer {TOKEN}", f"Bearer {TOKEN}"]
+    GuardedConnection.asked.clear()
+    with pytest.raises(AuthenticationError, match="a proof is needed"):
+        AdminLink("a", "33" * 32).ask("GET", "/holds", None)
+    assert GuardedConnection.asked == [f"Bearer {'33' * 32}"], "who says who he is, is nobody else"
     path.unlink()
     with pytest.raises(AuthenticationError, match="a proof is needed"):
         AdminLink("a", "").read_log(1, 2, 3)

@@ -1,0 +1,106 @@
+"""
+Whose file is taken for a node's on this machine, where only who answers says which file that is.
+
+Any user of the machine can listen where a node is stopped, and name a file that he has made. So a
+file counts only if it is of the caller's own user, which no other can make: who runs commands as
+the node's user has the node's files. Root can read everybody's, and that the process which listens
+there has the file's owner shows nothing to him, since both can be a stranger's. He goes by who owns
+/var/lib/holdfast, which nobody but root can have made or given to somebody, or by what he says
+himself in HOLDFAST_NODE_USER.
+
+Who listens there must then be of that user, too, or root: so what another program of that user has
+unpacked somewhere is of no use to whoever knows what stands in it.
+
+Invariants:
+    Nothing that a user without rights can make on this machine is taken for a node's.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import Final
+
+from holdfast.environment.listeners import listeners_users
+
+VARIABLE: Final = "HOLDFAST_NODE_USER"
+"""Under this name root says as which user the node runs."""
+
+STATE_DIRECTORY: Final = Path("/var/lib/holdfast")
+
+_ROOT: Final = 0
+_OTHERS_WRITE: Final = 0o022
+_OTHERS_READ: Final = 0o077
+
+
+def why_not_taken(found: os.stat_result, folder: os.stat_result, place: tuple[str, int]) -> str:
+    """
+    Say why a file is not taken for the one of the node that listens at a place; empty: it is.
+
+    Args:
+        found: Of the open file itself.
+        folder: Of the open directory that it was opened in.
+    """
+    owner = found.st_uid
+    if owner not in _nodes_users():
+        name = name_of(owner)
+        return (
+            f"it belongs to user {name}, who may be anybody: run this as the node's user, or if"
+            f" the node runs as {name}, say so by {VARIABLE}={name}"
+        )
+    if found.st_mode & _OTHERS_READ:
+        return f"others than its owner may use it (mode {stat.S_IMODE(found.st_mode):04o})"
+    if folder.st_uid not in (owner, _ROOT):
+        return f"its directory belongs to user {name_of(folder.st_uid)}, not to its owner"
+    if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+        return "everybody may write into its directory"
+    listening = listeners_users(*place)
+    if listening is None or (listening and listening <= {owner, _ROOT}):
+        return ""
+    if not listening:
+        return f"no process of this machine is known to listen at {place[0]} port {place[1]}"
+    others = ", ".join(sorted(name_of(it) for it in listening - {owner, _ROOT}))
+    return f"who listens at {place[0]} port {place[1]} is user {others}, not {name_of(owner)}"
+
+
+def name_of(uid: int) -> str:
+    """Give the name of a user, or his number if he has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _nodes_users() -> set[int]:
+    """As whom a node may run whose files this process believes."""
+    caller = os.geteuid()
+    known = {caller}
+    said = os.environ.get(VARIABLE, "")
+    if said:
+        known |= _named(said)
+    elif caller == _ROOT:
+        known |= _owner_by_root(STATE_DIRECTORY)
+    return known
+
+
+def _named(user: str) -> set[int]:
+    if user.isascii() and user.isdecimal():
+        return {int(user)}
+    try:
+        return {pwd.getpwnam(user).pw_uid}
+    except (KeyError, ValueError):
+        return set()
+
+
+def _owner_by_root(directory: Path) -> set[int]:
+    """Give to whom root has given a directory; to nobody, where others could have made it."""
+    try:
+        real = directory.resolve(strict=True)
+        above = [it.stat() for it in {*directory.parents, *real.parents}]
+        found = real.stat()
+    except (OSError, RuntimeError):
+        return set()
+    is_by_root = all(it.st_uid == _ROOT and not it.st_mode & _OTHERS_WRITE for it in above)
+    return {found.st_uid} if is_by_root and stat.S_ISDIR(found.st_mode) else set()
