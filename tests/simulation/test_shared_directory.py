@@ -15,6 +15,7 @@ from holdfast.leases.contract import Holding, Place
 from trials.safeguards.shared_directory import (
     ABLATIONS,
     COPIES,
+    FLAPS,
     FULL,
     STAYING,
     ShareAblation,
@@ -54,6 +55,18 @@ def test_a_share_that_others_fill_is_taken_by_what_is_kept() -> None:
     assert happened["share filled"] > 5 * SEEDS
     assert happened["taken of what was kept"] > SEEDS // 2
     assert happened["given up for want of room"] > SEEDS // 2
+
+
+def test_a_share_that_flaps_ends_nobody() -> None:
+    """Away for a moment or for seconds, between any two calls: each broker goes on."""
+    happened, confirmed = Books().happened, 0
+    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
+        books = simulate_share(seed, FLAPS)
+        happened += books.happened
+        confirmed += books.confirmed
+
+    assert confirmed > 10 * SEEDS
+    assert happened["away"] > 5 * SEEDS
 
 
 @pytest.mark.parametrize("troubles", [COPIES, STAYING], ids=["for a while", "for good"])

@@ -21,6 +21,8 @@ from holdfast.shared.log_view import FoundEnd, LogView
 from holdfast.shared.places import SegmentName
 from holdfast.shared.reserve import Reserve
 from holdfast.shared.segments import SegmentWriter
+from holdfast.shared.store_file import read_identity
+from holdfast.shared.way import Way
 from trials.safeguards.ablation import Ablation, Patch, without
 from trials.simulation import shared_brokers
 from trials.simulation.shared_brokers import BrokenPromise, Broker, Troubles, simulate_share
@@ -168,11 +170,22 @@ def _go_by_the_path_each_time() -> list[Patch]:
     return [(ShareClient, "within", within)]
 
 
+def _end_where_all_is_well_again() -> list[Patch]:
+    def is_gone(self: Any, _path: Any) -> bool:
+        with self._disk.within(self._places.root):
+            return bool(read_identity(self._disk, self._places))
+
+    return [(Way, "_is_gone", is_gone)]
+
+
 FULL = Troubles(pause=0.002, kill=0.0003, error=0.0, server_loss=0.0, is_coherent=True, full=0.003)
 """Brokers live long: who is killed before room for the next takes is kept gives up no lease."""
 
 COPIES = Troubles(
     pause=0.002, kill=0.0005, error=0.0, server_loss=0.0, is_coherent=True, copy=0.002
+)
+FLAPS = Troubles(
+    pause=0.002, kill=0.0005, error=0.002, server_loss=0.0, is_coherent=False, away=0.01
 )
 STAYING = replace(COPIES, is_coherent=False, stays=0.5)
 SOME = Troubles(pause=0.005, kill=0.0, error=0.0, server_loss=0.0, is_coherent=False)
@@ -223,6 +236,12 @@ ABLATIONS = (
     ),
     ShareAblation(
         "an older copy is followed at once", _follow_older_copies_at_once, troubles=COPIES, seed=2
+    ),
+    ShareAblation(
+        "a share that is away for a moment ends a broker",
+        _end_where_all_is_well_again,
+        troubles=FLAPS,
+        seed=2,
     ),
     ShareAblation(
         "a call goes by the path each time", _go_by_the_path_each_time, troubles=COPIES, seed=7

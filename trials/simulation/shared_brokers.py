@@ -165,6 +165,9 @@ class Troubles:
     stays: float = 0.0
     """That it does so for good."""
 
+    away: float = 0.0
+    """That nothing is in the place of the directory, at a step, for a moment or longer."""
+
     full: float = 0.0
     """That others fill the share, at a step, but for what is kept; and at the end, to its end."""
 
@@ -253,6 +256,17 @@ class World:
     def books_of(self, server: SimulatedSharedDisk) -> Books:
         """Of one directory."""
         return self._books[server]
+
+    def go_away(self) -> None:
+        """The directory is away for a moment, or some seconds."""
+        if self.mount.is_away or self.is_over:
+            return
+        self.books.happened["away"] += 1
+        self.mount.is_away = True
+        self.at(self.random.choice([0.001, 0.01, 0.3, LEASE_SECONDS]), self._come_back)
+
+    def _come_back(self) -> None:
+        self.mount.is_away = False
 
     def copy(self) -> None:
         """Somebody makes a copy, which is in the place of the directory a little later."""
@@ -695,6 +709,8 @@ class Broker:
                 seconds = chance.uniform(0.1, 4 * LEASE_SECONDS)
             if troubles.full and chance.random() < troubles.full:
                 self._world.fill()
+            if troubles.away and chance.random() < troubles.away:
+                self._world.go_away()
             if troubles.copy and chance.random() < troubles.copy:
                 self._world.copy()
             if chance.random() < troubles.server_loss:

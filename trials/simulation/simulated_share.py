@@ -122,6 +122,14 @@ class Mount:
 
     def __init__(self, server: SimulatedSharedDisk) -> None:
         self.server = server
+        self.is_away = False
+        """It leads to nothing; what was open stays so."""
+
+    def found(self, path: Path) -> SimulatedSharedDisk:
+        """Return what it leads to; `path` is what is asked for there."""
+        if self.is_away:
+            raise FileNotFoundError(errno.ENOENT, "no such file or directory", str(path))
+        return self.server
 
 
 class Machine:
@@ -169,7 +177,7 @@ class ShareFile:
     def __init__(self, client: ShareClient, path: Path) -> None:
         self._client = client
         self._machine = client.machine
-        self._server = client.server
+        self._server = client.server(path)
         self._path = path
         self._place = self._server, path
         self._opened = self._server_content()
@@ -288,7 +296,7 @@ class ShareClient:
     def within(self, root: Path) -> Iterator[FileId]:
         """Do all that is done meanwhile in the directory that the path leads to now."""
         self.step("open")
-        server = self.looked_at = self.machine.mount.server
+        server = self.looked_at = self.machine.mount.found(root)
         self.on_within(server)
         self._within.append(server)
         try:
@@ -297,15 +305,14 @@ class ShareClient:
         finally:
             self._within.pop()
 
-    @property
-    def server(self) -> SimulatedSharedDisk:
+    def server(self, path: Path) -> SimulatedSharedDisk:
         """Where the path leads to, or led to when that was asked for what is being done."""
-        return self._within[-1] if self._within else self.machine.mount.server
+        return self._within[-1] if self._within else self.machine.mount.found(path)
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> ShareFile:
         """Open a file afresh."""
         self.step("open")
-        server = self.server
+        server = self.server(path)
         if create and not server.exists(path):
             server.open(path, create=True)
             server.sync_directory(path.parent)
@@ -318,13 +325,13 @@ class ShareClient:
         """Return which file has this name."""
         self.step("open")
         self._require(path)
-        return id(self.server), hash(path)
+        return id(self.server(path)), hash(path)
 
     def create(self, path: Path) -> ShareFile:
         """Make a file that was not there."""
         self.step("create")
-        self.server.create(path)
-        self.server.sync_directory(path.parent)
+        self.server(path).create(path)
+        self.server(path).sync_directory(path.parent)
         self.step("create")
         return ShareFile(self, path)
 
@@ -342,17 +349,17 @@ class ShareClient:
 
     def make_directory(self, path: Path) -> None:
         """Create a directory."""
-        self.server.make_directory(path)
+        self.server(path).make_directory(path)
 
     def list_directory(self, path: Path) -> list[str]:
         """Return the names, or those of a while ago."""
         self.step("list")
-        until, names = self.machine.listings.get((self.server, path), (0.0, []))
+        until, names = self.machine.listings.get((self.server(path), path), (0.0, []))
         if self._now() < until and self.machine.chance(0.7):
             self.machine.happened["old listing"] += 1
             return names
-        names = self.server.list_directory(path)
-        self.machine.listings[self.server, path] = (self._now() + REMEMBERED_SECONDS, names)
+        names = self.server(path).list_directory(path)
+        self.machine.listings[self.server(path), path] = (self._now() + REMEMBERED_SECONDS, names)
         return names
 
     def rename(self, source: Path, target: Path) -> None:
@@ -364,8 +371,8 @@ class ShareClient:
         self.step("unlink")
         if path.suffix == ".seg":
             self.machine.happened["segment removed"] += 1
-        self.server.unlink(path)
-        self.server.sync_directory(path.parent)
+        self.server(path).unlink(path)
+        self.server(path).sync_directory(path.parent)
         self.step("unlink")
 
     def sync_directory(self, path: Path) -> None:
@@ -374,7 +381,7 @@ class ShareClient:
 
     def free_bytes(self, path: Path) -> int:
         """Return what the server has free."""
-        return self.server.free_bytes(path)
+        return self.server(path).free_bytes(path)
 
     def lock(self, path: Path) -> SimulatedSharedLock:
         """Take a lock, created if need be."""
@@ -384,24 +391,24 @@ class ShareClient:
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name; the answer may be lost."""
         self.step("link")
-        self.server.link(source, target)
-        self.server.sync_directory(target.parent)
+        self.server(source).link(source, target)
+        self.server(target).sync_directory(target.parent)
         self.step("link")
         if self.machine.random.random() < 0.2:
             self.machine.happened["lost reply of a link"] += 1
-            self.server.link(source, target)
+            self.server(source).link(source, target)
 
     def hold(self, path: Path) -> SimulatedSharedLock:
         """Lock a file that is there."""
         self.step("hold")
-        lock = self.server.hold(path)
+        lock = self.server(path).hold(path)
         self._locks.append(lock)
         return lock
 
     def is_held(self, path: Path) -> bool:
         """Tell whether somebody has locked it."""
         self.step("is_held")
-        return self.server.is_held(path)
+        return self.server(path).is_held(path)
 
     def die(self) -> None:
         """The process has ended: its locks are free."""
@@ -410,11 +417,11 @@ class ShareClient:
             lock.release()
 
     def _require(self, path: Path) -> None:
-        remembered = self.machine.absent.get((self.server, path), 0.0)
+        remembered = self.machine.absent.get((self.server(path), path), 0.0)
         if self._now() < remembered and self.machine.chance(0.7):
             self.machine.happened["name remembered as absent"] += 1
-        elif self.server.exists(path):
+        elif self.server(path).exists(path):
             return
         else:
-            self.machine.absent[self.server, path] = self._now() + REMEMBERED_SECONDS
+            self.machine.absent[self.server(path), path] = self._now() + REMEMBERED_SECONDS
         raise FileNotFoundError(errno.ENOENT, "no such file", str(path))

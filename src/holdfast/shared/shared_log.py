@@ -2,8 +2,8 @@
 The leased log on a shared directory, as its driver calls it: each call is bounded.
 
 What talks to the disk runs on one thread of its own (`BoundedCalls`): a directory whose server is
-away makes calls hang, and they are left to end by themselves. What the system says of a file is
-told here as what it means: the medium cannot be reached, or something is gone that must be there.
+away makes calls hang, and they are left to end by themselves. Each goes by the `Way`, which tells
+what the system says of a file as what it means.
 
 Source: Gray, Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locking" (2016).
 """
@@ -23,7 +23,7 @@ from holdfast.environment.machine import Machine, this_machine
 from holdfast.environment.mounts import MOUNTINFO, Mount, mount_of
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.environment.shared_disk import RealSharedDisk, SharedDisk
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Waiter
 from holdfast.leases.copies import CopyPlan
@@ -238,41 +238,7 @@ class SharedLog:
         return sentence
 
     def _run(self, call: Callable[[], Result], seconds_max: float) -> Result:
-        root = self._places.root
-        try:
-            return self._calls.run(lambda: self._way.make(call), seconds_max, str(root))
-        except FileNotFoundError as error:
-            self._see_whether_all_is_gone(seconds_max)
-            raise StoreError(
-                f"{error.filename or root} is gone: see whether {root} is mounted, or get the file"
-                " back from a copy of the directory"
-            ) from error
-        except NoRoomError as error:
-            raise UnreachableError(f"{root} has no room (make some): {error.strerror}") from error
-        except OSError as error:
-            advice = "see whether it is mounted, and whether this user may read and write it"
-            raise UnreachableError(
-                f"{root} cannot be reached: {error.strerror}; {advice}"
-            ) from error
-
-    def _see_whether_all_is_gone(self, seconds_max: float) -> None:
-        """
-        See whether not one file is gone, but all: a share that is mounted anew looks like that.
-
-        Raises:
-            UnreachableError: It is so, or another one is in its place.
-        """
-        store = self._places.store
-        if not self.identity():
-            return
-        self._way.note_away()
-        try:
-            self._calls.run(self._way.look, seconds_max, str(store))
-        except FileNotFoundError as error:
-            raise UnreachableError(
-                f"{store} is not there: see whether {self._places.root} is mounted, or get it back"
-                " from a copy"
-            ) from error
+        return self._calls.run(lambda: self._way.make(call), seconds_max, str(self._places.root))
 
 
 def _lease_seconds(mount: Mount | None) -> float:

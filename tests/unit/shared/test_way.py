@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from holdfast.environment.disk import NoRoomError
 from holdfast.environment.shared_disk import RealSharedDisk
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.shared.places import Places
@@ -100,18 +104,87 @@ def test_what_is_unsafe_for_a_while_is_waited_out(path: Shared) -> None:
     path.replace(IDENTITY)
     path.refusal = "'soft' is no way to mount it"
     with pytest.raises(UnreachableError, match=r"has what cannot be used now: 'soft' is no way"):
-        path.way.look()
+        path.way.make(lambda: None)
     path.refusal = ""
-    path.way.look()
+    path.way.make(lambda: None)
     assert path.forgot == 1
 
 
 def test_what_was_away_is_looked_at(path: Shared) -> None:
-    """The same directory, and another log in it."""
-    path.way.look()
+    """The same directory may have another log in it."""
+    root = path.places.root
+    root.rename(root.with_name("away"))
+    with pytest.raises(UnreachableError, match=r"shared is not there: see whether .* is mounted"):
+        path.way.make(lambda: None)
+    root.with_name("away").rename(root)
     path.places.store.unlink()
     path.lay_out("2" * 32)
-    path.way.look()
-    path.way.note_away()
     with pytest.raises(UnreachableError, match="another log now"):
-        path.way.look()
+        path.way.make(lambda: None)
+
+
+def test_what_is_there_again_was_away_for_a_moment(path: Shared) -> None:
+    """It was missed by a call, and all is well by now: that ended the holder for good."""
+    root = path.places.root
+
+    def call() -> None:
+        raise FileNotFoundError(errno.ENOENT, "no such file", str(root / "current"))
+
+    def other() -> None:
+        raise FileNotFoundError(errno.ENOENT, "no such file")
+
+    for it, name in ((call, "current"), (other, "shared")):
+        with pytest.raises(UnreachableError, match=f"{name} is not there: see whether"):
+            path.way.make(it)
+    path.way.make(lambda: None)
+
+
+@pytest.mark.parametrize("name", ["current", "lease", "journal", "brokers"])
+def test_a_part_that_is_removed_is_gone(path: Shared, name: str) -> None:
+    """The rest is there before and after: one sentence, which has nobody put an older one back."""
+    part = path.places.root / name
+    part.rename(part.with_name("aside"))
+    with pytest.raises(StoreError, match=f"{name} is gone, and the rest of .* is there") as caught:
+        path.way.make(lambda: path.disk.identity(part))
+    assert not isinstance(caught.value, UnreachableError)
+    assert "the whole directory back from the newest copy" in str(caught.value)
+
+
+def test_a_file_that_may_come_or_go_is_waited_for(path: Shared) -> None:
+    """One that is named and not seen yet; and `store`, without which nothing says what is there."""
+    for it in (path.places.beat(3), path.places.store):
+        it.unlink(missing_ok=True)
+        with pytest.raises(UnreachableError, match=f"{it.name} is not there"):
+            path.way.make(lambda it=it: path.disk.identity(it))
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EACCES])
+def test_whatever_cannot_be_asked_may_pass(path: Shared, number: int) -> None:
+    """By the call, by the look that comes before, and by the one that comes after."""
+
+    class Failing(RealSharedDisk):
+        def open(self, path: Path, **others: Any) -> Any:
+            raise OSError(number, os.strerror(number))
+
+    def call() -> None:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(UnreachableError, match="shared cannot be reached: "):
+        path.way.make(call)
+    path.way._disk = Failing()
+    path.places.current.unlink()
+    path.way._was_away = False
+    with pytest.raises(UnreachableError, match="current is not there"):
+        path.way.make(lambda: path.disk.identity(path.places.current))
+    with pytest.raises(UnreachableError, match="shared cannot be reached: "):
+        path.way.make(lambda: None)
+
+
+def test_want_of_room_may_pass(path: Shared) -> None:
+    """It is told as that."""
+
+    def call() -> None:
+        raise NoRoomError(errno.ENOSPC, "no space left on device")
+
+    with pytest.raises(UnreachableError, match=r"shared has no room \(make some\): no space"):
+        path.way.make(call)
