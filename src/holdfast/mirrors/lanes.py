@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from holdfast.environment.descriptors import is_out_of_descriptors
+from holdfast.environment.kept_errors import without_frames
 
 T = TypeVar("T")
 Outcome = tuple[Any, BaseException | None]
@@ -82,9 +83,11 @@ class Lanes(Protocol):
 
 
 def attempt(act: Callable[[], Any]) -> Outcome:
-    """Do it, and give what came of it."""
+    """Do it, and give what came of it; an error of a disk has nothing in its hands any more."""
     try:
         return act(), None
+    except OSError as error:
+        return None, without_frames(error)
     except Exception as error:  # noqa: BLE001 - it is the caller's to judge
         return None, error
 

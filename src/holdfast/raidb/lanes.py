@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 
+from holdfast.environment.kept_errors import without_frames
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.worker import broke
 
@@ -113,11 +114,11 @@ class SystemThreads:
 
 
 def attempt(act: Act, seconds_max: float) -> Any:
-    """Do it, and give what came of it."""
+    """Do it, and give what came of it; an error has nothing in its hands any more."""
     try:
         return act(seconds_max)
     except StoreError as error:
-        return error
+        return without_frames(error)
     except Exception as error:  # a bug or a driver's own error ends no thread
         logger.exception("the store broke")
         return broke(error)

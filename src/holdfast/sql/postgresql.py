@@ -25,6 +25,7 @@ from psycopg import waiting
 from psycopg.pq import TransactionStatus
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
+from holdfast.environment.kept_errors import without_frames
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.session import HASTE_SECONDS, Session, UncertainError, Values
@@ -171,7 +172,11 @@ class PostgresqlSession(Session):
             **url.options,
             "client_encoding": "UTF8",
         }
-        connection = BoundedConnection.connect(autocommit=True, **where)
+        try:
+            connection = BoundedConnection.connect(autocommit=True, **where)
+        except psycopg.Error as error:
+            without_frames(error)  # They have the descriptor of who did not answer.
+            raise
         session = cls(connection)
         try:
             connection.deadline = max(deadline, time.monotonic() + 0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 
@@ -30,6 +31,22 @@ def test_what_came_of_each_is_given(lanes: Lanes) -> None:
     assert "ValueError" in str(found["c"])
     assert lanes.run({}, 1.0) == {}
     lanes.close()
+
+
+def test_what_failed_leaves_nothing_for_a_collector() -> None:
+    """A database that is away is asked for days: each call was a cycle of a hundred objects."""
+    lanes = ThreadLanes()
+    lanes.run({"a": refuse}, 9.0)
+    gc.collect()
+    gc.disable()
+    before = len(gc.get_objects())
+    for _ in range(50):
+        lanes.run({"a": refuse}, 9.0)
+    grown = len(gc.get_objects()) - before
+    gc.enable()
+    lanes.close()
+
+    assert grown < 50, "less than one for each"
 
 
 def test_all_are_done_at_the_same_time() -> None:
