@@ -87,7 +87,8 @@ class BrokerSettings:
 
     producer_count_max: int = 200_000
     """Producers whose last sequence is kept. Beyond it those are forgotten that have not sent for
-    the longest, by log time; one that comes back is refused with the code `producer-forgotten`."""
+    the longest, by log time, of the user who has the most; one that comes back is refused with the
+    code `producer-forgotten`."""
 
     queue_count_max: int = 100_000
     """Queues of the broker. A client that names one more is refused."""

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from holdfast.model.counts import Counts
 from holdfast.model.networks import networks_of
 
 Item = TypeVar("Item")
@@ -40,8 +41,8 @@ class Crowd(Generic[Item]):
         self._places: dict[Item, Place] = {}
         self._turns: dict[str, dict[str, dict[Item, None]]] = {}
         """By site and network; whose turn it is stands first."""
-        self._sites = _Counts()
-        self._networks: defaultdict[str, _Counts] = defaultdict(_Counts)
+        self._sites = Counts()
+        self._networks: defaultdict[str, Counts] = defaultdict(Counts)
         """By site."""
 
     def __len__(self) -> int:
@@ -160,40 +161,3 @@ class Crowd(Generic[Item]):
         if site in others._turns:
             network = min(networks, key=others._networks[site].of)
         return next(iter(networks[network]))
-
-
-class _Counts:
-    """Numbers by key, which change by one, and which key has the most."""
-
-    __slots__ = ("_counts", "_keys", "most")
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._keys: defaultdict[int, dict[str, None]] = defaultdict(dict)
-        """Those that have so many."""
-        self.most = 0
-
-    def of(self, key: str) -> int:
-        return self._counts.get(key, 0)
-
-    @property
-    def first(self) -> str:
-        """One that has the most; there must be one."""
-        return next(iter(self._keys[self.most]))
-
-    def add(self, key: str, change: int) -> None:
-        before = self._counts.get(key, 0)
-        now = before + change
-        if before:
-            del self._keys[before][key]
-            if not self._keys[before]:
-                del self._keys[before]
-        if now:
-            self._counts[key] = now
-            self._keys[now][key] = None
-        else:
-            del self._counts[key]
-        if now > self.most:
-            self.most = now
-        elif self.most not in self._keys:
-            self.most = now  # It was the only one that had so many.

@@ -51,3 +51,9 @@ def room_length(producer_id: str) -> int:
 def said_id(producer_id: str) -> str:
     """Give what the client says that is known by this: by that it was before there were rooms."""
     return producer_id[room_length(producer_id) :]
+
+
+def room_in(producer_id: str) -> str:
+    """Give the room in which a producer is known, or the floor under some of it; empty: in none."""
+    known_by = producer_id.removeprefix(FLOOR_ID)
+    return known_by[: room_length(known_by)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from holdfast.errors import TransactionError
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.sessions.client_session import ClientSession
-from holdfast.sessions.permissions import require_writer
+from holdfast.sessions.permissions import is_writer, require_writer
 from holdfast.sessions.producer_rooms import known_producer
 from holdfast.sessions.requirements import read_number, read_producer_id, require_short
 from holdfast.sessions.stomp_headers import read_finished
@@ -53,6 +53,10 @@ def commit(session: ClientSession, frame: Frame) -> None:
         producer_id = known_producer(session, read_producer_id(producer_id))
         text = frame.headers.get("producer-sequence", "")
         sequence = read_number(text.encode(), "producer-sequence")
+        if not (holdings.broker.has_taken(producer_id, 1) or is_writer(session, holdings.broker)):
+            # Nothing lasting can be in it but acknowledgements, which may be repeated without a
+            # number. So it begins no producer: that would stand in the log.
+            producer_id, sequence = None, 0
     finished = read_finished(frame)
     if finished is not None:
         require_writer(session, holdings.broker, "that producers are done with")

@@ -4,6 +4,8 @@ The bound on producers: whom it takes, when, and in what pieces.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from holdfast.broker.forgetting import ProducerLimit
@@ -46,6 +48,51 @@ def test_those_used_longest_ago_are_forgotten(crowded) -> None:
     assert left == set(range(45, 101))
     assert crowded.state.producers.forgotten_count == 44
     assert digest_of(crowded.state) == digest_of(crowded.replayed())
+
+
+def roomed(user: str, number: int) -> str:
+    return f"holdfast-user:{user}:0:p{number}"
+
+
+def counts(desk) -> dict[str, int]:
+    """Give how many producers each user has."""
+    return Counter(name.split(":")[1] for name in desk.state.producers.by_id)
+
+
+def test_who_has_the_most_gives_way_to_who_has_fewer(new_desk) -> None:
+    """
+    Ann's producers are the oldest, and Eve makes as many new ones as the bound.
+    """
+    desk = new_desk(BrokerSettings(producer_count_max=64))
+    names = [roomed("ann", number) for number in range(10)]
+    names += [roomed("eve", number) for number in range(64)]
+    records = [ProducerRecord(name, 3, number) for number, name in enumerate(names, 1)]
+    desk.broker.receipts.add_records([*records])
+    desk.turn()
+    desk.limit = ProducerLimit(desk.broker)
+    run(desk)
+    assert counts(desk) == {"ann": 10, "eve": 46}
+    left = {int(name.split("p")[-1]) for name in desk.state.producers.by_id if ":eve:" in name}
+    assert left == set(range(18, 64))
+    assert digest_of(desk.state) == digest_of(desk.replayed())
+
+
+def test_many_who_have_the_most_give_way_together(new_desk) -> None:
+    """
+    Each of a crowd has somewhat more than his share; who has fewer loses none.
+    """
+    desk = new_desk(BrokerSettings(producer_count_max=400))
+    names = [roomed("ann", number) for number in range(4)]
+    names += [roomed(f"eve{user}", number) for number in range(10) for user in range(50)]
+    records = [ProducerRecord(name, 3, number) for number, name in enumerate(names, 1)]
+    desk.broker.receipts.add_records([*records])
+    desk.turn()
+    desk.limit = ProducerLimit(desk.broker)
+    run(desk)
+    left = counts(desk)
+    assert left.pop("ann") == 4
+    assert 300 <= sum(left.values()) <= 400
+    assert min(left.values()) >= 5
 
 
 def test_one_that_comes_back_is_told_so(crowded) -> None:

@@ -336,3 +336,37 @@ def test_a_floor_from_before_there_were_users_counts_until_the_user_has_said_one
     assert code(committed(ann, **said)) == "RECEIPT"
     (answer,) = ann.ask("SEND", b"not late", **wanted)
     assert code(answer) == "RECEIPT"
+
+
+def test_who_may_write_nowhere_begins_no_producer_by_an_empty_commit(guarded) -> None:
+    """
+    It is confirmed, also said again, as it would be without a number, and nothing is in the log.
+    """
+    guarded.add("guest", ["guest"])
+    guarded.grant("guest", "read", "queue://orders")
+    guest, ann = guarded.connect("guest"), guarded.connect("ann")
+    number = {"producer-id": "shop-1", "producer-sequence": "1", "receipt": "r"}
+    for client in (guest, guest, ann, ann):
+        client.say("BEGIN", transaction="t")
+        (answer,) = client.ask("COMMIT", transaction="t", **number)
+        assert code(answer) == "RECEIPT"
+    assert known(guarded) == {f"{ANN}shop-1": 1}
+
+
+def test_a_producer_goes_on_whose_user_may_only_read_by_now(guarded) -> None:
+    """
+    What was begun while it might write has no gap, when it may again.
+    """
+    ann = guarded.connect("ann")
+    ann.connected_as = "ann"
+    number = {"producer-id": "shop-1", "producer-sequence": "1"}
+    assert code(committed(ann, **number)) == "RECEIPT"
+    guarded.grant("ann", "read", "queue://orders")
+    number["producer-sequence"] = "2"
+    ann.say("BEGIN", transaction="t")
+    (answer,) = ann.ask("COMMIT", transaction="t", receipt="r", **number)
+    assert code(answer) == "RECEIPT"
+    guarded.grant("ann", ALL, "queue://orders")
+    number["producer-sequence"] = "3"
+    assert code(committed(ann, **number)) == "RECEIPT"
+    assert known(guarded) == {f"{ANN}shop-1": 3}

@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.lasting.producer_map import ProducerMap
+from holdfast.model.counts import Counts
 from holdfast.model.limits import FLOOR_ID
-from holdfast.model.producer_ids import ROOM_ID
+from holdfast.model.producer_ids import ROOM_ID, room_in
 
 _STORED: Final = struct.Struct("<QQQ")
 _pack = _STORED.pack
@@ -51,6 +52,7 @@ class Producers:
 
     __slots__ = (
         *("by_id", "floor_names", "forgotten_count", "id_bytes", "listener", "roomed_count"),
+        "rooms",
     )
 
     def __init__(self) -> None:
@@ -62,6 +64,8 @@ class Producers:
         """The length of all ids in `by_id` together."""
         self.roomed_count = 0
         """How many are in the room of a user (`model.producer_ids`)."""
+        self.rooms = Counts()
+        """How many there are in each room, with its floors."""
         self.forgotten_count = 0
         """How many were forgotten since this process started."""
         self.listener: Listener | None = None
@@ -92,6 +96,7 @@ class Producers:
             if producer_id.startswith(FLOOR_ID):
                 self.floor_names.add(producer_id.removeprefix(FLOOR_ID))
             self.roomed_count += producer_id.startswith(ROOM_ID)
+            self.rooms.add(room_in(producer_id), 1)
         if self.listener is not None:
             self.listener.stored(producer_id, sequence)
 
@@ -101,6 +106,7 @@ class Producers:
             if producer_id.startswith(FLOOR_ID):
                 self.floor_names.discard(producer_id.removeprefix(FLOOR_ID))
             self.roomed_count -= producer_id.startswith(ROOM_ID)
+            self.rooms.add(room_in(producer_id), -1)
             self.id_bytes -= len(producer_id)
             self.forgotten_count += 1
 
