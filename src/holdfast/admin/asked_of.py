@@ -13,7 +13,7 @@ from starlette.types import Message, Scope, Send
 
 from holdfast.admin.answer_proofs import ANSWER_HEADER, NONCE_HEADER, Expected
 from holdfast.admin.forwarding import FORWARDED_HEADER, Forwarded
-from holdfast.admin.person import CLUSTER, ON_BEHALF_HEADER, Person
+from holdfast.admin.person import CLUSTER, MEMBERS, ON_BEHALF_HEADER, Person
 from holdfast.admin.reached import Standing
 from holdfast.model.networks import is_same_machine
 from holdfast.security.certificate_names import name_of
@@ -119,7 +119,9 @@ class AskedOf:
         if person.duty > Duty.NONE:
             self._scope[PROVEN] = person.duty >= Duty.OPERATE
         connection = _connection(self._scope)
-        who = CLUSTER if self.is_passed_on and person.duty > Duty.NONE else person.who
+        who = person.who
+        if self.is_passed_on and person.duty > Duty.NONE:
+            who = MEMBERS if self.forwarded.by else CLUSTER
         return connection is None or bool(connection.hold(who))
 
 

@@ -9,7 +9,7 @@ A node that passes a request on tells the leader for whom, by a header. The lead
 who knows the cluster's secret, and of nobody else.
 
 Invariants:
-    No user can have the name of the machine or of the secret: theirs have spaces.
+    No user can have the name of the machine, of the secret or of other nodes: theirs have spaces.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ MACHINE: Final = "the node's machine"
 
 CLUSTER: Final = "the cluster's secret"
 """Who knows that."""
+
+MEMBERS: Final = "other nodes"
+"""Who pass on what they were asked."""
 
 ON_BEHALF_HEADER: Final = "holdfast-on-behalf"
 _HEADER_BYTES_MAX: Final = 1024

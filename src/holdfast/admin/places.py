@@ -5,17 +5,22 @@ A connection is a guest's until a request on it has shown who sends it, and agai
 does not. Guests make room for whoever comes, see `guests`: a socket costs a stranger nothing.
 Whoever is known holds his connection. But all who are known have three quarters of the places
 together, whoever they are, and who has more of them gives way to who has fewer: a user who may only
-look, or a program of his that leaks connections, keeps nobody out. Beside those places there are as
-many for guests of this machine, and as many for those from elsewhere, `GUEST_COUNT_MAX` at most: so
-many of them would have to come between the turn in which one is taken and that in which its request
-is read. The node's own user is bound by nothing, and so finds a place by who comes as a guest.
+look, or a program of his that leaks connections, keeps nobody out. It is one between two requests
+that goes; one in the middle of a request goes only for who has none at all. The fourth quarter is
+for what other nodes pass on; more of that has places as who knows the secret has.
+
+Beside those places there are as many for guests of this machine, and as many for those from
+elsewhere, `GUEST_COUNT_MAX` at most: so many of them would have to come between the turn in which
+one is taken and that in which its request is read. The node's own user is bound by nothing, and so
+finds a place by who comes as a guest.
 
 Invariants:
     Never more than `count_max` connections are inside, those of guests with them.
     Guests of this machine give way to guests from elsewhere only beyond the places that are theirs,
     and these to them.
-    Those that are held by others than the node's own user are never more than `held_max`.
+    Those that are held by users and by the secret's word are never more than `held_max`.
     A connection of one person is closed for another one only where he has as many left as that one.
+    Nothing that another node passes on is closed for anybody as long as it has its own places.
 
 Pure: told of connections and of who sends a request, it says which one is to be closed. Owned by
 the loop.
@@ -25,11 +30,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from heapq import nlargest
 from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from holdfast.admin.guests import Guests
-from holdfast.admin.person import MACHINE
+from holdfast.admin.person import CLUSTER, MACHINE, MEMBERS
 from holdfast.transport.inside import Inside, NowAndThen
 
 GUEST_COUNT_MAX: Final = 64
@@ -38,7 +44,12 @@ GUEST_COUNT_MAX: Final = 64
 LOOKED_AT_MAX: Final = 64
 """So many of one person are asked whether they are idle."""
 
+_GIVERS_MAX: Final = 8
+"""So many persons are looked at, who have the most first."""
+
 _GUEST: Final = ""
+_UNBOUND: Final = {MACHINE, MEMBERS}
+"""Who does not count among those that have three quarters together."""
 _LINES: Final = 2
 
 logger = logging.getLogger("holdfast.admin")
@@ -69,7 +80,7 @@ class Places(Generic[T]):
 
     __slots__ = (
         *("_elsewhere", "_here", "_inside", "_is_here", "_is_idle", "_telling"),
-        *("count_max", "held_max", "turned_away"),
+        *("count_max", "held_max", "members_max", "turned_away"),
     )
 
     def __init__(
@@ -93,6 +104,7 @@ class Places(Generic[T]):
         """
         self.count_max = count_max + guest_count_max(count_max)
         self.held_max = max(count_max * 3 // 4, 1)
+        self.members_max = count_max - self.held_max
         self.turned_away = 0
         """Connections closed because the port was full, since the start."""
         self._is_idle = is_idle
@@ -157,8 +169,10 @@ class Places(Generic[T]):
         if who == _GUEST:
             line.add(connection)
             return Held(is_held=True)
+        if who == MEMBERS and self._inside.count(MEMBERS) >= self.members_max:
+            who = CLUSTER
         leaving = None
-        if who != MACHINE and self._held_count >= self.held_max:
+        if who not in _UNBOUND and self._held_count >= self.held_max:
             self._turn_away(now)
             leaving = self._giving_way(who)
             if leaving is None:
@@ -175,15 +189,18 @@ class Places(Generic[T]):
 
     @property
     def _held_count(self) -> int:
-        return len(self._inside) - self._inside.count(MACHINE)
+        return len(self._inside) - sum(self._inside.count(it) for it in _UNBOUND)
 
     def _giving_way(self, who: str) -> T | None:
-        """Give one of who holds the most: an idle one, else the oldest; None: nobody has more."""
-        inside = self._inside
-        most = max((it for it in inside.by_group if it != MACHINE), key=inside.count)
-        if most == who or inside.count(most) <= inside.count(who) + 1:
-            return self._idle_of(who)
-        return self._idle_of(most) or next(iter(inside.by_group[most]))
+        """Give an idle one of who has more, else of his own, else a busy one if he has none."""
+        inside, own = self._inside, self._inside.count(who)
+        more = (it for it in inside.by_group if it not in _UNBOUND and inside.count(it) > own + 1)
+        givers = nlargest(_GIVERS_MAX, more, key=inside.count)
+        for each in (*givers, who):
+            idle = self._idle_of(each)
+            if idle is not None:
+                return idle
+        return next(iter(inside.by_group[givers[0]])) if givers and not own else None
 
     def _idle_of(self, who: str) -> T | None:
         held = islice(self._inside.by_group.get(who, ()), LOOKED_AT_MAX)

@@ -20,8 +20,8 @@ class AdminPortSettings:
     connection_count_max: Annotated[int, Allowed(8, 10_000)] = 64
     """Beyond it, and as many for those of this machine and for those from elsewhere who have shown
     nothing (64 each at most), one of these goes, of the network that has the most, the oldest
-    first and one that is being answered last. All users together have three quarters of it; beyond
-    that one of who has the most goes."""
+    first and one that is being answered last. All users together have three quarters of it, and
+    what other nodes pass on the rest; beyond that one of who has more goes for who has fewer."""
 
     request_seconds_max: float = 10.0
     """From the first byte of a request, or the opening of its connection, to its last byte."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.admin.answer_proofs import Expected
-from holdfast.admin.asked_of import AskedOf
+from holdfast.admin.asked_of import CONNECTION_STATE, AskedOf
 from holdfast.admin.forwarding import Forwarded
+from holdfast.admin.person import CLUSTER, MEMBERS, Person
+from holdfast.security.roles import Duty
 
 
 def asked(**more: Any) -> AskedOf:
@@ -35,6 +38,28 @@ def test_where_it_was_reached_is_the_sockets_own_end(server: tuple[str, int] | N
     """No header says that; where it is not known nothing is taken for an own place."""
     standing = asked(server=server).standing(frozenset())
     assert standing.has("10.0.0.1#8161||") == (server is not None)
+
+
+@pytest.mark.parametrize(
+    ("by", "is_passed_on", "duty", "holder"),
+    [
+        (b"b", True, Duty.VIEW, MEMBERS),
+        (b"", True, Duty.VIEW, CLUSTER),
+        (b"b", True, Duty.NONE, "ann"),
+        (b"b", False, Duty.VIEW, "ann"),
+    ],
+    ids=range(4),
+)
+def test_what_another_node_passes_on_takes_no_place_of_whom_it_is_for(
+    by: bytes, is_passed_on: bool, duty: Duty, holder: str
+) -> None:
+    """A command that knows the secret passes on nothing; who only says that he does is himself."""
+    held: list[str] = []
+    connection = SimpleNamespace(hold=lambda who: held.append(who) or True)
+    request = asked(headers=[(b"holdfast-forwarded-by", by)], state={CONNECTION_STATE: connection})
+    request.is_passed_on = is_passed_on
+    assert request.hold(Person("ann", "", duty))
+    assert held == [holder]
 
 
 @pytest.mark.parametrize("expected", [None, Expected(b"key", "asked")])

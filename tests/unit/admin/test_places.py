@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from holdfast.admin.person import MACHINE
+from holdfast.admin.person import CLUSTER, MACHINE, MEMBERS
 from holdfast.admin.places import GUEST_COUNT_MAX, Held, Places, guest_count_max
 from holdfast.transport.inside import TELL_SECONDS
 
@@ -67,18 +67,47 @@ def test_one_who_is_known_leaves_room_for_whoever_comes(is_busy: bool) -> None:
 
 
 def test_who_has_more_gives_way_to_who_has_fewer() -> None:
-    """One that does nothing, else the oldest; and never so that it would be taken back."""
+    """
+    One that does nothing, and never so that it would be taken back. In the middle of a request
+    nobody is closed but for one who has none: who comes and goes cut off those who are at work.
+    """
     port = Port()
     port.hold("eve", *(f"e{number}" for number in range(5)), is_busy=True)
     port.hold("bob", "b0", is_busy=True)
     port.busy.discard("e3")
     assert port.hold("ann", "a0", is_busy=True) == [Held(True, "e3")]
-    assert port.hold("ann", "a1", is_busy=True) == [Held(True, "e0")]
-    assert port.hold("bob", "b1", is_busy=True) == [Held(True, "e1")]
-    assert port.hold("bob", "b2", is_busy=True) == [Held(is_held=False)]
-    assert port.hold("eve", "e9", is_busy=True) == [Held(is_held=False)]
-    assert port.hold("cid", "c0", is_busy=True) == [Held(True, "e2")]
+    assert port.hold("ann", "a1", is_busy=True) == [Held(is_held=False)]
+    port.busy -= {"e0", "e1"}
+    assert port.hold("ann", "a2", is_busy=True) == [Held(True, "e0")]
+    assert port.hold("eve", "e9", is_busy=True) == [Held(True, "e1")], "her own"
+    assert port.hold("bob", "b1", is_busy=True) == [Held(is_held=False)]
+    assert port.hold("cid", "c0", is_busy=True) == [Held(True, "e2")], "he has none"
     assert port.hold("cid", "c1", is_busy=True) == [Held(is_held=False)], "nobody has more than two"
+
+
+def test_idle_ones_of_all_who_have_more_go_before_a_busy_one() -> None:
+    """Also where who has the most is at work with all of them."""
+    port = Port()
+    port.hold("eve", *(f"e{number}" for number in range(4)), is_busy=True)
+    port.hold("bob", "b0", "b1")
+    assert port.hold("ann", "a0", is_busy=True) == [Held(True, "b0")]
+    assert port.hold("cid", "c0", is_busy=True) == [Held(True, "e0")], "one each is left to others"
+
+
+def test_what_other_nodes_pass_on_has_places_of_its_own() -> None:
+    """
+    Readers with the secret's word, or users, who hold all of theirs and are at work, leave room for
+    changes that other nodes pass on, and cut none of them off. More of these are one among others.
+    """
+    port = Port()
+    port.places.count_max = 8 + guest_count_max(8)
+    port.hold(CLUSTER, *(f"c{number}" for number in range(6)), is_busy=True)
+    assert port.hold(MEMBERS, "m0", "m1", is_busy=True) == [Held(is_held=True)] * 2
+    assert port.hold("eve", "e0", is_busy=True) == [Held(True, "c0")]
+    assert port.hold(MEMBERS, "m2", is_busy=True) == [Held(is_held=False)], "it is the secret's now"
+    assert port.places.hold("m0", MEMBERS, 0.0) == Held(is_held=True)
+    port.places.leave("m0")
+    assert port.places.hold("m2", MEMBERS, 0.0) == Held(is_held=True)
 
 
 def test_one_who_is_being_answered_stays_while_others_show_nothing() -> None:
