@@ -1,15 +1,18 @@
 """
 Going on with some of several databases alone, whatever was confirmed in others: an operator's word.
 
-For brokers that are stopped, or wait because too few databases are left. The next set is written in
-those that are there, under an epoch above all that they promised; others that went on elsewhere are
-told by a random mark, and refused. The lease is given back at once: brokers take it as ever.
+For brokers that are stopped, or wait because too few databases are left. Those that are there are
+taken first, all of them, under an epoch above all that they promised, and only then the next set is
+written in each: broken off anywhere it is done again as it was begun, or what it came to is enough
+for brokers to start. Others that went on elsewhere are told by a random mark, and refused. The
+lease is given back at once: brokers take it as ever.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from holdfast.errors import MirrorsMissingError, StoreError, UnreachableError
@@ -103,11 +106,24 @@ class FoundDatabases:
         token = Token(accepted.number.start, holder)
         claimant = Claimant(holder=holder, name="accept", admin="", stomp="")
         places = tuple((it, self.databases.name(it)) for it, _ in accepted.states)
-        for member in sorted(accepted.active):
-            act = _take_and_write(self.rows[member], token, claimant, KnownSet(accepted, places))
-            if self.databases.ask(member, act, CALL_SECONDS_MAX) is not Outcome.STORED:
-                raise self._is_written(member)
+        written = KnownSet(accepted, places)
+        seized: list[str] = []
+        try:
+            # A set that another one has, and this one never let begin, is of another history.
+            for member in sorted(accepted.active):
+                seized.append(member)
+                self._require_done(member, _seize(self.rows[member], token, claimant))
+            for member in sorted(accepted.active):
+                self._require_done(member, _write(token, written))
+        finally:
+            for member in seized:
+                with suppress(StoreError):  # Else it runs out by itself.
+                    self.databases.ask(member, _give_back(token), CALL_SECONDS_MAX)
         return accepted
+
+    def _require_done(self, member: str, act: ActOf) -> None:
+        if self.databases.ask(member, act, CALL_SECONDS_MAX) is not Outcome.STORED:
+            raise self._is_written(member)
 
     def _of_the_longest(self, accepted: MirrorSet) -> MirrorSet:
         """What lacks the end is not enabled: by majority that may have been confirmed."""
@@ -144,12 +160,17 @@ def look_at(databases: Databases) -> FoundDatabases:
     return FoundDatabases(databases, databases.read(CALL_SECONDS_MAX))
 
 
-def _take_and_write(row: Row, token: Token, claimant: Claimant, written: KnownSet) -> ActOf:
-    def act(member: Member, seconds: float) -> Outcome:
-        if not member.seize(row, token, claimant, seconds):
-            return Outcome.DEPOSED
-        outcome = member.write_set(token, written, seconds)
-        member.give_back(token, seconds)
-        return outcome
+def _seize(row: Row, token: Token, claimant: Claimant) -> ActOf:
+    def seize(member: Member, seconds: float) -> Outcome:
+        is_done = member.seize(row, token, claimant, seconds)
+        return Outcome.STORED if is_done else Outcome.DEPOSED
 
-    return act
+    return seize
+
+
+def _write(token: Token, written: KnownSet) -> ActOf:
+    return lambda member, seconds: member.write_set(token, written, seconds)
+
+
+def _give_back(token: Token) -> ActOf:
+    return lambda member, seconds: member.give_back(token, seconds)

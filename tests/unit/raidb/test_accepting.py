@@ -70,7 +70,7 @@ def test_one_that_was_left_out_and_accepted_is_refused_beside_the_others() -> No
     for it in several.databases:
         it.is_away = it.member != "a-member"
 
-    look_at(several.reached()).accept("mark", NOBODY)
+    look_at(several.reached()).accept("mark", NOBODY, lambda _: None)
     for it in several.databases:
         it.is_away = False
 
