@@ -187,6 +187,7 @@ def test_what_was_removed_goes_without_the_collector(desk) -> None:
             queues = [opened(desk, name) for name in ("a", "b")]
             store(desk, 3)
             for queue in (*queues, desk.broker.destinations.queue("q")):
+                assert queue.choice, "as once there was a consumer"
                 if queue not in queues:
                     desk.turn()
                     desk.broker.destinations.delete(queue)

@@ -188,6 +188,9 @@ class Queue:
         self.delete()
         self.leadership.deleted(self)
         self.drop_contents()
+        if not self.subscriptions:
+            # It has the queue, which has it: only Python's collector would find them.
+            self._choice = self.grouping = self.sifting = None
 
     def drop_contents(self) -> None:
         """Let go, in steps, of all contents that are held in memory."""
