@@ -30,7 +30,7 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -85,8 +85,14 @@ from holdfast.admin.slices import Turnstile
 from holdfast.errors import AuthenticationError
 from holdfast.model.networks import is_address
 from holdfast.security.checking import BUSY, SHUT_OUT, WRONG, Shown
+from holdfast.security.principal import Principal
 from holdfast.security.roles import Duty, duty_of
 from holdfast.security.scram_messages import places_in, write_server_error
+
+_OUTLIVED: Final = (
+    "the password or token that you logged in with at another member was replaced or ended, which"
+    " that one does not know yet; log in with the one that counts now"
+)
 
 Tell = Callable[[Person, str, str, str], None]
 """Told of a refusal: who, the method, the path, the reason."""
@@ -206,9 +212,11 @@ class Gate:
             if body is not None:
                 request.is_passed_on = True
                 request.expected = Expected(self._access.secret, taken.proof)
+                refusal = None
                 if request.on_behalf:
                     await self._access.people.look()
-                return None, body
+                    refusal = self._outlived(request)
+                return refusal, body
             reason = "it came with another body than it was passed on with"
         by = request.forwarded.by[:80]
         told = f"this request{f' of {by!r}' if by else ''} is not taken: {reason}"
@@ -218,6 +226,17 @@ class Gate:
         more: dict[str, Any] = {"clock": taken.clock} if taken.clock else {}
         more |= {} if by else self._file(request)  # No node may act for the machine's own user.
         return refused(HTTPStatus.FORBIDDEN, told, **more), receive
+
+    def _outlived(self, request: AskedOf) -> JSONResponse | None:
+        """Refuse for whom a member asks that does not know yet that his login is replaced."""
+        person = read_on_behalf(request.on_behalf)
+        if person is None or person.is_vouched or not person.is_user:
+            return None
+        people = self._access.people
+        if people.principal(person.who) is None or people.has_mark(person.who, person.mark):
+            return None
+        self._access.tell(person, request.method, request.path, _OUTLIVED)
+        return refused(HTTPStatus.UNAUTHORIZED, _OUTLIVED)
 
     def _proven(self, request: AskedOf) -> Person:
         """Give who sends a request by the proof in it; nobody, if there is none."""
@@ -243,7 +262,7 @@ class Gate:
             return person._replace(duty=Duty.GOVERN) if person.who else member
         # Whom the log knew on that member and does not know here was removed.
         roles = principal.roles if principal is not None else ()
-        return person._replace(duty=duty_of(roles))
+        return person._replace(duty=duty_of(roles), mark="")
 
     async def _log_in(self, request: AskedOf) -> tuple[Person, JSONResponse | None]:
         """Find out who sends a request that has no proof, if it is asked for here."""
@@ -269,8 +288,14 @@ class Gate:
             found = await people.authenticate(shown)
         except AuthenticationError as error:
             return self._not_let_in(request, name, str(error), more=more)
-        is_vouched = bool(found.authority)
-        return Person(found.name, request.address, duty_of(found.roles), is_vouched), None
+        return self._person(request, found), None
+
+    def _person(self, request: AskedOf, found: Principal) -> Person:
+        """Give as whom somebody is let in."""
+        duty = duty_of(found.roles)
+        if found.authority:
+            return Person(found.name, request.address, duty, is_vouched=True)
+        return Person(found.name, request.address, duty, mark=self._access.people.mark_of(found))
 
     def _log_in_elsewhere(self, request: AskedOf) -> tuple[Person, JSONResponse | None]:
         """Refuse whoever shows anything, unlooked, and so that no command sends a password."""
@@ -312,8 +337,7 @@ class Gate:
         except AuthenticationError as error:
             return self._not_let_in(request, name, str(error), said.sid)
         request.info = write_info(Said(said.sid, proven.message.encode()))
-        found = proven.principal
-        return Person(found.name, request.address, duty_of(found.roles)), None
+        return self._person(request, proven.principal), None
 
     def _not_let_in(
         self, request: AskedOf, name: str, reason: str, sid: str = "", *, more: str = ""

@@ -113,6 +113,14 @@ class People(Protocol):
         """Give a user as the log has him; None: there is none of that name."""
         ...
 
+    def mark_of(self, found: Principal) -> str:
+        """Give a mark of what a user of the log was found by; empty: he is not there any more."""
+        ...
+
+    def has_mark(self, name: str, mark: str) -> bool:
+        """Whether a user can be found still by what he was found by on another node."""
+        ...
+
     async def authenticate(self, shown: Shown) -> Principal:
         """
         Say who somebody is.
@@ -136,6 +144,14 @@ class Nobody:
     def principal(self, _name: str) -> Principal | None:
         """Give none."""
         return None
+
+    def mark_of(self, _found: Principal) -> str:
+        """Give none."""
+        return ""
+
+    def has_mark(self, _name: str, _mark: str) -> bool:
+        """Know of none."""
+        return False
 
     async def authenticate(self, _shown: Shown) -> Principal:
         """Let nobody in as one."""

@@ -47,6 +47,9 @@ class Person(NamedTuple):
     is_vouched: bool = False
     """Whether the log does not know him, but somebody whom this node asks."""
 
+    mark: str = ""
+    """Of what a user of the log was found by, see `security.user_values`."""
+
     @property
     def is_user(self) -> bool:
         """Whether the log knows him, not the machine or the secret."""
@@ -72,7 +75,8 @@ def on_behalf(person: Person) -> str:
     """Write for whom a request is passed on, as the header has it; empty: for nobody."""
     if not person.who:
         return ""
-    return json.dumps([person.who, person.address, *([person.duty] if person.is_vouched else [])])
+    more = [person.duty] if person.is_vouched else [person.mark] if person.mark else []
+    return json.dumps([person.who, person.address, *more])
 
 
 def read_on_behalf(header: str) -> Person | None:
@@ -89,7 +93,11 @@ def read_on_behalf(header: str) -> Person | None:
         return None
     if not isinstance(found, list) or len(found) not in (2, 3):
         return None
-    who, address, duty = [*found, Duty.NONE][:3]
-    if not isinstance(who, str) or not isinstance(address, str) or duty not in list(Duty):
+    who, address, more = [*found, ""][:3]
+    if not isinstance(who, str) or not isinstance(address, str):
         return None
-    return Person(who, address, Duty(duty), is_vouched=len(found) == 3)
+    if isinstance(more, str):
+        return Person(who, address, Duty.NONE, mark=more)
+    if more not in list(Duty):
+        return None
+    return Person(who, address, Duty(more), is_vouched=True)

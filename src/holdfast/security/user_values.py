@@ -14,6 +14,8 @@ Invariants:
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from holdfast.security.scram_keys import KeptKeys, read_kept
@@ -67,6 +69,22 @@ def read_values(text: str) -> UserValues:
         read_kept(values),
         _place(values.get("schedule")),
     )
+
+
+def mark_of(kept: str, values: UserValues) -> str:
+    """
+    Give a mark of what a user was found by, and of which life of his name; nothing opens by it.
+
+    Args:
+        kept: What of his record that was; empty: his name, which his certificate has.
+    """
+    return sha256(f"{values.life}:{kept}".encode()).hexdigest()
+
+
+def marks_of(values: UserValues) -> Iterator[str]:
+    """Give the marks of all that a user can be found by now."""
+    for kept in ("", values.password, *(token.digest for token in values.tokens)):
+        yield mark_of(kept, values)
 
 
 def _place(found: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from holdfast.admin.logins import AT_A_WITNESS, Users
 from holdfast.errors import AuthenticationError
 from holdfast.security.checking import Shown
 from holdfast.security.principal import Principal
-from holdfast.security.user_values import read_values
+from holdfast.security.user_values import mark_of, marks_of, read_values
 from holdfast.server.access import NodeAccess
 from holdfast.server.scram_logins import ScramLogins
 
@@ -62,6 +62,16 @@ class Operators:
         """Give a user as the log has him; None: there is none of that name."""
         record = None if self._is_witness() else self._access.log_end.record_of(name)
         return None if record is None else Principal(name, read_values(record.values).roles)
+
+    def mark_of(self, found: Principal) -> str:
+        """Give a mark of what a user of the log was found by; empty: he is not there any more."""
+        record = self._access.log_end.record_of(found.name)
+        return "" if record is None else mark_of(found.kept, read_values(record.values))
+
+    def has_mark(self, name: str, mark: str) -> bool:
+        """Whether a user can be found still by what he was found by on another node."""
+        record = self._access.log_end.record_of(name)
+        return record is not None and mark in marks_of(read_values(record.values))
 
     async def authenticate(self, shown: Shown) -> Principal:
         """

@@ -339,6 +339,12 @@ class Town:
     def principal(self, name: str) -> Principal | None:
         return Principal(name, self.roles[name]) if name in self.roles else None
 
+    def mark_of(self, found: Principal) -> str:
+        return f"mark of {found.name}"
+
+    def has_mark(self, name: str, mark: str) -> bool:
+        return mark == f"mark of {name}"
+
     async def authenticate(self, shown: Any) -> Principal:
         self.asked.append((shown.name, shown.address))
         if shown.certified:
@@ -561,10 +567,16 @@ def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here()
     caller = Manned()
 
     def passed_on(
-        who: str, *, by: tuple[bytes, bytes] | None = None, vouched: Duty | None = None
+        who: str,
+        *,
+        by: tuple[bytes, bytes] | None = None,
+        vouched: Duty | None = None,
+        mark: str | None = None,
     ) -> int:
         duty, is_vouched = vouched or Duty.NONE, vouched is not None
-        said = on_behalf(Person(who, "192.0.2.1", duty, is_vouched))
+        known = f"mark of {who}" if who in caller.town.roles else ""
+        mark = known if mark is None else mark
+        said = on_behalf(Person(who, "192.0.2.1", duty, is_vouched, mark))
         own = Forwarded("DELETE", "/queues/a", "b", said, LIFE)
         by = by or (b"authorization", sign(SECRET, own, b"{}").encode())
         named = (b"holdfast-on-behalf", said.encode()), (b"holdfast-forwarded-by", b"b")
@@ -573,6 +585,11 @@ def test_what_a_member_passes_on_is_done_for_whom_it_names_with_his_roles_here()
     assert passed_on("olga") == 200
     assert caller.acted[-1][0] == Person("olga", "192.0.2.1", Duty.OPERATE)
     assert (passed_on("vic"), passed_on("gone")) == (403, 403)
+    for mark in ("", "mark of a password that leaked"):
+        assert passed_on("olga", mark=mark) == 401
+        assert b"was replaced or ended" in caller.body
+        assert caller.refused[-1][0].who == "olga"
+    assert len(caller.acted) == 1
     assert passed_on("eve", vouched=Duty.OPERATE) == 200
     assert passed_on("olga", vouched=Duty.GOVERN) == 403, "the log has another one of that name"
     assert passed_on("eve", vouched=Duty.VIEW) == passed_on("vic", vouched=Duty.GOVERN) == 403
@@ -629,7 +646,7 @@ def test_a_certificate_of_a_users_name_is_a_login() -> None:
     caller = Manned()
     caller.connection.certificate = {"subject": ((("commonName", "vic"),),)}
     assert caller.ask("/queues") == 200
-    assert caller.acted[-1][0] == Person("vic", "127.0.0.1", Duty.VIEW)
+    assert caller.acted[-1][0] == Person("vic", "127.0.0.1", Duty.VIEW, mark="mark of vic")
     assert caller.ask("/queues/a", method="DELETE") == 403
     assert caller.ask("/queues", basic("ada:wrong")) == 401
     assert caller.ask("/log", proof(LOCAL)) == 200

@@ -49,9 +49,10 @@ def test_no_user_is_taken_for_the_machine_or_the_secret() -> None:
 @pytest.mark.parametrize("who", ["ann", "Jürgen", "\U0001f600", MACHINE])
 def test_for_whom_a_request_is_passed_on_is_read_as_it_was_written(who: str) -> None:
     """In a header's letters, whatever the name has."""
-    written = on_behalf(Person(who, "::1", Duty.VIEW))
-    assert written.isascii()
-    assert read_on_behalf(written) == Person(who, "::1", Duty.NONE)
+    for mark in ("", "0a" * 32):
+        written = on_behalf(Person(who, "::1", Duty.VIEW, mark=mark))
+        assert written.isascii()
+        assert read_on_behalf(written) == Person(who, "::1", Duty.NONE, mark=mark)
 
 
 def test_what_somebody_may_is_told_where_the_log_does_not_know_him() -> None:
@@ -68,7 +69,8 @@ def test_what_somebody_may_is_told_where_the_log_does_not_know_him() -> None:
         '["ann"]',
         '[1, "::1"]',
         '["a", "b", 9]',
-        '["a", "b", "3"]',
+        '["a", "b", ["3"]]',
+        '["a", "b", null]',
         '["a", "b", 1, 2]',
         "[" * 5000,
         '["a"' + " " * 2000,

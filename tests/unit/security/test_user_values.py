@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.security.user_values import Token, read_values
+from holdfast.security.user_values import Token, UserValues, mark_of, marks_of, read_values
 
 
 def test_roles_password_and_tokens_are_read() -> None:
@@ -53,3 +53,19 @@ def test_from_where_on_what_is_scheduled_is_his_is_two_numbers(said, place) -> N
     What makes no sense is none: all of his name is his then, as of a user of before.
     """
     assert read_values(f'{{"schedule":{said}}}').schedules_from == place
+
+
+def test_a_mark_of_what_somebody_was_found_by_is_good_until_that_is_replaced() -> None:
+    """
+    A password, a token, or his name in this life of it, which his certificate has.
+    """
+    tokens = (Token("t", "digest", 0),)
+    before = UserValues(frozenset(), "kept", tokens, life=7)
+    found = {kept: mark_of(kept, before) for kept in ("kept", "digest", "")}
+    assert set(marks_of(before)) == set(found.values())
+    assert "kept" not in "".join(found.values())
+    replaced = before._replace(password="another")
+    assert found["kept"] not in marks_of(replaced)
+    assert {found["digest"], found[""]} <= set(marks_of(replaced))
+    assert found["digest"] not in marks_of(before._replace(tokens=()))
+    assert not set(found.values()) & set(marks_of(before._replace(life=9)))

@@ -36,6 +36,11 @@ def test_operators_are_the_users_of_the_node() -> None:
     assert operators.users is Users.SOME
     assert (operators.principal("ann"), operators.principal("ben")) == (ann, None)
     assert asyncio.run(operators.authenticate(Shown("ann", "x"))) is ann
+    mark = operators.mark_of(ann)
+    assert operators.has_mark("ann", mark)
+    assert (operators.mark_of(ann._replace(name="ben")), operators.has_mark("ben", mark)) == ("", 0)
+    records["ann"] = UserRecord("ann", '{"roles": ["admin"], "life": 9}', 2)
+    assert not operators.has_mark("ann", mark)
     logins.is_needed = False
     assert operators.users is Users.NONE
     assert operators.scram == "exchanges"
