@@ -40,7 +40,11 @@ Destinations = Annotated[
 ]
 Uri = Annotated[
     str,
-    typer.Option("--uri", envvar="HOLDFAST_URI", help="stomp://, stomp+ssl:// or failover:(...)"),
+    typer.Option(
+        "--uri",
+        envvar="HOLDFAST_URI",
+        help="stomp://, stomp+ssl://, failover:(...) or discovery:(...)",
+    ),
 ]
 Login = Annotated[str | None, typer.Option("--login", envvar="HOLDFAST_LOGIN", help="User name.")]
 Header = Annotated[

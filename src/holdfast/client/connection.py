@@ -53,12 +53,13 @@ def connect(uri: str, *, randomness: Randomness | None = None, **options: Any) -
     yourself. Leaving the block normally waits until everything sent is confirmed.
 
     Args:
-        uri: `stomp://host:port`, `stomp+ssl://host:port` or `failover:(uri,uri,...)?options`.
+        uri: `stomp://host:port`, `stomp+ssl://host:port`, `failover:(uri,uri,...)?options` or
+            `discovery:(dns:name,static:(uri,...))?options`.
         randomness: Where ids and the order of addresses come from; for tests.
         options: Any field of `ClientSettings`.
 
     Raises:
-        ConfigError: The URI or an option is wrong.
+        ConfigError: The URI or an option is wrong; on entering: what asks DNS is not installed.
         LinkError: On entering: nobody answered within the attempts allowed.
     """
     return Connecting(parse_uri(uri), settings_from_options(options), randomness)

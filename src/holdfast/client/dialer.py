@@ -17,19 +17,22 @@ import logging
 import re
 from typing import Final, TypeAlias
 
+from holdfast.client.address import Address
 from holdfast.client.failover import (
     NO_PROMOTION,
     Attempt,
     Exhausted,
     FailoverOptions,
     FailoverPlan,
+    Find,
     Pause,
     TermFence,
 )
+from holdfast.client.finder import Finder
 from holdfast.client.link import Link, LinkOwner, open_link
 from holdfast.client.settings import ClientSettings
 from holdfast.client.tls_failures import NO_TLS, TLS_REQUIRED
-from holdfast.client.uri import Address, Target
+from holdfast.client.uri import Target
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import (
     AuthenticationError,
@@ -64,6 +67,7 @@ class Dialer:
 
         self._settings = settings
         self._addresses_count = len(target.addresses)
+        self._finder = Finder(target.sources, self.options, settings, randomness)
         self._verdicts: dict[Address, ConnectError] = {}
         """What addresses have said that will not pass."""
 
@@ -74,6 +78,7 @@ class Dialer:
             randomness.uniform,
             eager_seconds=settings.eager_reconnect_seconds,
             eager_pause_seconds_max=settings.eager_reconnect_pause_seconds_max,
+            finds=bool(target.sources),
         )
 
     async def open(self, owner: LinkOwner) -> Link:
@@ -96,10 +101,22 @@ class Dialer:
                     self._failed(step.address, error)
             elif isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
+            elif isinstance(step, Find):
+                self._found(await self._finder.find(), failures)
             elif failures and not self.has_failover:
                 raise next(iter(failures.values()))
             else:
-                raise _exhausted(step, list(failures.values()))
+                raise _exhausted(step, [*self._finder.problems, *map(str, failures.values())])
+
+    def _found(self, addresses: list[Address], failures: dict[Address, ConnectError]) -> None:
+        """Try these in the pass that begins; what others have said does not count any more."""
+        for said in (failures, self._verdicts):
+            for address in said.keys() - set(addresses):
+                del said[address]
+        self._addresses_count = len(addresses)
+        self._plan.found(addresses)
+        if not addresses:
+            self._warn_of_passes("; ".join(self._finder.problems))
 
     def lost(self, address: Address, *, was_useful: bool) -> None:
         """An established link broke, after it brought something or before."""
@@ -127,11 +144,14 @@ class Dialer:
             self._judge(address, error)
         passes = self._plan.failed_passes
         self._plan.attempt_failed(address)
-        if self._plan.failed_passes > passes and self._plan.is_warning_due:
+        if self._plan.failed_passes > passes:
+            self._warn_of_passes(str(error))
+
+    def _warn_of_passes(self, last: str) -> None:
+        if self._plan.is_warning_due:
+            passes = self._plan.failed_passes
             logger.warning(
-                "no broker found in %d passes over the addresses; last: %s",
-                self._plan.failed_passes,
-                error,
+                "no broker found in %d passes over the addresses; last: %s", passes, last
             )
 
     def _judge(self, address: Address, error: ConnectError) -> None:
@@ -157,12 +177,11 @@ def is_lasting_failure(error: ConnectError) -> bool:
     return isinstance(error, AuthenticationError | CertificateError | ConfigError | ProtocolError)
 
 
-def _exhausted(step: Exhausted, failures: list[ConnectError]) -> FailoverExhaustedError:
-    if not failures:
+def _exhausted(step: Exhausted, reasons: list[str]) -> FailoverExhaustedError:
+    if not reasons:
         return FailoverExhaustedError("the link is lost, and the URI allows no reconnecting")
-    reasons = "; ".join(str(error) for error in failures)
     return FailoverExhaustedError(
-        f"no broker answered in {step.passes} passes over the addresses: {reasons}"
+        f"no broker answered in {step.passes} passes over the addresses: {'; '.join(reasons)}"
     )
 
 

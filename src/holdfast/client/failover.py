@@ -76,12 +76,18 @@ class Exhausted:
     passes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Find:
+    """Find out which addresses there are, and tell `found`."""
+
+
 class FailoverPlan(Generic[AddressType]):
     """
     The order of attempts of one connection.
 
     Ask `next_step`, do what it says, and tell the outcome by `attempt_failed` or `connected`; tell
-    `link_lost` when an established link breaks. `uniform` is a source of randomness as
+    `link_lost` when an established link breaks. With `finds` addresses are asked for before
+    each pass, and tried in the order in which they are told. `uniform` is a source of randomness as
     `random.uniform`; eager limits are explained in `settings.py`.
     """
 
@@ -93,8 +99,9 @@ class FailoverPlan(Generic[AddressType]):
         *,
         eager_seconds: float = 0.0,
         eager_pause_seconds_max: float = 0.0,
+        finds: bool = False,
     ) -> None:
-        assert addresses
+        assert addresses or finds
         self.options = options
         self.failed_passes = 0
         self._uniform = uniform
@@ -106,13 +113,18 @@ class FailoverPlan(Generic[AddressType]):
         if options.is_randomized:
             self._shuffle()
         self._untried = list(self._addresses)
+        self._finds = finds
+        self._is_found = False
+        """Whether the addresses of this pass were told."""
+
+        self._lost: AddressType | None = None
         self._pause_seconds = options.initial_reconnect_seconds
         self._pause_due = 0.0
         self._interrupted_at: float | None = None
         self.is_startup = True
         """Whether nobody has answered yet."""
 
-    def next_step(self, now: float) -> Attempt[AddressType] | Pause | Exhausted:
+    def next_step(self, now: float) -> Attempt[AddressType] | Pause | Find | Exhausted:
         """What to do now; a pause is told once and then counts as made."""
         limit = self._attempts_max()
         if limit == 0 and not self.is_startup:
@@ -123,7 +135,19 @@ class FailoverPlan(Generic[AddressType]):
             seconds = self._limited(self._pause_due, now)
             self._pause_due = 0.0
             return Pause(seconds)
+        if self._finds and not self._is_found:
+            return Find()
         return Attempt(self._untried[0])
+
+    def found(self, addresses: Sequence[AddressType]) -> None:
+        """These are there for this pass, and no others; that there are none is a failed pass."""
+        self._addresses = list(addresses)
+        if self._lost in self._addresses:
+            self._addresses.sort(key=lambda it: it == self._lost)
+        self._untried = list(self._addresses)
+        self._is_found = True
+        if not addresses:
+            self._pass_failed()
 
     def attempt_failed(self, address: AddressType) -> None:
         """An address did not answer, or not as a broker we may believe."""
@@ -137,6 +161,7 @@ class FailoverPlan(Generic[AddressType]):
         self.is_startup = False
         self.failed_passes = 0
         self._pause_due = 0.0
+        self._lost = None
         self._untried = list(self._addresses)
 
     def link_lost(self, address: AddressType, now: float, *, was_useful: bool = True) -> None:
@@ -152,6 +177,8 @@ class FailoverPlan(Generic[AddressType]):
         self._pause_due = self._pause_seconds
         if not was_useful:
             self._grow_pause()
+        self._lost = address
+        self._is_found = False
         if self.options.is_randomized:
             self._shuffle()
         self._move_to_end(address)
@@ -170,6 +197,7 @@ class FailoverPlan(Generic[AddressType]):
 
     def _pass_failed(self) -> None:
         self.failed_passes += 1
+        self._is_found = False
         self._untried = list(self._addresses)
         self._pause_due = self._pause_seconds
         self._grow_pause()

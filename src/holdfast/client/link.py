@@ -20,10 +20,10 @@ import logging
 import ssl
 from typing import Protocol, cast
 
+from holdfast.client.address import Address
 from holdfast.client.race import open_socket
 from holdfast.client.settings import ClientSettings, TlsSettings
 from holdfast.client.tls_failures import TLS_REQUIRED, in_clear, tls_failure
-from holdfast.client.uri import Address
 from holdfast.client.wire import VERSION, control
 from holdfast.errors import (
     AuthenticationError,
@@ -330,7 +330,7 @@ async def _open_socket(link: Link, settings: ClientSettings) -> None:
         lambda: link,
         sock=opened,
         ssl=context,
-        server_hostname=address.host if context is not None else None,
+        server_hostname=(address.name or address.host) if context is not None else None,
     )
 
 
@@ -360,7 +360,7 @@ def _connect_frame(
 ) -> bytes:
     headers = {
         "accept_version": VERSION,
-        "host": settings.host or address.host,
+        "host": settings.host or address.name or address.host,
         "heart_beat": f"{beats[0]},{beats[1]}",
     }
     optional = {

@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import logging
 
+from holdfast.client.address import Address
 from holdfast.client.contract import EventSink, Subscriber
 from holdfast.client.dialer import Dialer, term_of
 from holdfast.client.events import BrokerComplaint, Interrupted, Resumed
@@ -36,7 +37,7 @@ from holdfast.client.requests import Farewell, Goodbye, SettlementRequest
 from holdfast.client.sequence_loans import SequenceLoans
 from holdfast.client.settings import ClientSettings
 from holdfast.client.settlements import ACKNOWLEDGE, Promise, Settlement, Settlements
-from holdfast.client.uri import Address, Target
+from holdfast.client.uri import Target
 from holdfast.client.waiters import Waiters
 from holdfast.client.wire import control, settlement
 from holdfast.environment.randomness import Randomness
@@ -196,9 +197,8 @@ class ClientSession:
     @property
     def is_holdfast(self) -> bool:
         """
-        Whether the present or last link leads to a broker of ours.
-
-        Only such a one knows producers' numbers, and messages by their ids over the end of a link.
+        Whether the present or last link leads to a broker of ours: only such a one knows producers'
+        numbers, and messages by their ids over the end of a link.
         """
         return self.cluster is not None
 

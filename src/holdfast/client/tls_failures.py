@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-from holdfast.client.uri import Address
+from holdfast.client.address import Address
 from holdfast.errors import CertificateError, LinkError, LinkLostError, RemoteProtocolError
 from holdfast.transport.tls_faults import Fault, met
 

@@ -4,24 +4,32 @@ The dialer: the plan and the fence at work on real sockets.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import ssl
+from pathlib import Path
 
 import pytest
 from scripted_broker import ScriptedBroker, Store
 
+from holdfast.client import finder
 from holdfast.client.dialer import Dialer
 from holdfast.client.link import Link
 from holdfast.client.settings import ClientSettings
 from holdfast.client.uri import parse_uri
+from holdfast.discovery import opening
+from holdfast.discovery.candidates import Answer, Candidate, NoAnswer
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.errors import (
     AuthenticationError,
+    CertificateError,
     ConfigError,
     FailoverExhaustedError,
     HoldfastError,
     LinkLostError,
 )
 from holdfast.protocols.stomp.frames import Frame
+from holdfast.transport.certificates import Authority, make_node, open_authority
 
 
 class Deaf:
@@ -172,3 +180,155 @@ async def test_nothing_is_tried_where_reconnecting_is_forbidden() -> None:
         with pytest.raises(FailoverExhaustedError, match="allows no reconnecting"):
             await dialer.open(Deaf())
         link.close()
+
+
+# Brokers that are found -----------------------------------------------------------------------
+
+
+class Found:
+    """DNS, as far as the dialer is concerned."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.outcome: Answer | NoAnswer = NoAnswer("the nameserver is away")
+        monkeypatch.setattr(finder, "open_dns", lambda: lambda question, seconds: self.outcome)
+
+    def tell(self, *brokers: ScriptedBroker) -> None:
+        candidates = [Candidate("127.0.0.1", it.port, "orders.test") for it in brokers]
+        self.outcome = Answer(tuple(candidates), 60.0)
+
+
+async def test_a_broker_is_found_and_asked_for_by_the_name_that_was_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The `host` header is what a user knows it by, not the address that DNS has told."""
+    dns = Found(monkeypatch)
+    async with ScriptedBroker() as broker:
+        dns.tell(broker)
+        link = await dialer_for("discovery:dns:orders.test").open(Deaf())
+        assert broker.uri == str(link.address)
+        link.close()
+        assert b"host:orders.test" in broker.connections[0].received
+
+
+async def test_where_nothing_is_found_the_source_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Passes are counted and warned of as those over addresses that do not answer."""
+    Found(monkeypatch)
+    caplog.clear()
+    uri = "discovery:dns:orders.test?maxReconnectAttempts=1&warnAfterReconnectAttempts=1"
+    with (
+        caplog.at_level(logging.WARNING, "holdfast.client"),
+        pytest.raises(FailoverExhaustedError) as raised,
+    ):
+        await dialer_for(uri).open(Deaf())
+    why = "dns:orders.test: the nameserver is away"
+    assert f"no broker answered in 1 passes over the addresses: {why}" == str(raised.value)
+    assert f"no broker found in 1 passes over the addresses; last: {why}" in caplog.messages
+
+
+async def test_who_was_left_out_is_no_more_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it said of us is forgotten as well: it was one of two, and the other lets us in."""
+    dns = Found(monkeypatch)
+    async with ScriptedBroker() as old, ScriptedBroker() as away, ScriptedBroker() as new:
+        away.kill()
+        old.refuse_connect = ("authentication-failed", "who are you")
+        dns.tell(old, away)
+        dialer = dialer_for("discovery:dns:orders.test?initialReconnectDelay=1")
+        opening = asyncio.create_task(dialer.open(Deaf()))
+        while dialer._plan.failed_passes < 2:
+            await asyncio.sleep(0)
+        dns.tell(new)
+        for asked in dialer._finder._asked:
+            asked.candidates.due_at = 0.0
+        link = await opening
+        assert new.uri == str(link.address)
+        assert {} == dialer._verdicts
+        link.close()
+
+
+async def test_what_all_that_were_found_say_for_good_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A passcode that is wrong at each of them; as with addresses that were written down."""
+    dns = Found(monkeypatch)
+    async with ScriptedBroker() as one, ScriptedBroker() as two:
+        for broker in (one, two):
+            broker.refuse_connect = ("authentication-failed", "who are you")
+        dns.tell(one, two)
+        with pytest.raises(AuthenticationError, match="who are you"):
+            await dialer_for("discovery:dns:orders.test").open(Deaf())
+
+
+async def test_a_broker_of_an_older_term_is_not_believed_wherever_it_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DNS finds; it does not trust."""
+    dns = Found(monkeypatch)
+    async with ScriptedBroker(Store(term=5)) as broker:
+        dns.tell(broker)
+        dialer = dialer_for("discovery:dns:orders.test?maxReconnectAttempts=1")
+        dialer.fence.term = 9
+        with pytest.raises(FailoverExhaustedError, match="term 9 was seen before"):
+            await dialer.open(Deaf())
+
+
+async def test_whoever_forges_dns_gets_no_passcode(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """
+    He has a certificate of an authority that we believe, for a name of his own, and has DNS tell
+    that name. It is not the one that the user wrote, so nothing is said to him.
+    """
+    authority, _ = open_authority(tmp_path)
+    dns = Found(monkeypatch)
+    async with tls_broker(authority, tmp_path, "evil.test") as evil:
+        async with tls_broker(authority, tmp_path, "orders.test") as true:
+            dns.tell(evil, true)
+            uri = f"discovery:dns:orders.test?ssl=true&caFile={tmp_path}/ca.pem&randomize=false"
+            dialer = Dialer(
+                parse_uri(uri), ClientSettings(login="ann", passcode="secret"), SystemRandomness()
+            )
+            link = await dialer.open(Deaf())
+            assert true.port == link.address.port
+            assert b"secret" in true.connections[0].received
+            link.close()
+            assert [] == evil.events
+            dns.tell(evil)
+            uri = uri.replace("randomize=false", "maxReconnectAttempts=1")
+            with pytest.raises(CertificateError, match="Hostname mismatch"):
+                await dialer_for(uri).open(Deaf())
+
+
+def tls_broker(authority: Authority, folder: Path, name: str) -> ScriptedBroker:
+    path = folder / f"{name}.pem"
+    if not path.exists():
+        make_node(authority, path, name, [name], 30)
+    broker = ScriptedBroker()
+    broker.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    broker.tls.load_cert_chain(path)
+    return broker
+
+
+async def test_a_passcode_in_clear_stays_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever address DNS tells: `plainWithoutTls` is the user's word, and was not said."""
+    dns = Found(monkeypatch)
+    async with ScriptedBroker() as broker:
+        dns.tell(broker)
+        monkeypatch.setattr(Link, "is_local", property(lambda _: False))
+        settings = ClientSettings(login="ann", passcode="secret")
+        uri = "discovery:dns:orders.test"
+        with pytest.raises(ConfigError, match="plainWithoutTls"):
+            await Dialer(parse_uri(uri), settings, SystemRandomness()).open(Deaf())
+        assert not any(b"secret" in it.received for it in broker.connections)
+
+
+async def test_without_the_package_that_asks_it_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No waiting would bring it."""
+    monkeypatch.setattr(opening, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"holdfast\[discovery\]"):
+        dialer_for("discovery:dns:orders.test")

@@ -13,6 +13,7 @@ from holdfast.client.failover import (
     Exhausted,
     FailoverOptions,
     FailoverPlan,
+    Find,
     Pause,
     TermFence,
 )
@@ -186,3 +187,66 @@ def test_a_plan_needs_an_address() -> None:
     """An empty list is a mistake of ours: the URI parser refuses it."""
     with pytest.raises(AssertionError):
         plan_for("")
+
+
+# Addresses that are found ---------------------------------------------------------------------
+
+
+def finding_plan(**options: object) -> FailoverPlan[str]:
+    settings = FailoverOptions(**{"is_randomized": False, **options})
+    return FailoverPlan([], settings, lambda low, high: low, finds=True)
+
+
+def test_addresses_are_found_before_each_pass() -> None:
+    """And tried as they are told: whoever is left out is not tried, who is new is."""
+    plan = finding_plan()
+    assert Find() == plan.next_step(0.0)
+    plan.found(["a", "b"])
+    assert ["a", "b", 0.01] == list(story(plan, 3))
+    assert Find() == plan.next_step(0.0)
+    plan.found(["c", "b"])
+    assert ["c", "b", 0.02] == list(story(plan, 3))
+
+
+def test_where_nothing_is_found_a_pass_has_failed() -> None:
+    """It is paused and counted as any other, so that attempts come to an end."""
+    plan = finding_plan(reconnect_attempts_max=2)
+    for pause in (0.01, 0.02):
+        assert Find() == plan.next_step(0.0)
+        plan.found([])
+        if plan.failed_passes < 2:
+            assert Pause(pause) == plan.next_step(0.0)
+    assert Exhausted(2) == plan.next_step(0.0)
+
+
+def test_of_what_is_found_the_lost_one_comes_last() -> None:
+    """Whatever its place in the list; after it has answered it is as the others again."""
+    plan = finding_plan()
+    plan.next_step(0.0)
+    plan.found(["a", "b", "c"])
+    plan.connected("a")
+    plan.link_lost("a", 0.0)
+    assert Pause(0.01) == plan.next_step(0.0)
+    for _ in range(2):
+        assert Find() == plan.next_step(0.0)
+        plan.found(["a", "b", "c"])
+        assert ["b", "c", "a"] == list(story(plan, 3))
+        plan.next_step(0.0)
+    plan.found(["a", "b", "c"])
+    plan.connected("b")
+    plan.link_lost("b", 0.0)
+    plan.next_step(0.0)
+    plan.found(["a", "b", "c"])
+    assert ["a", "c", "b"] == list(story(plan, 3))
+
+
+def test_the_lost_one_may_be_left_out() -> None:
+    """It is connected until it is lost, and then no more tried."""
+    plan = finding_plan()
+    plan.next_step(0.0)
+    plan.found(["a"])
+    plan.connected("a")
+    plan.link_lost("a", 0.0)
+    plan.next_step(0.0)
+    plan.found(["b"])
+    assert ["b", 0.01] == list(story(plan, 2))

@@ -15,9 +15,9 @@ from scripted_broker import ScriptedBroker
 
 from holdfast.client import connect
 from holdfast.client import link as link_module
+from holdfast.client.address import Address
 from holdfast.client.link import WRITE_BYTES, Link, open_link
 from holdfast.client.settings import ClientSettings, TlsSettings
-from holdfast.client.uri import Address
 from holdfast.errors import (
     CertificateError,
     ConfigError,

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.client.address import Address
+from holdfast.client.discovered import DnsSource
 from holdfast.client.failover import FailoverOptions
 from holdfast.client.settings import TlsSettings
-from holdfast.client.uri import Address, Target, parse_uri
+from holdfast.client.uri import Target, parse_uri
 from holdfast.errors import ConfigError
 
 
@@ -175,6 +177,11 @@ def test_all_mistakes_are_reported_together() -> None:
         "failover:()?passcode=secret",
         "failover:(stomp://a:1)x?passcode=secret",
         "ann:secret@a:1",
+        "discovery:(dns:ann:secret@orders.test)",
+        "discovery:(static:(stomp://ann:secret@a:1))",
+        "discovery:(tcp://ann:secret@a)",
+        "discovery:dns:orders.test?passcode=secret",
+        "multicast://ann:secret@a",
     ],
 )
 def test_a_password_in_an_odd_place_is_not_told(uri: str) -> None:
@@ -183,6 +190,90 @@ def test_a_password_in_an_odd_place_is_not_told(uri: str) -> None:
         parse_uri(uri)
     assert "secret" not in str(caught.value)
     assert "secret" not in repr(caught.value.problems)
+
+
+def test_a_discovery_uri_has_sources_and_failover_options() -> None:
+    """The options mean what they mean for failover, `nested.` those of every address."""
+    target = parse_uri(
+        "discovery:(dns:orders.test?port=7,static:(stomp://a,stomp://b))"
+        "?maxReconnectAttempts=3&nested.connectionTimeout=500"
+    )
+    assert FailoverOptions(reconnect_attempts_max=3) == target.failover
+    assert () == target.addresses
+    found, written = target.sources
+    assert isinstance(found, DnsSource)
+    assert ("orders.test", 7, 0.5) == (
+        found.question.name,
+        found.question.port,
+        found.template.connect_seconds_max,
+    )
+    assert written == (
+        Address("a", 61613, connect_seconds_max=0.5),
+        Address("b", 61613, connect_seconds_max=0.5),
+    )
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "discovery:(static:(stomp://a:1,stomp://b:2),static:stomp://a:1)",
+        "discovery:static:(stomp://a:1,stomp://b:2)",
+        "discovery://(static://(stomp://a:1,stomp://b:2))",
+        " DISCOVERY:( static:( stomp://a:1 , stomp://b:2 ) ) ",
+    ],
+)
+def test_addresses_that_are_written_need_no_finding(uri: str) -> None:
+    """Then it is a failover URI by another name."""
+    assert parse_uri(uri) == Target((Address("a", 1), Address("b", 2)), FailoverOptions())
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "discovery:dns:orders.test?ssl=true&maxReconnectDelay=5000&caFile=x&nested.keyFile=y",
+        "discovery:(dns:orders.test?ssl=true&caFile=x)?maxReconnectDelay=5000&nested.keyFile=y",
+        "discovery://dns://orders.test?ssl=true&nested.keyFile=y&caFile=x&maxReconnectDelay=5000",
+    ],
+)
+def test_the_short_form_takes_options_of_both_kinds(uri: str) -> None:
+    """They have no name in common."""
+    target = parse_uri(uri)
+    assert FailoverOptions(reconnect_seconds_max=5.0) == target.failover
+    (source,) = target.sources
+    assert isinstance(source, DnsSource)
+    assert TlsSettings(ca_file="x", key_file="y") == source.template.tls
+
+
+def test_the_short_form_of_addresses_takes_options() -> None:
+    """An address keeps its own, in the parentheses."""
+    target = parse_uri("discovery:static:(stomp://a?connectionTimeout=7)?randomize=false")
+    assert target.failover == FailoverOptions(is_randomized=False)
+    assert [0.007] == [address.connect_seconds_max for address in target.addresses]
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("discovery:", "no source"),
+        ("discovery:()", "no source"),
+        ("discovery:(dns:a.test", "not closed"),
+        ("discovery:(dns:a.test)x", "after the parenthesis"),
+        ("discovery:(dns:a.test)?ssl=true", "'ssl'"),
+        ("discovery:dns:a.test?colour=red", "'colour'"),
+        ("discovery:static:(stomp://a)?colour=red", "'colour'"),
+        ("discovery:dns:a.test?backup=true", "not implemented"),
+        ("discovery:(tcp:a.test)", "unknown source"),
+        ("discovery:a.test", "unknown source"),
+        ("mdns:orders", "mdns: is not served"),
+        ("multicast://default", "multicast: is not served"),
+        ("peer://group/broker", "peer: is not served"),
+        ("fanout:(static:(stomp://a))", "fanout: is not served"),
+    ],
+)
+def test_mistakes_of_discovery_are_named(uri: str, words: str) -> None:
+    """What other clients know and this one does not says what to use, wherever it stands."""
+    (problem,) = problems_of(uri)
+    assert words in problem
 
 
 def test_port_0_is_not_the_default() -> None:

@@ -1,0 +1,3 @@
+"""
+Nameservers as operators run them, for tests: each starts its own and ends it.
+"""
