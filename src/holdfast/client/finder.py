@@ -34,8 +34,9 @@ PATIENCE_SECONDS = 0.25
 """So long an answer is waited for by who knows of addresses already; a nameserver nearby takes a
 hundredth of it."""
 
-_LOOKUP_SHARE = 0.9
-"""Of the time for connecting: that nobody answered is then told before it is over."""
+_LOOKUP_SHARE = 0.8
+"""Of the time for connecting: that nobody answered is then told before it is over. dnspython rests
+before it gives up, for a few tenths of a second."""
 
 logger = logging.getLogger("holdfast.client")
 

@@ -46,7 +46,7 @@ class _NotAnsweredError(Exception):
 
 def look_up(question: DnsQuestion, seconds: float) -> Answer | NoAnswer:
     """
-    Ask DNS where brokers may be. Blocks the calling thread, for `seconds` at most.
+    Ask DNS where brokers may be. Blocks the calling thread, for `seconds` and a moment at most.
 
     Raises nothing that DNS or the network does: it is told as `NoAnswer`.
     """
@@ -173,7 +173,7 @@ class _Lookup:
 
     def _ask(self, name: str, kind: str) -> Found:
         rest = self._until - time.monotonic()
-        late = f"no answer about {name} ({kind}) within {self._seconds:g} s"
+        late = f"no answer about {name} ({kind}) within {self._seconds:.1f} s"
         if rest <= 0:
             raise _NotAnsweredError(late)
         try:
