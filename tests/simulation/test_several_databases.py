@@ -109,7 +109,7 @@ def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
         ("what cannot be stored is given up", 5),
         ("who is needed is copied to for as long as it takes", 12),
         ("signs of life are given while it is copied", 12),
-        ("a take goes on over several calls", 14),
+        ("a take goes on over several calls", 26),
         ("a copy that others went on with is not gone by", 1),
     ],
 )
