@@ -112,7 +112,8 @@ class ClientSession(Holder):
         """
         Obey what users and grants are now, in steps: who this client is, and what it consumes.
 
-        A consumer that is not allowed any more is ended as if it had left; what it has comes back.
+        A consumer that is not allowed any more is ended as if it had left; what it has comes back,
+        and what open transactions acknowledge of it, which can only be rolled back then.
         Whose client is not let in any more is closed; it is for the caller to let it leave.
 
         Args:
@@ -132,6 +133,7 @@ class ClientSession(Holder):
                 self.holdings.unsubscribe(self, subscription)
                 self.say_ended(error, subscription)
             yield
+        yield from self.holdings.transactions.judge_settled(self)
 
     def is_over(self, now: float) -> bool:
         """Whether what this client came in by has ended by now; it is told so, and closed."""

@@ -16,11 +16,11 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Transaction
-from holdfast.errors import RefusedError, StoreFullError, TransactionError
+from holdfast.errors import DestinationError, ForbiddenError, RefusedError, StoreFullError, TransactionError
 from holdfast.model.destination import Destination
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
-from holdfast.sessions.permissions import require_granted, who_is
+from holdfast.sessions.permissions import require_granted, require_settled, who_is
 from holdfast.sessions.requirements import no_room
 from holdfast.sessions.target import Action, Outgoing, Target
 
@@ -168,6 +168,26 @@ class OpenTransactions:
         if judged.change_count != change_count or judged.roles != roles:
             require_granted(session, self._broker, tuple(judged.written), Action.SEND)
             judged.change_count, judged.roles = change_count, roles
+
+    def judge_settled(self, session: Holder) -> Iterator[None]:
+        """
+        Fail, one in each step, those that acknowledge what their client may not read any more.
+
+        That goes back at once, as if it were not acknowledged, and not only as they end: a client
+        that is told that a transaction has failed need never end it.
+        """
+        for transaction in list(self.by_name.values()):
+            refused = {}
+            for queue in transaction.settles_on:
+                try:
+                    require_settled(session, self._broker, queue.number)
+                except (ForbiddenError, DestinationError) as error:
+                    refused[queue] = str(error)
+            if refused:
+                self.fail(transaction.name, next(iter(refused.values())))
+                apart = transaction.without(refused)
+                self._broker.errands.begin(self._broker.abort(apart))
+            yield
 
     def require_store(
         self, transaction: Transaction, is_waited_for: Callable[[Queue | Topic], bool]

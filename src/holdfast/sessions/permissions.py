@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.topics import LastingSubscription
 from holdfast.broker.serving.late import last_holder
 from holdfast.errors import DestinationError, ForbiddenError
@@ -151,10 +152,26 @@ def require_late(session: Session, broker: Broker, queue_number: int, key: int) 
     had_by = last_holder(broker.state, broker.destinations.leadership, queue_number, key)
     if had_by and had_by == session.client:
         return
-    who = who_is(session)
+    _require_reader(session, broker, lasting)
+
+
+def require_settled(session: Session, broker: Broker, queue_number: int) -> None:
+    """
+    Refuse what a client has acknowledged and not committed of what it may not read any more.
+
+    Raises:
+        ForbiddenError: It may not.
+    """
+    lasting = broker.state.queues.get(queue_number)
+    if lasting is not None and broker.access_book.is_guarded:
+        _require_reader(session, broker, lasting)
+
+
+def _require_reader(session: Session, broker: Broker, lasting: LastingQueue) -> None:
+    who, book = who_is(session), broker.access_book
     if isinstance(lasting, LastingSubscription):
         owner = owner_of(lasting, broker.state.queues)
-        require_own(owner, lasting.client_id, lasting.name, who_is(session), book)
+        require_own(owner, lasting.client_id, lasting.name, who, book)
         written = Destination(Kind.TOPIC, lasting.topic.name)
     else:
         written = Destination(Kind.QUEUE, lasting.name)

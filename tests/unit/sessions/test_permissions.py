@@ -334,6 +334,40 @@ def test_a_consumer_that_is_not_allowed_any_more_ends_and_what_it_had_comes_back
     assert not ann.session.is_closing
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_is_held_in_a_transaction_comes_back_with_the_right_to_read(guarded, leaves) -> None:
+    """
+    At once, and it is not committed any more; what else the transaction has is rolled back.
+
+    Also where the consumer had left before.
+    """
+    make_queue(guarded, "a", "b")
+    root, ann = guarded.connect("root"), guarded.connect("ann")
+    guarded.grant("sales", "read", "queue://a")
+    guarded.grant("sales", "read", "queue://b")
+    ann.say("BEGIN", transaction="t")
+    for each in ("a", "b"):
+        ann.subscribe(f"/queue/{each}", id=each, ack="client-individual")
+        guarded.desk.turn()
+        (had,) = [it for it in ann.frames() if it.command == "MESSAGE"]
+        ann.say("ACK", id=had.headers["ack"], transaction="t")
+    if leaves:
+        ann.say("UNSUBSCRIBE", id="a")
+    guarded.grant("sales", "-", "queue://a")
+    assert [it.command for it in ann.frames()] == ([] if leaves else ["ERROR"])
+    root.subscribe("/queue/a", id="ra")
+    root.subscribe("/queue/b", id="rb")
+    assert take(root) == ["made"]
+    (error,) = ann.ask("COMMIT", transaction="t", receipt="r")
+    assert error.headers["code"] == "transaction"
+    assert REFUSED.format(right="read", what="/queue/a") in error.headers["message"]
+    guarded.desk.turn()
+    assert (ann.session.transactions, ann.session.transaction_bytes) == ({}, 0)
+    assert guarded.desk.broker.flow.held_bytes == 0
+    ann.say("UNSUBSCRIBE", id="b")
+    assert take(root) == ["made"]
+
+
 def test_a_late_word_on_what_was_delivered_while_it_was_allowed_is_taken(guarded) -> None:
     """It is this client's, as is known, and done: nobody need do it again."""
     make_queue(guarded, "a")

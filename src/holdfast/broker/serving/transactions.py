@@ -10,7 +10,7 @@ COMMIT only keeps numbers for the records free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -299,6 +299,29 @@ class Transaction:
         queue.reserve(key)
         self._settle_at_commit(queue, [key])
         self.late.setdefault(queue, []).append(key)
+
+    @property
+    def settles_on(self) -> set[Queue]:
+        """On which queues it acknowledges."""
+        return set(self.keys_by_queue)
+
+    def without(self, queues: Collection[Queue]) -> Transaction:
+        """
+        Take what it acknowledges on these queues out of it.
+
+        Returns:
+            That as a transaction of its own, to be undone; it takes nothing of the memory.
+        """
+        apart = Transaction(self.name, self.settings, has_limits=False)
+        for queue in queues:
+            apart.keys_by_queue[queue] = self.keys_by_queue.pop(queue)
+            late = self.late.pop(queue, None)
+            if late is not None:
+                apart.late[queue] = late
+        for subscription in list(self.settlements):
+            if subscription.queue in queues:
+                apart.settlements[subscription] = self.settlements.pop(subscription)
+        return apart
 
     def _settle_at_commit(self, queue: Queue, keys: list[int]) -> None:
         """Group what lasts by queue as it comes, so that COMMIT does not look at each key."""
