@@ -16,7 +16,13 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Transaction
-from holdfast.errors import DestinationError, ForbiddenError, RefusedError, StoreFullError, TransactionError
+from holdfast.errors import (
+    DestinationError,
+    ForbiddenError,
+    RefusedError,
+    StoreFullError,
+    TransactionError,
+)
 from holdfast.model.destination import Destination
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder

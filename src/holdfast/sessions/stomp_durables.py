@@ -25,11 +25,9 @@ from holdfast.model.format_level import DURABLE_LEVEL
 from holdfast.sessions.bundles import leave, pattern_of
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.durable_keys import known_as, owner_for
-from holdfast.sessions.permissions import require_granted
 from holdfast.sessions.requirements import require_served_name, require_short
 from holdfast.sessions.stomp_headers import is_true, read_selector
 from holdfast.sessions.stomp_several import Asked
-from holdfast.sessions.target import Action
 
 _NAMES: Final = (
     "activemq.subscriptionName",
@@ -110,7 +108,7 @@ def end_durable(session: ClientSession, headers: dict[str, str], receipt: bytes 
     End the durable subscription that an UNSUBSCRIBE means, if there is one; false: it means none.
 
     A consumer of this connection leaves it first. Its client is told once the log says that it has
-    ended.
+    ended. Whose it is needs no right to read its topic for that: it goes on storing until then.
 
     Raises:
         RefusedError: A value makes no sense.
@@ -125,8 +123,6 @@ def end_durable(session: ClientSession, headers: dict[str, str], receipt: bytes 
     if known is None:
         _tell(session, receipt)
         return True
-    written = Destination(Kind.TOPIC, known.topic.name)
-    require_granted(session, holdings.broker, (written,), Action.CONSUME)
     for subscription in list(session.subscriptions.values()):
         if isinstance(subscription, Bundle) and known in subscription.queues:
             leave(holdings, session, subscription, partial(_end, session, known, receipt))

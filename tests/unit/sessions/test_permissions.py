@@ -368,6 +368,30 @@ def test_what_is_held_in_a_transaction_comes_back_with_the_right_to_read(guarded
     assert take(root) == ["made"]
 
 
+def test_whose_a_durable_subscription_is_ends_it_without_the_right_to_read(guarded) -> None:
+    """
+    It stores what is sent meanwhile, for when he may read again, and nobody else ends it.
+    """
+    guarded.add("eve", ["sales"])
+    guarded.grant("sales", "read", "topic://news")
+    named = {"activemq.subscriptionName": "n"}
+    root = guarded.connect("root")
+    ann = guarded.connect("ann", **{"client-id": "c"})
+    ann.subscribe("/topic/news", id="s", **named)
+    guarded.grant("sales", "-", "topic://news")
+    assert [it.headers["code"] for it in ann.frames()] == ["forbidden"]
+    root.send(b"meanwhile", "/topic/news")
+    guarded.desk.turn()
+    find, key = guarded.desk.broker.durables.find, ("ann:c", "n")
+    assert find(key) is not None
+    eve = guarded.connect("eve", **{"client-id": "c"})
+    eve.ask("UNSUBSCRIBE", id="s", receipt="r", **named)
+    assert find(key) is not None
+    answers = ann.ask("UNSUBSCRIBE", id="s", receipt="r", **named)
+    assert [it.command for it in answers] == ["RECEIPT"]
+    assert find(key) is None
+
+
 def test_a_late_word_on_what_was_delivered_while_it_was_allowed_is_taken(guarded) -> None:
     """It is this client's, as is known, and done: nobody need do it again."""
     make_queue(guarded, "a")
