@@ -53,7 +53,9 @@ def commit(session: ClientSession, frame: Frame) -> None:
         producer_id = known_producer(session, read_producer_id(producer_id))
         text = frame.headers.get("producer-sequence", "")
         sequence = read_number(text.encode(), "producer-sequence")
-        if not (holdings.broker.has_taken(producer_id, 1) or is_writer(session, holdings.broker)):
+        if not (
+            holdings.sending.has_taken(producer_id, b"1") or is_writer(session, holdings.broker)
+        ):
             # Nothing lasting can be in it but acknowledgements, which may be repeated without a
             # number. So it begins no producer: that would stand in the log.
             producer_id, sequence = None, 0
