@@ -37,6 +37,7 @@ QUICKLY_CAUGHT = [
     ("a broker of a living one's name is refused", "T13"),
     ("of two that start at once one ends", "T13"),
     ("without room nothing is stored in the end", "T15"),
+    ("who waits is heard before the level is raised", "T16"),
 ]
 """And the promise that is broken first; the others take more seeds: `make ablations`."""
 

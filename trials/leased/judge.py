@@ -19,6 +19,8 @@ Invariants (each violation is raised with its name):
         end one of each name goes on.
     T14: what an address leads to that is no database of this log is not written.
     T15: where the cache has no room, what waits in memory to be written into it is bounded.
+    T16: of a level of the log's format a holder says that all know it only where that is so of each
+        that had told of itself as the lease was taken.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from holdfast.leases.cache_room import CLOSED_AT
+from holdfast.model.format_level import FIRST_LEVEL
 from trials.leased.model_elector import FICKLE
 from trials.leased.plan import CACHE_FULL
 from trials.leased.simulated_broker import PROPOSED_BYTES_MAX, WAITING_BYTES_MAX
@@ -73,6 +76,8 @@ class Judge:
         self._holders: dict[int, str] = {}
         self._began_with: dict[str, int] = {}
         """What each holder had in memory as it began to serve."""
+        self._company: dict[str, dict[str, int]] = {}
+        """Of each tenure whose lines stood as it began, and stand still, with what they know."""
 
     def require(self, is_true: object, name: str, what: str) -> None:
         """Stop the world if it is not."""
@@ -129,7 +134,8 @@ class Judge:
             self._world.count(CONFIRMED_WITHOUT)
 
     def after_turn(self, broker: SimulatedBroker) -> None:
-        """Whether it is alone, and has no more in memory than it may."""
+        """Whether it is alone, has no more in memory than it may, and has heard who waits."""
+        self._see_levels(broker)
         if not broker.may_dispatch or self.is_log_lost:
             return  # A row of an older state may say that the lease was given back.
         if self._world.plan.elector == FICKLE:
@@ -138,6 +144,23 @@ class Judge:
             is_both = other is not broker and other.may_dispatch
             self.require(not is_both, "T4", f"{broker.name} and {other.name} may dispatch at once")
         self._see_memory(broker)
+
+    def _see_levels(self, broker: SimulatedBroker) -> None:
+        """Whether it speaks for all that were there before it."""
+        driver, medium = broker.driver, self._world.medium
+        if self._world.plan.databases or self.is_medium_harmed or not driver.is_leader:
+            return
+        told = {it.claimant.holder: it.known_level for it in medium.waiters.values()}
+        tenure = f"{broker.holder} {driver.term}"
+        began_with = self._company.setdefault(tenure, told)
+        still = self._company[tenure] = {it: began_with[it] for it in began_with if it in told}
+        level = driver.format_level_of_all
+        self.counts["speaks for others"] += level > FIRST_LEVEL and len(still) > 1
+        self.require(
+            level <= min(still.values(), default=level),
+            "T16",
+            f"{broker.name} says that all know level {level}: they know {sorted(still.values())}",
+        )
 
     def _see_memory(self, broker: SimulatedBroker) -> None:
         """What a holder has waiting for room: as much as it took over with, or up to a bound."""

@@ -55,6 +55,8 @@ _TICK_SECONDS = 0.5
 _CLEAN = b"clean "
 _WRITES = ("append", "write", "sync", "look")
 _LARGE_BYTES = 100_000
+LEVELS = 3
+"""So many versions there are, by what they know of the log's format."""
 WAITING_BYTES_MAX = 6_000
 """Nothing more is proposed while so much waits."""
 PROPOSED_BYTES_MAX = 10_000
@@ -266,7 +268,7 @@ class SimulatedBroker:
             worker=self,
             clock=self.lease_clock,
             randomness=SeededRandomness(self.chance),
-            known_level=1,
+            known_level=2 + self.number % LEVELS,
             has_elector=self.world.elector is not None,
         )
 

@@ -271,6 +271,19 @@ def _without_room(made: Plan) -> None:
     made.propose_seconds = 0.03
 
 
+def _raise_before_it_is_asked() -> list[Patch]:
+    def level(self: LeasedView) -> int:
+        others = self._state.waiters.values()
+        return min([self._known_level, *(it.known_level for it in others)])
+
+    return [(LeasedView, "format_level_of_all", property(level))]
+
+
+def _restarted(made: Plan) -> None:
+    _database(made)
+    made.kinds = {plans.CLEAN_STOP: 4, plans.PAUSE: 4, plans.KILL: 2}
+
+
 def _named(made: Plan) -> None:
     _database(made)
     made.kinds = {}
@@ -328,6 +341,7 @@ ABLATIONS = [
     _leased("nothing is dispatched while giving back", _dispatch_while_giving_back, _handed_over),
     _leased("the lease clock goes on in a suspend", _stand_still_with_the_machine, _paused),
     _leased("a log that went back is refused", _forget_what_was_seen, _restored),
+    _leased("who waits is heard before the level is raised", _raise_before_it_is_asked, _restarted),
     _leased("what is shown is written under the lease", _show_what_a_zombie_tells, _shown),
     _leased("a broker of a living one's name is refused", _let_namesakes_in, _named),
     _leased(

@@ -28,6 +28,7 @@ def told(state: LeasedState, report: Report) -> None:
     state.forgets = tuple(it for it in state.forgets if it not in order.forgets)
     _judge_namesake(state, report.namesake)
     before = state.waiters
+    state.is_company_known = state.is_holder  # One order at a time: it was given as holder, too.
     state.waiters = {it.claimant.name: it for it in report.waiters}
     for name, waiter in state.waiters.items():
         was = before.get(name)

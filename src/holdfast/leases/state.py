@@ -195,6 +195,8 @@ class LeasedState:
     """How often it was met since this broker last held the lease."""
 
     waiters: dict[str, Waiter] = field(default_factory=dict)
+    is_company_known: bool = False
+    """What the others told was read since the lease was taken the last time."""
     waiters_seen_at: dict[str, float] = field(default_factory=dict)
     """When each one's beat was last seen to change."""
 

@@ -131,6 +131,7 @@ def taken(state: LeasedState, report: Report) -> None:
     state.holding = holding
     state.epoch = holding.epoch
     state.phase = Phase.CATCHING_UP
+    state.is_company_known = False
     state.end_index = holding.end.index
     state.first_there = 0
     state.is_giving_up = False

@@ -18,6 +18,7 @@ from holdfast.leases.contract import Claimant, LeasedLog, MediumFacts, Waiter
 from holdfast.leases.elections import Elections
 from holdfast.leases.projection import MessageKey, Projection
 from holdfast.leases.state import ALWAYS, LeasedState, Phase
+from holdfast.model.format_level import FIRST_LEVEL
 from holdfast.model.numbering import Numbering
 
 _LEASE_SPARE = 0.25
@@ -255,7 +256,14 @@ class LeasedView:
 
     @property
     def format_level_of_all(self) -> int:
-        """The newest level of the log's format that every broker that told of itself knows."""
+        """
+        The newest level of the log's format that every broker that told of itself knows.
+
+        The first one while this broker does not hold the lease, or has not read since it took it
+        what they told: who waits may be of an earlier version, and be held up just then.
+        """
+        if not self._state.is_company_known:
+            return FIRST_LEVEL
         known = [self._known_level]
         known += [it.known_level for it in self._state.waiters.values()]
         return min(known)

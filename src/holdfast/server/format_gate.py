@@ -46,7 +46,7 @@ class Levels(Protocol):
 
     @property
     def format_level_of_all(self) -> int:
-        """The newest level that every member has told it knows."""
+        """The newest level that every member has told it knows; the first until that was heard."""
         ...
 
     def tell_format_level(self, level: int) -> None:

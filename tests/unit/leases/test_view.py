@@ -12,6 +12,7 @@ from holdfast.leases import tenure
 from holdfast.leases.contract import Claimant, TakeGoesOnError, Waiter
 from holdfast.leases.orders import Take
 from holdfast.leases.state import ALWAYS
+from holdfast.model.format_level import FIRST_LEVEL
 from trials.leased.model_medium import ModelMedium
 
 
@@ -114,11 +115,51 @@ def test_others_are_those_that_told_lately(pair: tuple[Any, Any], medium: ModelM
 
 def test_the_level_of_all_is_the_lowest_known(pair: tuple[Any, Any], medium: ModelMedium) -> None:
     """Whoever told of itself counts, also while it is away: it comes back with what it knows."""
-    holder, _ = pair
-    assert 7 == holder.driver.format_level_of_all
-    old = Claimant(holder="o" * 32, name="old", admin="", stomp="")
-    medium.waiters["old"] = Waiter(claimant=old, known_level=3, beat=1, applied_index=0)
+    holder, standby = pair
+    holder.until(lambda: holder.driver.format_level_of_all == 7)
+    medium.waiters["old"] = old_one()
     holder.until(lambda: holder.driver.format_level_of_all == 3)
+    assert standby.driver.format_level_of_all == FIRST_LEVEL  # It does not lead.
+
+
+def test_who_takes_the_lease_hears_who_waits_before_it_speaks_for_all(
+    broker: Callable[..., Any], medium: ModelMedium
+) -> None:
+    """At its start, and where it held the lease before: one that waits may be held up just then."""
+    holder = broker("a")
+    medium.waiters["old"] = old_one()
+    told = set()
+
+    def is_asked() -> bool:
+        told.add(holder.driver.format_level_of_all)
+        return holder.driver.is_serving and holder.driver.format_level_of_all > FIRST_LEVEL
+
+    for _ in range(2):
+        holder.until(lambda: holder.take() is not None and is_asked())
+        assert told == {FIRST_LEVEL, 3}
+        told.clear()
+        holder.driver.transfer()
+        holder.until(lambda: not holder.driver.is_leader)
+
+
+def test_what_cannot_be_heard_is_not_known(broker: Callable[..., Any], medium: ModelMedium) -> None:
+    """The medium refuses what is told of brokers, and keeps the log: the level stays."""
+    holder = broker("a")
+    medium.waiters["old"] = old_one()
+    holder.log.tell = refuse
+    holder.serve()
+    holder.until(lambda: holder.state.left_undone)
+    assert holder.driver.format_level_of_all == FIRST_LEVEL
+
+
+def old_one() -> Waiter:
+    """The line of a broker of an earlier version."""
+    old = Claimant(holder="o" * 32, name="old", admin="", stomp="")
+    return Waiter(claimant=old, known_level=3, beat=1, applied_index=0)
+
+
+def refuse(*_arguments: object) -> None:
+    raise AppendRefusedError("no right to write there")
 
 
 def test_what_was_read_and_what_waits(pair: tuple[Any, Any]) -> None:
