@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from holdfast.environment.standing_disk import StandingDisk
 from holdfast.mirrors.disk import MirroredDisk
 from holdfast.mirrors.set_keeper import SetKeeper
 from trials.mirrors.logs import World, lost_by
@@ -22,7 +23,15 @@ def test_no_seed_loses_what_was_stored() -> None:
         world = World(seed)
         world.run()
         happened += world.happened
-    for kind in ("started", "power cut", "rot", "refused", "brought back", "power cut at start"):
+    for kind in (
+        "copy in place",
+        "started",
+        "power cut",
+        "rot",
+        "refused",
+        "brought back",
+        "power cut at start",
+    ):
         assert happened[kind] > 10, kind
 
 
@@ -41,6 +50,11 @@ def _mend_nothing() -> list[Patch]:
     return [(MirroredDisk, "mend", lambda *_arguments: None)]
 
 
+def _write_wherever_the_path_leads() -> list[Patch]:
+    """A copy of a directory in its place is taken for it."""
+    return [(StandingDisk, "_require", lambda _self: None)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "patches"),
@@ -50,6 +64,7 @@ def _mend_nothing() -> list[Patch]:
             _leave_behind_without_a_word,
         ),
         ("a bad copy is mended by a good one", _mend_nothing),
+        ("nothing counts in a directory that is another one", _write_wherever_the_path_leads),
     ],
 )
 def test_each_safeguard_is_needed(name: str, patches: object) -> None:

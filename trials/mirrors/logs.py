@@ -2,7 +2,8 @@
 A journal on several simulated disks under faults, from a seed: nothing that was stored is missing.
 
 Each disk may fail a write or sync, have no room once, lose power in the middle of any operation
-(and the machine with it), rot, be taken out, and be replaced by an empty one. After each start the
+(and the machine with it), rot, be taken out, be replaced by an empty one, and by a copy of itself
+while it is in use. After each start the
 log is read to its end and held against what the writer told to be stored.
 
     python -m trials.mirrors.logs --count 500
@@ -15,12 +16,14 @@ import random
 from collections import Counter
 from pathlib import Path
 
+from holdfast.environment.standing_disk import StandingDisk
 from holdfast.errors import CorruptEntryError, JournalFailedError, MirrorsMissingError
 from holdfast.journal.reading import is_entry
 from holdfast.journal.rescue import rescued
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.lanes import InTurn, Lanes
+from holdfast.mirrors.mirror import Mirror
 from holdfast.mirrors.opening import MirrorOpening
 from holdfast.mirrors.set_file import FILE_NAME
 from holdfast.mirrors.settings import MirrorSettings
@@ -53,7 +56,7 @@ class Machine:
         """Take these directories, all if none is named, and give the disk they make."""
         self.caretaker = MirrorOpening(
             directories or self.directories,
-            lambda path: self.disks[path],
+            lambda path: StandingDisk(self.disks[path]),
             MirrorSettings(),
             equalize=equalize,
             rescued=rescued,
@@ -146,6 +149,8 @@ class World:
         elif draw < 0.80:
             disk = self.chance.choice(list(machine.disks.values()))
             disk.cut_at = disk.operations + self.chance.randint(1, 12)
+        elif draw < 0.82:
+            self._put_copy_in_place()
         elif draw < 0.84:
             self._rot()
         elif draw < 0.88:
@@ -164,10 +169,13 @@ class World:
             for _ in range(self.chance.randint(1, 30)):
                 self.machine.caretaker.turn()
         except OSError:
-            self.happened["too few left"] += 1
-            self._note()
-            self.machine.kill()
-            self._start()
+            self._end_with_too_few()
+
+    def _end_with_too_few(self) -> None:
+        self.happened["too few left"] += 1
+        self._note()
+        self.machine.kill()
+        self._start()
 
     def _append(self) -> None:
         log = self.machine.log
@@ -189,7 +197,7 @@ class World:
 
     def _rot(self) -> None:
         """Bits of one mirror rot, in a segment; the others have the entry whole."""
-        active = self.machine.caretaker.disk.keeper.active
+        active = self._those_in_place()  # One that is away has nothing to mend another by.
         if len(active) < 2:
             return
         mirror = self.chance.choice(active)
@@ -204,6 +212,27 @@ class World:
             for each in self.machine.disks.values():
                 each.fail_next.pop("write", None)  # What found no room is tried in the next round.
             self._scrub()
+
+    def _put_copy_in_place(self) -> None:
+        """A mirror's path leads to a copy of it from now on; what is open there stays the old."""
+        active = self._those_in_place()
+        if len(active) > 1:
+            self.happened["copy in place"] += 1
+            self.machine.disks[self.chance.choice(active).directory].put_copy_in_place()
+            self.machine.caretaker.disk.rest = self._end_of_patience
+
+    def _those_in_place(self) -> tuple[Mirror, ...]:
+        """Have it looked where the paths lead to, as each second; give who is active then."""
+        try:
+            self.machine.caretaker.look()
+        except OSError:
+            self._end_with_too_few()
+        return self.machine.caretaker.disk.keeper.active
+
+    def _end_of_patience(self, _seconds: float) -> None:
+        """All that are left are away: the machine is switched off."""
+        self.happened["all away"] += 1
+        raise PowerCut
 
     def _rot_while_away(self) -> None:
         """

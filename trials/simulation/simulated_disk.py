@@ -217,15 +217,20 @@ class SimulatedFile:
 class SimulatedLock:
     """A lock that a power cut or `release` opens."""
 
-    __slots__ = ("_disk", "_path")
+    __slots__ = ("_copies", "_disk", "_path")
 
     def __init__(self, disk: SimulatedDisk, path: Path) -> None:
         self._disk = disk
         self._path = path
+        self._copies = disk.copies
 
     def release(self) -> None:
         """Let others have it."""
         self._disk.locks.discard(self._path)
+
+    def stands(self) -> bool:
+        """Tell whether the disk is the one that was there when it was taken."""
+        return self._disk.copies == self._copies
 
 
 class SimulatedDisk:
@@ -242,6 +247,8 @@ class SimulatedDisk:
         self.locks: set[Path] = set()
         self.life = 0
         """How many power cuts there were."""
+        self.copies = 0
+        """How often a copy of all of it came in its place."""
         self.operations = 0
         """Changes made so far."""
         self.before_step: Callable[[], None] = lambda: None
@@ -414,6 +421,17 @@ class SimulatedDisk:
         self.locks.clear()
         self.life += 1
         self.is_off = False
+
+    def put_copy_in_place(self) -> None:
+        """Let every path lead to a copy, durable as it is seen; open files stay what they were."""
+        copies = {inode: _Inode() for inode in self._names.values()}
+        for inode, copy in copies.items():
+            copy.seen[:] = inode.seen
+            copy.durable[:] = inode.seen
+        self._names = {path: copies[inode] for path, inode in self._names.items()}
+        self._durable_names = dict(self._names)
+        self._changes.clear()
+        self.copies += 1
 
     def flip_bit(self, path: Path, bit: int) -> None:
         """Let one bit of a file rot, counted from its start; one that lies may not have it yet."""

@@ -42,6 +42,10 @@ class SimulatedSharedLock:
         """Let others have it."""
         self._disk.held.discard(self._held)
 
+    def stands(self) -> bool:
+        """Tell whether it is held: of a share the directory itself is looked at."""
+        return self._held in self._disk.held
+
 
 class SimulatedSharedDisk(SimulatedDisk):
     """A simulated disk with what `SharedDisk` adds; without power cut it is coherent."""

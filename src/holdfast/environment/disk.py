@@ -109,6 +109,19 @@ class DiskLock(Protocol):
         ...
 
 
+class DirectoryLock(DiskLock, Protocol):
+    """The lock of a file by which a directory is held, and told from others in its place."""
+
+    def stands(self) -> bool:
+        """
+        Tell whether its path leads to the file that is locked, and not to another one or to none.
+
+        Raises:
+            OSError: That cannot be seen.
+        """
+        ...
+
+
 class Disk(Protocol):
     """Files and directories."""
 
@@ -144,7 +157,7 @@ class Disk(Protocol):
         """Return how much an ordinary process may still write to the file system of `path`."""
         ...
 
-    def lock(self, path: Path) -> DiskLock:
+    def lock(self, path: Path) -> DirectoryLock:
         """Take the exclusive lock of this file, created if need be; BlockingIOError if taken."""
         ...
 
@@ -307,14 +320,27 @@ class RealFile:
 class RealLock:
     """An flock, which the kernel drops with the process."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_identity", "_path")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor = descriptor
+        self._path = path
+        found = os.fstat(descriptor)
+        self._identity = found.st_dev, found.st_ino
 
     def release(self) -> None:
-        """Let others have it."""
-        os.close(self._descriptor)
+        """Let others have it; once more does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def stands(self) -> bool:
+        """Tell whether its path leads to the file that is locked; OSError: it cannot be seen."""
+        try:
+            found = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
 
 
 class RealDisk:
@@ -381,7 +407,7 @@ class RealDisk:
         except BaseException:
             os.close(descriptor)
             raise
-        return RealLock(descriptor)
+        return RealLock(descriptor, path)
 
     def _open(self, path: Path, flags: int) -> int:
         return RESERVE.open(path, flags)

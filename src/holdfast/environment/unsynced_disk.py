@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.environment.disk import Disk, DiskFile, DiskLock
+from holdfast.environment.disk import DirectoryLock, Disk, DiskFile
 
 
 class UnsyncedFile:
@@ -92,6 +92,6 @@ class UnsyncedDisk:
         """Return how much an ordinary process may still write to the file system of `path`."""
         return self._disk.free_bytes(path)
 
-    def lock(self, path: Path) -> DiskLock:
+    def lock(self, path: Path) -> DirectoryLock:
         """Take the exclusive lock of this file, created if need be; BlockingIOError if taken."""
         return self._disk.lock(path)

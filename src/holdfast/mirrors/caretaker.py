@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from holdfast.environment.standing_disk import ANOTHER
 from holdfast.errors import MirrorError, StoreError
 from holdfast.mirrors.filling import Filling, Rescued
-from holdfast.mirrors.mirror import ANOTHER, MirrorView
+from holdfast.mirrors.mirror import MirrorView
 from holdfast.mirrors.set_file import read_set
 
 if TYPE_CHECKING:

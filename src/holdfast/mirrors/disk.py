@@ -21,6 +21,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,10 +29,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.environment.descriptors import is_out_of_descriptors
-from holdfast.environment.disk import DiskFile, DiskLock, NoRoomError, read_part, write_part
+from holdfast.environment.disk import (
+    DirectoryLock,
+    DiskFile,
+    NoRoomError,
+    read_part,
+    write_part,
+)
+from holdfast.environment.standing_disk import ANOTHER
+from holdfast.mirrors.away import Told, are_all_away, done_once_one_is_back
 from holdfast.mirrors.gate import Gate
 from holdfast.mirrors.lanes import HangingError, Outcome, attempt
-from holdfast.mirrors.mirror import ANOTHER
 from holdfast.mirrors.set_file import FILE_NAME
 
 if TYPE_CHECKING:
@@ -154,7 +162,7 @@ class MirroredFile:
 class _Locks:
     """The locks of all mirrors, as one."""
 
-    def __init__(self, disk: MirroredDisk, locks: list[DiskLock]) -> None:
+    def __init__(self, disk: MirroredDisk, locks: list[DirectoryLock]) -> None:
         self._disk = disk
         self._locks = locks
 
@@ -165,11 +173,15 @@ class _Locks:
             lock.release()
         self._locks.clear()
 
+    def stands(self) -> bool:
+        """Tell whether each directory is where its path leads to."""
+        return all(lock.stands() for lock in self._locks)
+
 
 class MirroredDisk:
     """Several directories as one."""
 
-    def __init__(self, base: Path, keeper: SetKeeper, locks: list[DiskLock]) -> None:
+    def __init__(self, base: Path, keeper: SetKeeper, locks: list[DirectoryLock]) -> None:
         self.base = base
         self.keeper = keeper
         self.gate = Gate()
@@ -179,6 +191,8 @@ class MirroredDisk:
         self._locks = _Locks(self, locks)
         self._open: set[MirroredFile] = set()
         self.on_close: Callable[[], None] = lambda: None
+        self.rest: Callable[[float], None] = time.sleep
+        """Lets time pass while no directory is where its path leads to."""
 
     # As a disk.
 
@@ -255,7 +269,7 @@ class MirroredDisk:
             raise _first_failure(told.values())
         return min(found)
 
-    def lock(self, path: Path) -> DiskLock:
+    def lock(self, path: Path) -> DirectoryLock:
         """Give the locks of all mirrors, which were taken before anything of them was read."""
         assert path == self.base / "lock"
         return self._locks
@@ -405,8 +419,9 @@ class MirroredDisk:
     ) -> None:
         self.gate.enter()
         try:
-            targets = self.keeper.targets
-            outcomes = self._lanes.run([(it.member, partial(act, it)) for it in targets])
+            targets, outcomes = told = self._tried(act)
+            if are_all_away(told):
+                targets, outcomes = done_once_one_is_back(lambda: self._tried(act), self.rest)
             for _, error in outcomes:
                 if error is not None:
                     break
@@ -420,6 +435,10 @@ class MirroredDisk:
             self._judge(targets, outcomes, is_tried_again=is_tried_again)
         finally:
             self.gate.leave()
+
+    def _tried(self, act: Callable[[Mirror], None]) -> Told:
+        targets = self.keeper.targets
+        return targets, self._lanes.run([(it.member, partial(act, it)) for it in targets])
 
     def _judge(
         self, targets: tuple[Mirror, ...], outcomes: list[Outcome], *, is_tried_again: bool

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.environment.disk import Disk, DiskLock
+from holdfast.environment.disk import DirectoryLock, Disk
 from holdfast.errors import (
     ForeignMirrorError,
     MirrorError,
@@ -32,7 +32,7 @@ class Found:
 
     directory: Path
     disk: Disk
-    lock: DiskLock | None = None
+    lock: DirectoryLock | None = None
     written: WrittenSet | None = None
     is_empty: bool = False
     """Nothing of a store is in it."""

@@ -18,9 +18,6 @@ LOCK_NAME: Final = "lock"
 OWN_NAMES: Final = frozenset({LOCK_NAME, FILE_NAME, "admin-token", "admin-token.tmp"})
 """Files of a data directory that are no copies: each mirror has its own, or only one has it."""
 
-ANOTHER: Final = "it is not the directory any more that it was (is it mounted?)"
-"""Why a mirror is left behind in whose place there is something else, or nothing."""
-
 
 @dataclass(eq=False, slots=True)
 class Mirror:

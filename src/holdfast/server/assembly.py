@@ -32,6 +32,7 @@ from holdfast.environment.clock import SystemClock
 from holdfast.environment.descriptors import RESERVE, raise_limit
 from holdfast.environment.disk import Disk, RealDisk
 from holdfast.environment.randomness import SystemRandomness
+from holdfast.environment.standing_disk import StandingDisk
 from holdfast.environment.unsynced_disk import UnsyncedDisk
 from holdfast.errors import CorruptEntryError, FencedError, ForeignDirectoryError
 from holdfast.journal.checkpoint import CheckpointStore
@@ -209,7 +210,9 @@ def _open_log(config: NodeConfig, shares: Shares) -> tuple[Journal, Caretaker | 
     _refuse_caches(config, disk)
     caretaker = None if is_leased(config) else open_mirrors(config, disk)
     if caretaker is None:
-        return _open_journal(config, shares, disk), None
+        is_cached = is_leased(config)
+        used = disk if is_cached else StandingDisk(disk, waits=True)
+        return _open_journal(config, shares, used), None
     journal = _open_journal(config, shares, caretaker.disk)
     caretaker.start()
     return journal, caretaker

@@ -14,6 +14,7 @@ import structlog
 
 from holdfast.config.node import NodeConfig
 from holdfast.environment.disk import Disk
+from holdfast.environment.standing_disk import StandingDisk
 from holdfast.errors import MirrorError
 from holdfast.journal.rescue import rescued
 from holdfast.mirrors.caretaker import Caretaker
@@ -51,7 +52,7 @@ def open_set(directories: Sequence[Path], disk: Disk, settings: MirrorSettings) 
     lanes: Lanes = ThreadLanes(settings.timeout_seconds)
     opening = MirrorOpening(
         directories,
-        lambda _directory: disk,
+        lambda _directory: StandingDisk(disk),
         settings,
         equalize=equalize,
         rescued=rescued,

@@ -1,0 +1,75 @@
+"""The last mirror that has everything is waited for where it is away."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from holdfast.environment.standing_disk import AwayError
+from holdfast.mirrors.away import are_all_away, done_once_one_is_back
+from holdfast.mirrors.mirror import Mirror
+from trials.mirrors.logs import Machine
+from trials.simulation.simulated_disk import SimulatedDisk
+
+A, B = Path("/a"), Path("/b")
+
+
+def mirror(directory: Path, state: str = "active") -> Mirror:
+    return Mirror(directory.name, directory, SimulatedDisk(), A, state)  # type: ignore[arg-type]
+
+
+def test_only_active_ones_are_asked() -> None:
+    """One that is being filled has not what was confirmed; none at all are not away."""
+    away, well = (None, AwayError()), (None, None)
+    assert are_all_away(((mirror(A), mirror(B, "joining")), [away, well]))
+    assert not are_all_away(((mirror(A), mirror(B)), [away, well]))
+    assert not are_all_away(((mirror(A),), [(None, OSError())]))
+    assert not are_all_away(((), []))
+
+
+def test_it_is_done_once_one_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    """However often that is tried: once it is told that it is away, and once that it is back."""
+    caplog.set_level(logging.INFO, logger="holdfast.mirrors")
+    outcomes = [AwayError(), AwayError(), None]
+    rests: list[float] = []
+    told = done_once_one_is_back(lambda: ((mirror(A),), [(None, outcomes.pop(0))]), rests.append)
+    assert [(None, None)] == told[1]
+    assert 2 == len(rests)
+    assert ["CRITICAL", "WARNING"] == [it.levelname for it in caplog.records]
+    assert "/a: replaced, moved or removed while in use" in caplog.text
+
+
+def test_of_two_mirrors_the_one_that_is_away_is_left_behind_and_the_last_is_waited_for() -> None:
+    """Nothing is written into a copy, and what was confirmed is on one that is where it was."""
+    machine = Machine("a", "b")
+    disk = machine.open_disk().disk
+    file = disk.open(A / "x", create=True)
+    machine.disks[B].put_copy_in_place()
+    before = machine.disks[B].snapshot()
+    file.write(b"one", 0)
+    file.sync()
+    assert ["active", "failed"] == machine.states()
+    assert before == machine.disks[B].snapshot()
+    machine.disks[A].put_copy_in_place()
+    rests: list[float] = []
+
+    def bring_back(seconds: float) -> None:
+        rests.append(seconds)
+        machine.disks[A].copies = 0
+
+    disk.rest = bring_back
+    file.write(b"two", 0)
+    file.sync()
+    assert 1 == len(rests)
+    assert ["active", "failed"] == machine.states()
+
+
+def test_one_that_is_away_is_seen_where_nobody_writes() -> None:
+    """Each second it is looked at; before, only whether a set of the same member is there."""
+    machine = Machine("a", "b")
+    machine.open_disk()
+    machine.disks[B].put_copy_in_place()
+    machine.caretaker.look()
+    assert ["active", "failed"] == machine.states()
