@@ -165,6 +165,12 @@ class Caretaker:
                 f"{directory} is in use: disable it before it is replaced"
                 f" ('holdfast mirror disable {directory}')"
             )
+        other = self._known(by)
+        if other is not None and other.state in ("active", "joining"):
+            raise StoreError(
+                f"{by} is in use already, as a mirror that is {other.state}: give an empty"
+                f" directory in the place of {directory}"
+            )
         self._require_quiet(mirror)
         self._join(by, {mirror.member: None})
         self._keeper.mirrors = [it for it in self._keeper.mirrors if it is not mirror]

@@ -341,6 +341,10 @@ class MirroredDisk:
         """Whether something is being done there that takes long."""
         return self._lanes.is_slow(mirror.member)
 
+    def on_each(self, act: Callable[[Path], None]) -> list[Outcome]:
+        """Do it for the directory of each active mirror; none is waited for for long."""
+        return list(self._told_by_each(lambda it: act(it.directory)).values())
+
     def put_right(self, path: Path, offset: int, data: bytes) -> None:
         """Write these bytes, known to be the right ones, where an active mirror has others."""
         told = self._told_by_each(lambda it: read_part(it.disk, it.here(path), len(data), offset))

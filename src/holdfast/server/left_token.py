@@ -11,12 +11,15 @@ out of his own machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from holdfast.admin.token_file import FILE_NAME, write_token
 from holdfast.errors import ConfigError
+from holdfast.mirrors.disk import MirroredDisk
+from holdfast.mirrors.lanes import attempt
 from holdfast.transport.tls import Contexts, ServerTls
 
 log = structlog.get_logger("holdfast.server")
@@ -25,9 +28,15 @@ log = structlog.get_logger("holdfast.server")
 class LeftToken:
     """One node's, in each of its directories."""
 
-    __slots__ = ("_bound", "_directories", "_tls", "_token")
+    __slots__ = ("_bound", "_directories", "_mirrors", "_tls", "_token")
 
-    def __init__(self, directories: Sequence[Path], token: str, tls: ServerTls | None) -> None:
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        token: str,
+        tls: ServerTls | None,
+        mirrors: MirroredDisk | None = None,
+    ) -> None:
         """
         Leave nothing yet.
 
@@ -35,7 +44,10 @@ class LeftToken:
             directories: The node's own; it is to be in one of them at least.
             token: What proves that its own user asks.
             tls: What the admin port goes by; None: it speaks in clear.
+            mirrors: Of several directories; only those that are active are written to, and one
+                that hangs is not waited for.
         """
+        self._mirrors = mirrors
         self._directories = directories
         self._token = token
         self._tls = tls
@@ -68,13 +80,20 @@ class LeftToken:
 
     def _write(self, fingerprint: str) -> OSError | None:
         """Write it; gives why it stands nowhere, None: it does."""
-        why: OSError | None = None
-        count = 0
-        for directory in self._directories:
-            try:
-                write_token(directory, *self._bound, self._token, fingerprint)
-                count += 1
-            except OSError as error:
-                why = error
+        if self._mirrors is not None:
+            outcomes = self._mirrors.on_each(lambda it: self._write_in(it, fingerprint))
+        else:
+            outcomes = [
+                attempt(partial(self._write_in, it, fingerprint)) for it in self._directories
+            ]
+        failures: list[OSError] = []
+        for _, error in outcomes:
+            if isinstance(error, OSError):
+                failures.append(error)
                 log.warning("commands on this machine need --secret-file", reason=str(error))
-        return None if count else why
+            elif error is not None:
+                raise error
+        return failures[-1] if failures and len(failures) == len(outcomes) else None
+
+    def _write_in(self, directory: Path, fingerprint: str) -> None:
+        write_token(directory, *self._bound, self._token, fingerprint)

@@ -118,6 +118,7 @@ class Node:
             (self.config.data, *self.config.mirrors),
             self.access.local_token,
             parts.shown.get(self.config.admin_tls),
+            None if parts.caretaker is None else parts.caretaker.disk,
         )
         left.leave(admin.bound)
         self.renewal.prepare = left.prepare

@@ -76,6 +76,17 @@ def test_another_directory_takes_the_place(machine: Machine) -> None:
     assert len(disk.keeper.holding.current.states) == 2
 
 
+def test_mirror_in_use_takes_no_other_ones_place(machine: Machine) -> None:
+    """A slip: it was emptied and filled anew, or, as the only one left, ended the node."""
+    disk = machine.caretaker.disk
+    machine.caretaker.disable(B)
+    with pytest.raises(StoreError, match="/a is in use already, as a mirror that is active: give"):
+        machine.caretaker.replace(B, A)
+    assert machine.states() == ["active", "disabled"]
+    assert not disk.keeper.is_lost
+    assert machine.disks[A].locks
+
+
 def test_empty_directory_in_the_same_place_takes_it_over(machine: Machine) -> None:
     """L29: a new disk is mounted where the old one was."""
     disk = machine.caretaker.disk

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
 
 from holdfast.admin.token_file import FILE_NAME, read_proof
+from holdfast.environment.disk import RealDisk
 from holdfast.errors import ConfigError
+from holdfast.mirrors.settings import MirrorSettings
 from holdfast.server import left_token
 from holdfast.server.left_token import LeftToken
+from holdfast.server.mirrors import open_set
 from holdfast.transport.certificates import make_node, open_authority
 from holdfast.transport.tls import ServerTls, TlsOptions, read_again
 
@@ -77,3 +81,27 @@ def test_in_clear_it_names_no_certificate(tmp_path: Path) -> None:
     it.leave(BOUND)
     it.prepare([])
     assert read_proof(tmp_path / FILE_NAME, *BOUND) == (TOKEN, "")
+
+
+def test_mirror_that_hangs_is_not_waited_for_and_one_left_behind_not_written(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """The loop writes it: a start stood still for as long as a disk hung that had been given up."""
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    settings, ending = MirrorSettings(), threading.Event()
+    caretaker = open_set([one, two, three], RealDisk(), settings)
+    monkeypatch.setattr("holdfast.mirrors.disk.ASK_SECONDS_MAX", 0.2)
+    caretaker.disable(three)
+    write = left_token.write_token
+
+    def hang(directory: Path, *others: object) -> Path:
+        if directory == two:
+            ending.wait(30)
+        return write(directory, *others)
+
+    monkeypatch.setattr(left_token, "write_token", hang)
+    LeftToken((one, two, three), TOKEN, None, caretaker.disk).leave(BOUND)
+    assert not ending.is_set()
+    assert [True, False, False] == [(it / FILE_NAME).exists() for it in (one, two, three)]
+    ending.set()
+    caretaker.disk.lock(one / "lock").release()
