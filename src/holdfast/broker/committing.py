@@ -85,16 +85,17 @@ class Committing:
         self._errands = errands
         self.advising: Advises = SILENCE
 
-    def begin(self, name: str) -> Transaction:
+    def begin(self, name: str, user: str | None = None) -> Transaction:
         """
-        Open a transaction.
+        Open a transaction, of whose share what it holds is.
 
         Raises:
-            TransactionError: All transactions together hold too much; many empty ones do.
+            TransactionError: All transactions, or this user's, hold too much; many empty ones do.
         """
         cost = 2 * self._settings.message_memory_overhead_bytes + 4 * len(name)
-        self._flow.hold(cost)
+        self._flow.hold(cost, user)
         transaction = Transaction(name, self._settings)
+        transaction.user = user
         transaction.own_bytes = cost
         return transaction
 
@@ -115,11 +116,11 @@ class Committing:
             TransactionError: This transaction, or all of them together, grew over the limits.
         """
         cost = len(headers) + len(body) + self._settings.message_memory_overhead_bytes
-        self._flow.hold(cost)
+        self._flow.hold(cost, transaction.user)
         try:
             transaction.add_send(destination, headers, body, persistent=persistent, facts=facts)
         except TransactionError:
-            self._flow.release(cost)
+            self._flow.release(cost, transaction.user)
             raise
         return cost
 
@@ -142,7 +143,7 @@ class Committing:
         size = len(headers) + len(body) + self._settings.message_memory_overhead_bytes
         known = 0 if facts is None else facts.size
         cost_max = len(destinations) * (size + known + PLACE_BYTES)
-        self._flow.hold(cost_max)
+        self._flow.hold(cost_max, transaction.user)
         before = transaction.held_bytes
         try:
             self._add_for_all(
@@ -150,7 +151,7 @@ class Committing:
             )
         finally:
             cost = transaction.held_bytes - before
-            self._flow.release(cost_max - cost)
+            self._flow.release(cost_max - cost, transaction.user)
         return cost
 
     def _add_for_all(
@@ -227,7 +228,7 @@ class Committing:
 
         Whoever asked must do nothing else before the last step; everybody else may.
         """
-        self._flow.release(transaction.held_bytes)
+        self._flow.release(transaction.held_bytes, transaction.user)
         for whole in transaction.undo(self._settings.step_count_max):
             if isinstance(whole, Subscription):
                 self._routing.refill(whole)
@@ -377,7 +378,7 @@ class Committing:
 
         Until they are taken out of what is reserved, in steps, nobody else gets what they settle.
         """
-        self._flow.release(transaction.held_bytes)
+        self._flow.release(transaction.held_bytes, transaction.user)
         for queue, keys in transaction.keys_by_queue.items():
             self._receipts.settle(queue, keys)
         self._errands.begin(self._let_go(transaction), owner)

@@ -386,6 +386,9 @@ class Destinations:
     def empty(self, queue: Queue) -> None:
         """Take away what the leader alone has of a queue's messages; it is let go of in steps."""
         self._state.acknowledged_total += len(queue.transients)
+        if queue.user is not None:
+            taken = queue.transient_bytes + self._flow.overhead * len(queue.transients)
+            self._flow.temporary_shares.add(queue.user, -taken)
         queue.empty()
 
     def settle_transient(self, queue: Queue, key: int) -> None:
@@ -402,6 +405,8 @@ class Destinations:
             queue.forget((key,))
             self._state.acknowledged_total += 1
             self._flow.volatile_bytes -= message.size + self._flow.overhead
+            if queue.user is not None:
+                self._flow.temporary_shares.add(queue.user, -message.size - self._flow.overhead)
 
     def advance_mark(self, queue: Queue) -> None:
         """Ask for a dispatch mark further ahead."""

@@ -3,7 +3,8 @@ What the leader's clients make it hold in memory, and when that is enough.
 
 Contents of stored messages are kept while there is room, and read from the log beyond it.
 Non-persistent messages are only here: where they are too many, who sends more waits. Open
-transactions and subscriptions have bounds of their own.
+transactions and subscriptions have bounds of their own. Of what whoever is let in may have, open
+transactions and what stands on temporary queues, each user has a share (`model.shares`).
 
 Invariants:
     A content is counted until it is let go of: those of a leadership that is over, too.
@@ -18,6 +19,7 @@ from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, TransactionError
 from holdfast.model.records import MessageRecord
+from holdfast.model.shares import MOST, Shares
 
 
 class FlowControl:
@@ -28,10 +30,12 @@ class FlowControl:
         "groups_known",
         "discards",
         "held_bytes",
+        "held_shares",
         "overhead",
         "settings",
         "subscription_bytes",
         "subscription_count",
+        "temporary_shares",
         "volatile_bytes",
     )
 
@@ -44,6 +48,9 @@ class FlowControl:
         """Non-persistent messages on queues, with their overhead."""
         self.held_bytes = 0
         """What open transactions hold, with what a message costs beside its content."""
+        self.held_shares = Shares()
+        self.temporary_shares = Shares()
+        """Non-persistent messages on each user's temporary queues, with their overhead."""
         self.subscription_count = self.subscription_bytes = 0
         """Of all connections."""
         self.groups_known = GroupsKnown()
@@ -54,6 +61,7 @@ class FlowControl:
     def forget_leadership(self) -> None:
         """Count anew, save what is in memory still."""
         self.volatile_bytes = self.held_bytes = 0
+        self.held_shares, self.temporary_shares = Shares(), Shares()
         self.subscription_count = self.subscription_bytes = 0
         self.groups_known = GroupsKnown()
         self.discards.forget_leadership()
@@ -67,6 +75,11 @@ class FlowControl:
     def has_room(self) -> bool:
         """Whether one more non-persistent message may go to a queue now."""
         return self.volatile_bytes <= self.settings.memory_bytes
+
+    def has_room_for(self, user: str | None) -> bool:
+        """Whether one more message may go to a temporary queue of this user now."""
+        left = self.settings.memory_bytes - self.volatile_bytes
+        return left >= 0 and self.temporary_shares.has_room(user, 0, left)
 
     def keep(self, cache: Shelves[MessageRecord], first: int, records: list[MessageRecord]) -> None:
         """Keep contents of messages of one queue, from this number on, as far as there is room."""
@@ -105,22 +118,32 @@ class FlowControl:
         self.cached_bytes -= cached
         self.volatile_bytes -= volatile
 
-    def hold(self, cost: int) -> None:
+    def hold(self, cost: int, user: str | None = None) -> None:
         """
-        Count what an open transaction holds from now on.
+        Count what an open transaction holds from now on, of this user's share.
 
         Raises:
-            TransactionError: All transactions together hold too much; many empty ones do.
+            TransactionError: All transactions, or this user's, hold too much; many empty ones do.
         """
-        if self.held_bytes + cost > self.settings.transactions_bytes_max:
+        left = self.settings.transactions_bytes_max - self.held_bytes
+        if cost > left:
             raise TransactionError(
                 f"open transactions hold {self.held_bytes:,} bytes;"
                 f" at most {self.settings.transactions_bytes_max:,}; commit some first"
             )
+        if user is not None:
+            if not self.held_shares.has_room(user, cost, left - cost):
+                raise TransactionError(
+                    f"open transactions of this user hold {self.held_shares.of(user):,} bytes, at"
+                    f" most {MOST} times what is left of"
+                    f" {self.settings.transactions_bytes_max:,}; commit some first"
+                )
+            self.held_shares.add(user, cost)
         self.held_bytes += cost
 
-    def release(self, cost: int) -> None:
+    def release(self, cost: int, user: str | None = None) -> None:
         """Count what an open transaction held no more."""
+        self.held_shares.add(user, -cost)
         self.held_bytes -= cost
 
 

@@ -187,6 +187,8 @@ class Sending:
         queue.transient_bytes += message.size
         self._state.enqueued_total += 1
         self._flow.volatile_bytes += message.size + self._flow.overhead
+        if queue.user is not None:
+            self._flow.temporary_shares.add(queue.user, message.size + self._flow.overhead)
         queue.touch()
         if self.advising.is_heard and not queue.topic_number:  # Of its topic it is said once.
             self.advising.arrived_in_memory(queue, message)
@@ -209,7 +211,8 @@ class Sending:
         """Whether one more non-persistent message may go to a destination now."""
         if type(destination) is Topic:
             return not destination.blocked_by and self._publishing.has_room
-        return self._flow.has_room
+        user = destination.user if isinstance(destination, Queue) else None
+        return self._flow.has_room if user is None else self._flow.has_room_for(user)
 
     def publish(
         self,

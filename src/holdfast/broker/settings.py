@@ -44,7 +44,8 @@ class BrokerSettings:
 
     transactions_bytes_max: int = 128 * MiB
     """What all open transactions hold, counted as messages in memory are; an empty one counts as
-    two messages. More is refused, and so is one more transaction."""
+    two messages. More is refused, and so is one more transaction; where there are users, what has
+    one of them hold more than three times what is left."""
 
     transaction_operation_count_max: int = 100_000
     """Sends and acknowledgements in one transaction. More is refused."""
@@ -97,7 +98,8 @@ class BrokerSettings:
     """Topics that somebody uses. At the limit those without subscribers are forgotten first."""
 
     temporary_count_max: int = 10_000
-    """Temporary queues, and temporary topics, of all connections. One more is refused."""
+    """Temporary queues, and temporary topics, of all connections. One more is refused, and where
+    there are users one that has its user have more than three times what is left."""
 
     temporary_orphan_seconds: float = 60.0
     """So long those of a client that can be known again wait for it when its connection is lost,

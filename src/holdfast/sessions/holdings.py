@@ -46,7 +46,7 @@ from holdfast.sessions.context import SessionContext
 from holdfast.sessions.earlier import EarlierConnections
 from holdfast.sessions.holder import Holder, unnamed
 from holdfast.sessions.open_transactions import OpenTransactions
-from holdfast.sessions.permissions import require_allowed, require_late
+from holdfast.sessions.permissions import require_allowed, require_late, sharer
 from holdfast.sessions.requirements import (
     require_served_name,
     require_short,
@@ -109,17 +109,18 @@ class Holdings:
 
     def _find(self, session: Holder, written: Destination) -> Queue | Topic:
         kind, name, broker = written.kind, written.name, self.broker
+        temporaries, user = broker.temporaries, sharer(session, broker)
         if kind is Kind.QUEUE:
             return broker.queue(name)
         if kind is Kind.TOPIC:
             return broker.topic(name)
         if kind is Kind.TEMPORARY_QUEUE:
-            return broker.temporaries.queue(f"{session.address}.{name}", session, session.client)
+            return temporaries.queue(f"{session.address}.{name}", session, session.client, user)
         if kind is Kind.REMOTE_TEMPORARY_QUEUE:
-            return broker.temporaries.queue(name)
+            return temporaries.queue(name, user=user)
         if kind is Kind.TEMPORARY_TOPIC:
-            return broker.temporaries.topic(f"{session.address}.{name}", session, session.client)
-        return broker.temporaries.topic(name)
+            return temporaries.topic(f"{session.address}.{name}", session, session.client, user)
+        return temporaries.topic(name, user=user)
 
     def targets(self, session: Holder, written: Sequence[Destination]) -> tuple[Queue | Topic, ...]:
         """

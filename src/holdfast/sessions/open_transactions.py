@@ -26,7 +26,7 @@ from holdfast.errors import (
 from holdfast.model.destination import Destination
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
-from holdfast.sessions.permissions import require_granted, require_settled, who_is
+from holdfast.sessions.permissions import require_granted, require_settled, sharer, who_is
 from holdfast.sessions.requirements import no_room
 from holdfast.sessions.target import Action, Outgoing, Target
 
@@ -66,7 +66,7 @@ class OpenTransactions:
         self.bytes = 0
         """What they hold."""
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str, session: Holder) -> None:
         """
         Begin one.
 
@@ -78,7 +78,7 @@ class OpenTransactions:
         count_max = self._broker.settings.transaction_count_max
         if len(self.by_name) >= count_max:
             raise TransactionError(f"at most {count_max:,} open transactions on one connection")
-        transaction = self.by_name[name] = self._broker.begin(name)
+        transaction = self.by_name[name] = self._broker.begin(name, sharer(session, self._broker))
         self._judged[name] = _Judged(self._broker.access_book.change_count)
         self.bytes += transaction.own_bytes
 

@@ -124,6 +124,11 @@ def is_writer(session: Session, broker: Broker) -> bool:
     return not book.is_guarded or book.access(who_is(session)).has(Right.WRITE)
 
 
+def sharer(session: Session, broker: Broker) -> str | None:
+    """Give of whose share it is what a client has; None: nobody is somebody here."""
+    return who_is(session).name if broker.access_book.is_guarded else None
+
+
 def may_pass_policies(session: Session, broker: Broker) -> bool:
     """Whether what a client calls a copy stays where it is sent, whatever policies say of others:
     that is an operator's act, as a move is; whoever may only write is no operator.

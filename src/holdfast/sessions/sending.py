@@ -338,7 +338,7 @@ class Sending:
         destination = target.destination
         queue = target.queue
         receipt = sending.receipt
-        if queue is not None:  # As `has_room` says it, without a call for each message.
+        if queue is not None and queue.user is None:  # As `has_room`, without a call for each.
             has_room = broker.flow.volatile_bytes <= broker.settings.memory_bytes
         else:
             has_room = broker.has_room(destination)

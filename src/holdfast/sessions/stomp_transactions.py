@@ -27,7 +27,7 @@ def begin(session: ClientSession, frame: Frame) -> None:
     """
     name = frame.headers["transaction"]
     require_short(name, "transaction name")
-    session.holdings.transactions.begin(name)
+    session.holdings.transactions.begin(name, session)
     if frame.receipt is not None:
         session.reply(frame.receipt)
 

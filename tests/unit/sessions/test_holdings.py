@@ -112,7 +112,7 @@ def test_a_transaction_commits_and_rolls_back(desk) -> None:
     session.send(Message("/queue/q", b"one"))
     desk.turn()
     for receipt in (b"back", b"done"):
-        holdings.transactions.begin("t")
+        holdings.transactions.begin("t", session)
         transaction = holdings.transactions.get("t")
         (key,) = subscription.unacknowledged
         holdings.acknowledge_within(session, transaction, subscription, key, None, exact=True)
@@ -144,7 +144,7 @@ def test_all_of_it_is_given_back_once(desk) -> None:
     """
     session = Speaker(desk)
     consume(session, "/temp-queue/a")
-    session.holdings.transactions.begin("t")
+    session.holdings.transactions.begin("t", session)
     assert session.held_count == 3
     steps = session.leaving()
     next(steps)

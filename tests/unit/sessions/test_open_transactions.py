@@ -23,7 +23,7 @@ def test_what_they_hold_is_counted_and_given_back(desk) -> None:
     """
     session = Speaker(desk)
     held = session.holdings.transactions
-    held.begin("a")
+    held.begin("a", session)
     empty = session.transaction_bytes
     within(session, "a", b"r")
     assert session.told == [b"r"]
@@ -31,7 +31,7 @@ def test_what_they_hold_is_counted_and_given_back(desk) -> None:
     assert held.held_count == 2
     held.forget(held.get("a"))
     assert (session.transaction_bytes, session.transactions) == (0, {})
-    held.begin("b")
+    held.begin("b", session)
     within(session, "b")
     list(held.give_back())
     assert held.by_name == {}
@@ -45,19 +45,20 @@ def test_names_are_begun_once_and_known_before_they_are_used(new_desk) -> None:
     held = session.holdings.transactions
     with pytest.raises(TransactionError, match="has not begun"):
         within(session, "a")
-    held.begin("a")
+    held.begin("a", session)
     with pytest.raises(TransactionError, match="begun already"):
-        held.begin("a")
+        held.begin("a", session)
     with pytest.raises(TransactionError, match="at most 1"):
-        held.begin("b")
+        held.begin("b", session)
 
 
 def test_the_first_failure_is_the_one_that_is_told(desk) -> None:
     """
     Of a transaction that there is not, none.
     """
-    held = Speaker(desk).holdings.transactions
-    held.begin("a")
+    session = Speaker(desk)
+    held = session.holdings.transactions
+    held.begin("a", session)
     held.fail("a", "first")
     held.fail("a", "second")
     held.fail(None, "third")
@@ -70,7 +71,7 @@ def test_no_commit_goes_before_what_waits_for_room(desk) -> None:
     """
     session = Speaker(desk)
     held = session.holdings.transactions
-    held.begin("a")
+    held.begin("a", session)
     within(session, "a")
     held.require_store(held.get("a"), lambda _: False)
     with pytest.raises(StoreFullError, match="memory"):

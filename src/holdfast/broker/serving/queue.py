@@ -44,7 +44,7 @@ class Queue:
         *("grouping", "index", "is_deleted", "is_outdated", "is_temporary", "is_touched"),
         *("lasting", "leadership", "mark_step", "name", "newest_before", "number", "owner"),
         *("policy", "purging_through", "redelivered_total", "sifting", "subscriptions"),
-        *("suspect_after", "time_limits", "transient_bytes", "transients"),
+        *("suspect_after", "time_limits", "transient_bytes", "transients", "user"),
         *("volatile_ordering", "wanted", "wild_count"),
     )
 
@@ -80,6 +80,7 @@ class Queue:
         """When it is to be woken, and which of the leadership's alarms that is."""
         self.owner: Hashable = None
         """A temporary queue's connection."""
+        self.user: str | None = None  # Of whose share a temporary one is, and what is on it.
         self.policy: Effective | None = None
         """What holds for it, kept by the policies; None until somebody asks."""
         self.purging_through = self.redelivered_total = 0

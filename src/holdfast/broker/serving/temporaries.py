@@ -9,21 +9,27 @@ they are *orphans*, which take what is sent there and belong to nobody. A new le
 what there was: as long as its clients may still be on their way back, what is sent to an address
 that a client can come back to makes an orphan, too.
 
+Each user has a share of the places (`model.shares`), orphans with them. Where he has no room an
+orphan of his own goes, and no other.
+
 Invariants:
     A place is somebody's, or an orphan: it stands in exactly one of the two books.
-    Of orphans there are never more than there is room for: the oldest go for what is wanted now.
+    Of orphans there are never more than there is room for: the oldest go for what is wanted now,
+        of the same user where somebody is somebody.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator
+from itertools import islice
 from typing import Final, TypeVar
 
 from holdfast.broker.flow_control import require_room
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
+from holdfast.model.shares import MOST, Shares
 
 _Place = TypeVar("_Place", Queue, Topic)
 
@@ -34,12 +40,16 @@ _OF_A_CLIENT: Final = re.compile(
 node, term and number of the connection."""
 
 
+_LOOKED_AT_MAX: Final = 64
+"""So many orphans are looked at for one that may go."""
+
+
 class Temporaries:
     """The temporary destinations of all clients, by full name."""
 
     __slots__ = (
         *("_began_ms", "_came", "_clients", "_elapsed_ms", "_empty", "_make_queue", "_orphan_ms"),
-        *("_orphans", "_owned", "_went", "count_max", "queues", "topics"),
+        *("_orphans", "_owned", "_shares", "_users", "_went", "count_max", "queues", "topics"),
     )
 
     def __init__(
@@ -62,6 +72,9 @@ class Temporaries:
         self._began_ms = 0
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
+        self._users: dict[Queue | Topic, str] = {}
+        """Of whose share they are."""
+        self._shares: dict[type, Shares] = {Queue: Shares(), Topic: Shares()}
         self._owned: dict[Hashable, dict[Queue | Topic, None]] = {}
         self._clients: dict[Hashable, str] = {}
         """By what the owners are known again, who are by anything."""
@@ -72,26 +85,31 @@ class Temporaries:
         """Note that clients may come back from another leader from now on."""
         self._began_ms = self._elapsed_ms()
 
-    def queue(self, name: str, owner: Hashable | None = None, client: str = "") -> Queue:
+    def queue(
+        self, name: str, owner: Hashable | None = None, client: str = "", user: str | None = None
+    ) -> Queue:
         """
         Give a temporary queue by its full name; `owner` makes it if it is not there.
 
         Args:
             client: By what the owner is known again; empty: by nothing.
+            user: Of whose share it is if it is made; None: nobody is somebody here.
 
         Raises:
             DestinationError: It does not exist, or its client is gone, or it is another one's.
         """
-        return self._given(self.queues, "queue", name, owner, client, self._make_queue)
+        return self._given(self.queues, "queue", name, (owner, client, user), self._make_queue)
 
-    def topic(self, name: str, owner: Hashable | None = None, client: str = "") -> Topic:
+    def topic(
+        self, name: str, owner: Hashable | None = None, client: str = "", user: str | None = None
+    ) -> Topic:
         """
         Give a temporary topic by its full name; otherwise as `queue`.
 
         Raises:
             DestinationError: It does not exist, or its client is gone, or it is another one's.
         """
-        return self._given(self.topics, "topic", name, owner, client, Topic)
+        return self._given(self.topics, "topic", name, (owner, client, user), Topic)
 
     def count_of(self, owner: Hashable) -> int:
         """How many destinations a connection has."""
@@ -149,6 +167,7 @@ class Temporaries:
     def _forget(self, place: Queue | Topic) -> Queue | None:
         place.delete()
         self._went(place)
+        self._shares[type(place)].add(self._users.pop(place, None), -1)
         if isinstance(place, Queue):
             del self.queues[place.name]
             return place
@@ -160,20 +179,20 @@ class Temporaries:
         places: dict[str, _Place],
         kind: str,
         name: str,
-        owner: Hashable | None,
-        client: str,
+        whose: tuple[Hashable | None, str, str | None],
         make: Callable[[str], _Place],
     ) -> _Place:
+        owner, client, user = whose
         place = places.get(name)
         if place is None:
             if owner is None and not self._may_come_back(name):
                 raise DestinationError(f"temporary {kind} {name!r} does not exist any more")
-            orphans = self._orphans[Queue if kind == "queue" else Topic]
-            if len(places) >= self.count_max and orphans:
-                self._drop_orphan(next(iter(orphans)))
+            self._make_room(Queue if kind == "queue" else Topic, len(places), user)
             require_room(len(places), self.count_max, f"temporary {kind}s")
+            self._require_share(kind, len(places), user)
             place = places[name] = make(name)
             place.is_temporary = True
+            self._is_of(place, user)
             self._came(place)
             if owner is None:
                 self._orphan(place, "")
@@ -182,11 +201,44 @@ class Temporaries:
             return place
         elif not self._taken_from_others(place, client):
             raise DestinationError(f"temporary {kind} {name!r} belongs to another client")
+        elif self._users.get(place) != user:
+            self._is_of(place, user)
         place.owner = owner
         self._owned.setdefault(owner, {})[place] = None
         if client:
             self._clients[owner] = client
         return place
+
+    def _make_room(self, kind: type, count: int, user: str | None) -> None:
+        """Let an orphan go for one more place of this user, if one has to and one may."""
+        left = self.count_max - count - 1
+        if left >= 0 and self._shares[kind].has_room(user, 1, left):
+            return
+        for orphan in islice(self._orphans[kind], _LOOKED_AT_MAX):
+            if user in (None, self._users.get(orphan)):
+                self._drop_orphan(orphan)
+                return
+
+    def _require_share(self, kind: str, count: int, user: str | None) -> None:
+        shares = self._shares[Queue if kind == "queue" else Topic]
+        if not shares.has_room(user, 1, self.count_max - count - 1):
+            raise DestinationError(
+                f"this user has {shares.of(user):,} temporary {kind}s already; at most"
+                f" {MOST} times what is left of {self.count_max:,} for all users"
+            )
+
+    def _is_of(self, place: Queue | Topic, user: str | None) -> None:
+        """Count a place for a user from now on, and what stands there; None: for nobody."""
+        self._shares[type(place)].add(self._users.pop(place, None), -1)
+        self._shares[type(place)].add(user, 1)
+        if user is not None:
+            self._users[place] = user
+        if isinstance(place, Queue) and place.user != user:
+            flow = place.leadership.flow
+            taken = place.transient_bytes + flow.overhead * len(place.transients)
+            flow.temporary_shares.add(place.user, -taken)
+            flow.temporary_shares.add(user, taken)
+            place.user = user
 
     def _may_come_back(self, name: str) -> bool:
         """Whether a client may be on its way here that had a place of this name elsewhere."""

@@ -90,6 +90,7 @@ class Transaction:
 
     __slots__ = (
         "asked",
+        "user",
         "by_queue",
         "failure",
         "has_limits",
@@ -140,6 +141,8 @@ class Transaction:
         """Why a part of it was refused; the whole can only be rolled back then."""
         self.size_bytes = 0
         self.operation_count = 0
+        self.user: str | None = None
+        """Of whose share it is what it holds."""
         self.own_bytes = 0
         """What it is counted for with nothing in it."""
         self.preparing: Iterator[None] | None = None

@@ -1,0 +1,127 @@
+"""
+Shares of users: whom nothing was granted keeps nobody out by what everybody may have.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+from tests.unit.sessions.conftest import StompClient
+from tests.unit.sessions.guarded import Guarded
+
+OVERHEAD = BrokerSettings().message_memory_overhead_bytes
+
+
+@pytest.fixture
+def crowded(new_desk):
+    """Makes a desk with little room, with users to whom nothing is granted."""
+
+    def make(**settings: int) -> Guarded:
+        guarded = Guarded(new_desk(BrokerSettings(**settings)))
+        guarded.add("ann", ["sales"])
+        guarded.add("eve", ["sales"])
+        return guarded
+
+    return make
+
+
+def answer(client: StompClient, command: str, body: bytes = b"", **headers: str) -> str:
+    """Give RECEIPT, the code of the ERROR, or nothing where there was no answer yet."""
+    frames = client.ask(command, body, receipt="r", **headers)
+    return "".join(it.headers.get("code", it.command) for it in frames)
+
+
+def place(client: StompClient, name: object) -> str:
+    return answer(client, "SUBSCRIBE", destination=f"/temp-queue/{name}", id=str(name))
+
+
+def test_who_makes_many_temporary_queues_leaves_places_for_others(crowded) -> None:
+    """
+    By as many connections as he likes; what he ends he may make again.
+    """
+    guarded = crowded(temporary_count_max=40)
+    eves = [guarded.connect("eve") for _ in range(4)]
+    answers = [place(eves[number % 4], number) for number in range(40)]
+    assert (answers.count("RECEIPT"), set(answers)) == (30, {"RECEIPT", "destination"})
+    assert [place(guarded.connect("ann"), "r") for _ in range(5)] == ["RECEIPT"] * 5
+    assert place(guarded.connect("eve"), "r") == "destination"
+    for eve in eves[:2]:
+        eve.leave()
+    guarded.clients[:] = [it for it in guarded.clients if it not in eves]
+    guarded.desk.turn()
+    assert place(guarded.connect("eve"), "r") == "RECEIPT"
+
+
+def test_nobody_has_the_orphans_of_others_dropped_by_many_of_his_own(crowded) -> None:
+    """
+    Ann's answer waits for her, whatever Eve makes while she is away.
+    """
+    guarded = crowded(temporary_count_max=8)
+    ann = guarded.connect("ann", **{"client-id": "c"})
+    assert place(ann, "r") == "RECEIPT"
+    temporaries = guarded.desk.broker.temporaries
+    (queue,) = temporaries.queues.values()
+    temporaries._orphan_ms = 60_000
+    guarded.clients.remove(ann)
+    ann.session.disconnected()
+    for _ in ann.session.leaving():
+        pass
+    assert queue.owner is None
+    eve = guarded.connect("eve")
+    for number in range(20):
+        place(eve, number)
+    assert queue in temporaries.queues.values()
+    assert len(temporaries.queues) < 8
+
+
+def test_what_stands_on_temporary_queues_leaves_room_for_others(crowded) -> None:
+    """
+    Non-persistent messages of everybody have one bound; what is taken off counts no more.
+    """
+    memory = 16 << 20
+    guarded = crowded(memory_bytes=memory)
+    flow = guarded.desk.broker.flow
+    eve, ann = guarded.connect("eve"), guarded.connect("ann")
+    told = [answer(eve, "SEND", bytes(1 << 20), destination="/temp-queue/r") for _ in range(16)]
+    assert "" in told, "it waits for room"
+    assert memory // 2 < flow.volatile_bytes < memory * 7 // 8
+    assert answer(ann, "SEND", b"question", destination="/temp-queue/r") == "RECEIPT"
+    guarded.clients.remove(eve)
+    eve.leave()
+    guarded.desk.turn()
+    assert flow.temporary_shares.of("eve") == 0
+    assert flow.temporary_shares.of("ann") > len(b"question")
+    assert place(ann, "r") == "RECEIPTMESSAGE"
+
+
+def test_what_open_transactions_hold_leaves_room_for_others(crowded) -> None:
+    """
+    Whoever has his share is refused, by however many connections; what he ends counts no more.
+    """
+    bound = 16 << 20
+    guarded = crowded(transactions_bytes_max=bound)
+    flow = guarded.desk.broker.flow
+    told, eves = [], []
+    for size in (1 << 20, 1 << 10, 1):
+        for _ in range(2):
+            eves.append(guarded.connect("eve"))
+            if answer(eves[-1], "BEGIN", transaction="t") != "RECEIPT":
+                continue
+            while not told or told[-1] == "RECEIPT":
+                within = {"destination": "/temp-queue/r", "transaction": "t"}
+                told.append(answer(eves[-1], "SEND", bytes(size), **within))
+            told.append("RECEIPT")
+    assert "transaction" in told
+    assert bound * 7 // 10 < flow.held_bytes < bound * 8 // 10
+    ann = guarded.connect("ann")
+    assert answer(ann, "BEGIN", transaction="t") == "RECEIPT"
+    wanted = {"destination": "/temp-queue/r", "transaction": "t"}
+    assert answer(ann, "SEND", bytes(1 << 20), **wanted) == "RECEIPT"
+    for eve in eves:
+        guarded.clients.remove(eve)
+        eve.leave()
+    guarded.desk.turn()
+    assert flow.held_shares.of("eve") == 0
+    assert answer(ann, "COMMIT", transaction="t") == "RECEIPT"
+    assert (flow.held_bytes, flow.held_shares.of("ann")) == (0, 0)
