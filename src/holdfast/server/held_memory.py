@@ -18,7 +18,6 @@ Owned by the loop.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator
 from typing import Final
@@ -30,10 +29,12 @@ from holdfast.broker.errands import IsSpent
 from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.departures import Departures
+from holdfast.server.greediest import greediest
 from holdfast.server.settings import ServerSettings
 from holdfast.server.shared_messages import SharedMessages
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.server.unfinished_frames import TOO_MUCH_UNFINISHED, UnfinishedFrames
+from holdfast.sessions.permissions import sharer
 from holdfast.sessions.session import LARGE_BYTES, Session
 
 log = structlog.get_logger("holdfast.server")
@@ -62,7 +63,7 @@ class HeldMemory:
         self._settings = settings
         self._containment = containment
         self._departures = departures
-        self.unfinished = UnfinishedFrames(settings.unfinished_bytes_max)
+        self.unfinished = UnfinishedFrames(settings.unfinished_bytes_max, self._whose)
         self.slow_consumers = SlowConsumers(broker, settings)
         self.unsent_bytes = 0
         """What sockets have not taken; too much at times, see `_count_unsent`."""
@@ -74,6 +75,9 @@ class HeldMemory:
         self._looking: Iterator[None] | None = None
         """The rest of a look that was begun."""
         self.is_half_full = False
+
+    def _whose(self, connection: ClientConnection) -> str | None:
+        return sharer(connection.session, self._broker)
 
     @property
     def bytes(self) -> int:
@@ -158,20 +162,20 @@ class HeldMemory:
         if over <= 0:
             return
         sizes = yield from self._by_connection(connections)
-        largest = [(-size, place, each) for place, (each, size) in enumerate(sizes.items())]
-        heapq.heapify(largest)
-        while over > 0 and largest:
-            negative, _, connection = heapq.heappop(largest)
+        for connection, size in greediest(sizes, self._whose):
+            if over <= 0:
+                break
             if connection.is_lost or connection in self._leaving:
                 continue  # Meanwhile.
             why = (
-                f"this connection makes the node hold {-negative:,} bytes, the most of any, and all"
-                f" together {held:,}, at most {self._settings.held_bytes_max:,}: frames that are"
-                f" not whole, open transactions, and what it does not read"
+                f"this connection makes the node hold {size:,} bytes, the most of any (where there"
+                f" are users, of those of the user who has it hold the most), and all together"
+                f" {held:,}, at most {self._settings.held_bytes_max:,}: frames that are not whole,"
+                f" open transactions, and what it does not read"
             )
-            self._leaving[connection] = -negative
+            self._leaving[connection] = size
             self._close(connection, why, TOO_MUCH_HELD, until)
-            over += negative
+            over -= size
             yield
 
     def forget(self, connection: ClientConnection) -> None:

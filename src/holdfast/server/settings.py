@@ -116,7 +116,8 @@ class ServerSettings:
 
     unfinished_bytes_max: int = 128 * MiB
     """What all clients' frames take that have not come whole; beyond it the connection with the
-    largest is closed with the code `too-much-unfinished`."""
+    largest is closed with the code `too-much-unfinished`, where there are users the largest of the
+    user whose frames take the most."""
 
     held_bytes_max: int = 192 * MiB
     """What clients make the node hold in all: frames that have not come whole, open transactions,

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.security.principal import Principal
 from holdfast.server.settings import ServerSettings
+from holdfast.server.unfinished_frames import UnfinishedFrames
 
 HEAD = b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:r\ncontent-length:%d\n\n"
 
@@ -67,3 +69,36 @@ def test_who_leaves_counts_no_more(small) -> None:
     begin(small, 900)
     small.conductor.role.end()
     assert small.conductor.held_memory.unfinished.bytes == 0
+
+
+def test_who_holds_the_most_by_small_frames_is_closed_and_not_who_has_the_largest() -> None:
+    """
+    Of all connections of a user, until there is room.
+    """
+    frames = UnfinishedFrames(1000, lambda connection: connection[:3])
+    for number in range(9):
+        frames.note(f"eve {number}", 100)
+    frames.note("ann", 290)
+    closed = []
+    while (found := frames.take_largest()) is not None:
+        closed.append(found[0])
+        assert "of the user who holds the most, with 100 so far" in found[1]
+    assert closed == ["eve 0", "eve 1"]
+    assert frames.sizes["ann"] == 290
+    frames.note("ann", 950)
+    found = frames.take_largest()
+    assert found is not None
+    assert found[0] == "ann", "she holds the most by now"
+
+
+def test_a_users_connections_are_known_by_the_user(small) -> None:
+    """
+    Without users nobody is, and the largest goes.
+    """
+    first, other = begin(small, 300), begin(small, 400)
+    whose = small.conductor.held_memory._whose
+    assert (whose(first), whose(other)) == (None, None)
+    book = small.conductor.broker.access_book
+    book.has_authorities = True
+    first.session.principal, other.session.principal = Principal("eve"), Principal("ann")
+    assert (whose(first), whose(other)) == ("eve", "ann")
