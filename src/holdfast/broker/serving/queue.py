@@ -73,9 +73,8 @@ class Queue:
         """Which of those up to there."""
         self.acknowledged: list[int] = []
         """Stored messages that were settled since the gathering batch began."""
-        self.is_deleted = self.is_outdated = False
+        self.is_deleted = self.is_outdated = self.is_temporary = False
         """It is no more. Who remembers where a name leads asks the second, as of topics."""
-        self.is_temporary = False
         self.alarm = NO_ALARM
         """When it is to be woken, and which of the leadership's alarms that is."""
         self.owner: Hashable = None
