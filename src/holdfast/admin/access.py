@@ -35,7 +35,7 @@ from typing import Any, Final
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.admin.answer_proofs import Expected, is_nonce
+from holdfast.admin.answer_proofs import Expected
 from holdfast.admin.asked_of import AskedOf
 from holdfast.admin.duties import OPEN_PATHS, duty_for
 from holdfast.admin.forwarding import (
@@ -165,6 +165,7 @@ class Gate:
         self._access = access
         self._turnstile = Turnstile()
         self._forwards = ForwardCheck(access.secret, access.life)
+        self._by_file = ForwardCheck.of_machine(access.local_token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -203,15 +204,20 @@ class Gate:
     async def _passed_on(
         self, request: AskedOf, receive: Receive
     ) -> tuple[JSONResponse | None, Receive]:
-        """Judge a request that another node passes on, once: see `forwarding`."""
+        """Judge a signed request, as another node passes it on, once: see `forwarding`."""
         at = request.standing(self._access.places)
-        taken = self._forwards.take(request.authorization, request.forwarded, at)
+        is_machines = self._by_file.is_meant(request.authorization)
+        check = self._by_file if is_machines else self._forwards
+        taken = check.take(request.authorization, request.forwarded, at)
         reason = taken.refusal
+        if is_machines and (request.forwarded.by or request.on_behalf):
+            reason = "by the node's file nothing is passed on"
         if not reason:
             body = await proven_body(receive, taken.body)
             if body is not None:
-                request.is_passed_on = True
-                request.expected = Expected(self._access.secret, taken.proof)
+                request.proven_by = MACHINE if is_machines else CLUSTER
+                key = self._access.local_token.encode() if is_machines else self._access.secret
+                request.expected = Expected(key, taken.proof)
                 refusal = None
                 if request.on_behalf:
                     await self._access.people.look()
@@ -240,12 +246,12 @@ class Gate:
 
     def _proven(self, request: AskedOf) -> Person:
         """Give who sends a request by the proof in it; nobody, if there is none."""
-        if request.is_passed_on:
+        if request.proven_by == MACHINE:
+            return Person(MACHINE, request.address, Duty.GOVERN)
+        if request.proven_by:
             person = Person(CLUSTER, request.address, Duty.GOVERN)
             return self._behind(request, person) if request.on_behalf else person
         proof = self._access.proof_of(request.authorization)
-        if proof == MACHINE and is_nonce(request.nonce):
-            request.expected = Expected(self._access.local_token.encode(), request.nonce)
         return Person(proof, request.address, Duty.GOVERN) if proof else NOBODY
 
     def _behind(self, request: AskedOf, member: Person) -> Person:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from starlette.types import Message, Scope, Send
 
-from holdfast.admin.answer_proofs import ANSWER_HEADER, NONCE_HEADER, Expected
+from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
 from holdfast.admin.forwarding import FORWARDED_HEADER, Forwarded
 from holdfast.admin.person import CLUSTER, MEMBERS, ON_BEHALF_HEADER, Person
 from holdfast.admin.reached import Standing
@@ -32,20 +32,19 @@ class AskedOf:
 
     __slots__ = (
         *("_headers", "_scope", "authorization", "expected", "host", "info", "is_page"),
-        *("is_passed_on", "method", "nonce", "on_behalf", "path"),
+        *("method", "on_behalf", "path", "proven_by"),
     )
 
     def __init__(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._scope = scope
         self._headers = headers
-        self.is_passed_on = False
-        """Whether another node has proven that it passes this on."""
+        self.proven_by = ""
+        """Who has signed it: `person.CLUSTER` or `person.MACHINE`; empty: nobody."""
         self.info = ""
         """What the answer proves to who has logged in, as `Authentication-Info` has it."""
         self.expected: Expected | None = None
         """By what the answer shows to who has given a proof that it is from this node."""
-        self.nonce = headers.get(NONCE_HEADER.encode(), b"").decode("latin-1")
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.host = headers.get(b"host", b"").decode("latin-1")
@@ -120,7 +119,7 @@ class AskedOf:
             self._scope[PROVEN] = person.duty >= Duty.OPERATE
         connection = _connection(self._scope)
         who = person.who
-        if self.is_passed_on and person.duty > Duty.NONE:
+        if self.proven_by == CLUSTER and person.duty > Duty.NONE:
             who = MEMBERS if self.forwarded.by else CLUSTER
         return connection is None or bool(connection.hold(who))
 

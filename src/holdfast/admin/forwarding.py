@@ -12,7 +12,9 @@ and for ever.
 
 A command that was given the secret proves each of its requests so as well; it passes on nothing.
 It learns of the node's life from whoever answers it: so it also proves which place it has opened
-(`reached`), and a node takes only what is one of its own.
+(`reached`), and a node takes only what is one of its own. On the node's machine a command does the
+same with the token of the node's file, which each process draws anew: the mark of that stands for
+its life.
 
 A node's life is a word drawn anew by each process, which it tells the other members: it need be no
 secret. A command asks for the mark of that (`process_mark`). What was taken is remembered by the
@@ -128,6 +130,15 @@ def sign(secret: bytes, request: Forwarded, body: bytes, *, now: int | None = No
     )
 
 
+def sign_as_machine(
+    token: str, request: tuple[str, str, bytes | None], place: str, *, now: int | None = None
+) -> str:
+    """Give the header of a request by the token of the node's file: method, path and body."""
+    method, path, body = request
+    asked = Forwarded(method, path, by="", person="", to=mark_of(token), place=place)
+    return sign(token.encode(), asked, body or b"", now=now)
+
+
 def proof_in(header: str) -> str:
     """Give the proof in a header that `sign` has made; empty: it is another one."""
     return header.rpartition(",proof=")[2] if header.startswith(_SCHEME) else ""
@@ -172,6 +183,16 @@ class ForwardCheck:
         """Until when each is remembered, in the order in which they came."""
         self._changes: dict[str, int] = {}
         """The same of what may change something."""
+
+    @classmethod
+    def of_machine(cls, token: str) -> ForwardCheck:
+        """Give what checks requests that are signed by the token of the node's file."""
+        return cls(token.encode(), token)
+
+    def is_meant(self, header: bytes) -> bool:
+        """Whether a header is for this process, and by what this one checks."""
+        found = _FORM.fullmatch(header.decode("latin-1"))
+        return found is not None and found["to"] in (self._life, self._mark)
 
     def take(self, header: bytes, request: Forwarded, at: Standing = NOWHERE) -> Taken:
         """

@@ -7,9 +7,9 @@ raised.
 
 Who knows the cluster's secret proves that for each request anew, good for it and once, as one that
 is passed on is (see `forwarding`): neither the secret is sent, nor anything that opens anything
-else. On the node's own machine the token in the node's file does as well (see `token_file`): it is
-read when the node asks for it, and tells by which certificate the node is known where it speaks
-TLS.
+else. On the node's own machine the token in the node's file does as well (see `token_file`), which
+is not sent either: it is read when the node asks for it, and tells by which certificate the node is
+known where it speaks TLS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from holdfast.admin.answer_proofs import ANSWER_HEADER, NONCE_HEADER, Expected, new_nonce
+from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
 from holdfast.admin.by_password import ByPassword, Refused, Shown, lead_in
 from holdfast.admin.endpoint import CLOSED, TLS_REQUIRED, Endpoint, knocked, spoken_in_clear
 from holdfast.admin.forwarding import (
@@ -34,6 +34,7 @@ from holdfast.admin.forwarding import (
     clock_of,
     proof_in,
     sign,
+    sign_as_machine,
 )
 from holdfast.admin.in_clear import require_private
 from holdfast.admin.person import ON_BEHALF_HEADER
@@ -75,7 +76,7 @@ _TELLS_NO_MARK: Final = (
     " a cluster is upgraded, say --earlier-version: it is sent a word that opens every node then"
 )
 
-_PROVES_NOTHING: Final = (
+PROVES_NOTHING: Final = (
     "who answered at {address} has not proven to be the node: it may be another program, so what"
     " it answered is not taken, and it was sent no password. Look who listens there; a node of an"
     " earlier version proves nothing: for one say --earlier-version"
@@ -269,7 +270,7 @@ class RemoteNode:
                 if known.status >= HTTPStatus.BAD_REQUEST:
                     return known
                 if not self.login:  # Else a person has said that the password be told.
-                    raise AuthenticationError(_PROVES_NOTHING.format(address=endpoint))
+                    raise AuthenticationError(PROVES_NOTHING.format(address=endpoint))
         return self._asked(endpoint, (method, path, data), token)[0]
 
     def _met(self) -> RemoteNode:
@@ -299,7 +300,7 @@ class RemoteNode:
             AuthenticationError: Who answered has not proven what he must.
         """
         answer, endpoint, token = self._asked_at(endpoint, request, token, None)
-        if self.life and (clock := clock_of(answer.body)) is not None:
+        if (self.life or token) and (clock := clock_of(answer.body)) is not None:
             answer, endpoint, token = self._asked_at(endpoint, request, token, clock)
         self._require_proven(answer, endpoint, request[0], token)
         return answer, endpoint, token
@@ -331,7 +332,7 @@ class RemoteNode:
         is_exempt = self.login or self.takes_earlier or (self.forwarded_by and not self.life)
         if answer.is_proven or answer.status >= HTTPStatus.BAD_REQUEST or is_exempt or not is_due:
             return
-        raise AuthenticationError(_PROVES_NOTHING.format(address=endpoint))
+        raise AuthenticationError(PROVES_NOTHING.format(address=endpoint))
 
     def _exchange(
         self,
@@ -384,12 +385,14 @@ class RemoteNode:
             else endpoint.connection(seconds)
         )
         try:
-            shown = self._shown(connection, token)
+            shown = self._shown(connection)
             if isinstance(shown, Refused):
                 return Answer(shown.status, _object(shown.body)), same_machine(connection)
             is_known = endpoint.files is not None
             opened = (
-                "" if self.forwarded_by or not self.life else reached(connection, endpoint.place)
+                reached(connection, endpoint.place)
+                if (self.life or token) and not self.forwarded_by
+                else ""
             )
             headers = self._headers(request, token, clock, shown.authorization, opened)
             expected = self._expected(headers, token)
@@ -406,9 +409,9 @@ class RemoteNode:
         finally:
             connection.close()
 
-    def _shown(self, connection: HTTPConnection, token: str) -> Shown | Refused:
+    def _shown(self, connection: HTTPConnection) -> Shown | Refused:
         """Give how a user is shown by an open connection, where nobody else can listen."""
-        if self.login or self.is_private or self._shows_all_of_it(token):
+        if self.login or self.is_private or self._shows_all_of_it:
             require_private(connection)
         if not isinstance(self.login, ByPassword):
             return Shown(self.login)
@@ -434,28 +437,27 @@ class RemoteNode:
             headers[ON_BEHALF_HEADER] = self.on_behalf
         if authorization:
             headers["Authorization"] = authorization
-        elif self.secret and self.life and (self.forwarded_by or not token):
+        elif token:
+            headers["Authorization"] = sign_as_machine(token, request, opened, now=clock)
+        elif self.secret and self.life:
             passed_on = Forwarded(
                 *(method, path, self.forwarded_by, self.on_behalf, self.life), place=opened
             )
             headers["Authorization"] = sign(self.secret, passed_on, data or b"", now=clock)
-        elif token or self.secret:
-            headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"
-            if token:
-                headers[NONCE_HEADER] = new_nonce()
+        elif self.secret:
+            headers["Authorization"] = f"Bearer {admin_token(self.secret)}"
         return headers
 
     def _expected(self, headers: dict[str, str], token: str) -> Expected | None:
         """Give by what the answer to a request with these headers is proven; None: by nothing."""
-        if NONCE_HEADER in headers:
-            return Expected(token.encode(), headers[NONCE_HEADER])
         proof = "" if self.login else proof_in(headers.get("Authorization", ""))
-        return Expected(self.secret, proof) if proof else None
+        return Expected(token.encode() or self.secret, proof) if proof else None
 
-    def _shows_all_of_it(self, token: str) -> bool:
+    @property
+    def _shows_all_of_it(self) -> bool:
         """Whether what is sent would open everything to whoever reads it on the way."""
         # A node of a version that tells no life knows no other proof. A member must do with it.
-        return bool(self.secret) and not (self.life or token or self.forwarded_by)
+        return bool(self.secret) and not (self.life or self.forwarded_by)
 
     @staticmethod
     def _checked(answer: Answer) -> dict[str, Any]:

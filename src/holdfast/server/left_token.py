@@ -5,12 +5,15 @@ It has the digest of the certificate that is shown there. So it is written anew 
 shows another one: a certificate that he could not be told of is not taken, as it would shut him
 out of his own machine.
 
-`leave` is called on the loop, at the start; `prepare` on the thread that reads files again.
+`leave` is called on the loop, at the start; `prepare` on the thread that reads files again, and
+`take_away` on the one that closes the node's files. What a node that was killed has left stands
+until it is started anew; it is of no use to who cannot read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +22,7 @@ import structlog
 from holdfast.admin.token_file import FILE_NAME, write_token
 from holdfast.errors import ConfigError
 from holdfast.mirrors.disk import MirroredDisk
-from holdfast.mirrors.lanes import attempt
+from holdfast.mirrors.lanes import Outcome, attempt
 from holdfast.transport.tls import Contexts, ServerTls
 
 log = structlog.get_logger("holdfast.server")
@@ -78,14 +81,13 @@ class LeftToken:
                 )
                 raise ConfigError([problem])
 
+    def take_away(self) -> None:
+        """Leave no file of a node that has stopped; one of another process stays."""
+        self._in_each(self._take_from)
+
     def _write(self, fingerprint: str) -> OSError | None:
         """Write it; gives why it stands nowhere, None: it does."""
-        if self._mirrors is not None:
-            outcomes = self._mirrors.on_each(lambda it: self._write_in(it, fingerprint))
-        else:
-            outcomes = [
-                attempt(partial(self._write_in, it, fingerprint)) for it in self._directories
-            ]
+        outcomes = self._in_each(lambda it: self._write_in(it, fingerprint))
         failures: list[OSError] = []
         for _, error in outcomes:
             if isinstance(error, OSError):
@@ -97,3 +99,14 @@ class LeftToken:
 
     def _write_in(self, directory: Path, fingerprint: str) -> None:
         write_token(directory, *self._bound, self._token, fingerprint)
+
+    def _take_from(self, directory: Path) -> None:
+        path = directory / FILE_NAME
+        with suppress(FileNotFoundError):  # As in a mirror that was added since; it has not failed.
+            if self._token in path.read_text("ascii", "replace").split("\n"):
+                path.unlink()
+
+    def _in_each(self, act: Callable[[Path], None]) -> Sequence[Outcome]:
+        if self._mirrors is not None:
+            return self._mirrors.on_each(act)
+        return [attempt(partial(act, it)) for it in self._directories]

@@ -91,6 +91,12 @@ class Node:
             people=Operators(parts.access, is_witness=lambda: self.driver.is_witness),
             tell=self.administration.trail.refused,
         )
+        self.left_token = LeftToken(
+            (config.data, *config.mirrors),
+            self.access.local_token,
+            parts.shown.get(config.admin_tls),
+            None if parts.caretaker is None else parts.caretaker.disk,
+        )
         self.checkpoints = Checkpoints(parts.broker, parts.store, parts.checkpoint_files)
         self.scrubber = Scrubber(parts.journal)
         self.showing = Showing(config, parts)
@@ -114,14 +120,8 @@ class Node:
         )
         parts.writer.start()
         await admin.start()
-        left = LeftToken(
-            (self.config.data, *self.config.mirrors),
-            self.access.local_token,
-            parts.shown.get(self.config.admin_tls),
-            None if parts.caretaker is None else parts.caretaker.disk,
-        )
-        left.leave(admin.bound)
-        self.renewal.prepare = left.prepare
+        self.left_token.leave(admin.bound)
+        self.renewal.prepare = self.left_token.prepare
         self._attach_links()
         await parts.links.start()
         self._tell_places(admin.address)
@@ -328,6 +328,7 @@ class Node:
 
     async def _close_files(self) -> None:
         """Whatever touches the disk does so in a thread that may be left behind."""
+        await asyncio.to_thread(self.left_token.take_away)
         await asyncio.to_thread(self.parts.writer.close)
         if not self.exit_code:
             await self.checkpoints.finish()

@@ -14,9 +14,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from holdfast.admin.access import Access, Gate
-from holdfast.admin.answer_proofs import NONCE_HEADER, Expected
+from holdfast.admin.answer_proofs import Expected
 from holdfast.admin.asked_of import CONNECTION_STATE, PROVEN
-from holdfast.admin.forwarding import Forwarded, proof_in, sign
+from holdfast.admin.forwarding import Forwarded, proof_in, sign, sign_as_machine
 from holdfast.admin.host_names import own_names
 from holdfast.admin.logins import AT_A_WITNESS, Users
 from holdfast.admin.person import CLUSTER, MACHINE, Person, acting, on_behalf
@@ -477,19 +477,36 @@ def test_who_knows_the_secret_proves_it_by_a_proof_that_is_good_once() -> None:
     assert b'"token_file":"/data/admin-token"' in caller.body
 
 
-def test_who_shows_the_nodes_token_is_shown_that_the_node_knows_it() -> None:
-    """A nonce makes each proof another; without the token, or with none of ours, there is none."""
-    caller, nonce = Caller(), "0b" * 16
-    named = (NONCE_HEADER.encode(), nonce.encode())
-    for path, status in (("/log", 200), ("/health", 200)):
-        assert caller.ask(path, proof(LOCAL), named) == status
-        shown = caller.headers[b"holdfast-answer"].decode()
-        assert Expected(LOCAL.encode(), nonce).is_proven(status, shown)
-        assert not Expected(LOCAL.encode(), "0c" * 16).is_proven(status, shown)
-        assert not Expected(b"another", nonce).is_proven(status, shown)
-    caller.ask("/log", proof("22" * 32), named)
-    assert b"holdfast-answer" not in caller.headers
-    caller.ask("/health", named)
+def test_the_nodes_own_user_signs_with_the_token_of_its_file() -> None:
+    """
+    Good once, for one request, here; who shows the token itself comes in, and is proven nothing.
+    """
+    caller = Caller()
+    place = "10.0.0.1#8161||"
+
+    def ask(token: str, *more: tuple[bytes, bytes], at: str = place, path: str = "/log") -> int:
+        header = sign_as_machine(token, ("GET", path, None), at)
+        signed = (b"authorization", header.encode())
+        found = [caller.ask("/log", signed, *more, content=b"") for _ in range(2)]
+        assert found[1] == 403, "it came before"
+        shown = caller.ask("/log", signed, *more, content=b"")
+        assert shown == 403
+        return found[0]
+
+    assert ask(LOCAL) == 200
+    header = sign_as_machine(LOCAL, ("GET", "/health", None), place)
+    assert caller.ask("/health", (b"authorization", header.encode()), content=b"") == 200
+    answer = caller.headers[b"holdfast-answer"].decode()
+    assert Expected(LOCAL.encode(), proof_in(header)).is_proven(200, answer)
+    assert caller.connection.held_by == MACHINE
+    assert LOCAL not in header
+    assert ask("22" * 32) == 403, "of the process before"
+    assert b'"token_file":"/data/admin-token"' in caller.body
+    assert ask(LOCAL, at="10.0.0.2#8161||") == 403
+    assert ask(LOCAL, path="/log?from=1") == 403
+    assert ask(LOCAL, (b"holdfast-forwarded-by", b"b")) == 403
+    assert ask(LOCAL, (b"holdfast-on-behalf", b'["ann", "::1"]')) == 403
+    assert caller.ask("/log", proof(LOCAL)) == 200
     assert b"holdfast-answer" not in caller.headers
 
 

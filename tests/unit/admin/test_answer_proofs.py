@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.admin.answer_proofs import Expected, is_nonce, new_nonce
+from holdfast.admin.answer_proofs import Expected
 
 
 def test_a_proof_is_good_for_one_answer_of_who_knows_the_key() -> None:
@@ -16,11 +16,3 @@ def test_a_proof_is_good_for_one_answer_of_who_knows_the_key() -> None:
     for shown in ("", "é", proof[:-1], proof.upper() + "x"):
         assert not expected.is_proven(200, shown)
     assert "key" not in repr(expected)
-
-
-def test_a_nonce_is_of_one_form_and_drawn_anew() -> None:
-    """A node makes nothing of any other text."""
-    first, second = new_nonce(), new_nonce()
-    assert first != second
-    assert is_nonce(first)
-    assert not any(is_nonce(it) for it in ("", "0a" * 15, "0A" * 16, "0a" * 16 + "\n", "é" * 32))

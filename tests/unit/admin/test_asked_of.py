@@ -22,7 +22,7 @@ def asked(**more: Any) -> AskedOf:
         "path": "/a b",
         "raw_path": b"/a%20b",
         "query_string": b"c=d",
-        "headers": [(b"holdfast-nonce", b"n"), (b"holdfast-forwarded-by", b"b")],
+        "headers": [(b"holdfast-forwarded-by", b"b")],
     }
     return AskedOf(scope | more)
 
@@ -30,7 +30,6 @@ def asked(**more: Any) -> AskedOf:
 def test_what_is_proven_is_what_came_over_the_wire() -> None:
     """Quoted as it was, with its query."""
     assert asked().forwarded == Forwarded("GET", "/a%20b?c=d", "b", "", "")
-    assert asked().nonce == "n"
 
 
 @pytest.mark.parametrize("server", [None, ("10.0.0.1", 8161)])
@@ -57,7 +56,7 @@ def test_what_another_node_passes_on_takes_no_place_of_whom_it_is_for(
     held: list[str] = []
     connection = SimpleNamespace(hold=lambda who: held.append(who) or True)
     request = asked(headers=[(b"holdfast-forwarded-by", by)], state={CONNECTION_STATE: connection})
-    request.is_passed_on = is_passed_on
+    request.proven_by = CLUSTER if is_passed_on else ""
     assert request.hold(Person("ann", "", duty))
     assert held == [holder]
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.admin import node_user, remote
-from holdfast.admin.answer_proofs import ANSWER_HEADER, NONCE_HEADER, Expected
+from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
 from holdfast.admin.by_password import ByPassword
 from holdfast.admin.forwarding import ForwardCheck, Forwarded, digest_of, proof_in
 from holdfast.admin.person import Person, on_behalf
+from holdfast.admin.process_mark import mark_of
 from holdfast.admin.reached import Standing
 from holdfast.admin.remote import Answer, RemoteNode, admin_token, queue_path
 from holdfast.admin.token_file import FILE_NAME, write_token
@@ -46,10 +47,9 @@ class PaperResponse(io.BytesIO):
     def prove(self, asked: dict[str, str]) -> PaperResponse:
         """Show who answers, as the node does that knows the secret and wrote the file."""
         header = asked.get("Authorization", "")
-        proof = proof_in(header)
-        if proof or header == f"Bearer {TOKEN}":
-            key, said = (SECRET, proof) if proof else (TOKEN.encode(), asked[NONCE_HEADER])
-            self.headers[ANSWER_HEADER] = Expected(key, said).proof(self.status)
+        if proof := proof_in(header):
+            key = TOKEN.encode() if f"to={mark_of(TOKEN)}," in header else SECRET
+            self.headers[ANSWER_HEADER] = Expected(key, proof).proof(self.status)
         return self
 
 
@@ -297,11 +297,16 @@ def guarded(connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type
         refusal = json.dumps({"error": fault}).encode()
         sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.1", 50_000))
         host, port = "h", 1
+        check = ForwardCheck.of_machine(TOKEN)
+        standing = Standing(("127.0.0.1", 8161))
 
         def getresponse(self) -> PaperResponse:
             if self.asked[-1][2] == "/health":
                 return PaperResponse(json.dumps({"process": LIFE}).encode())
-            allowed = self.asked[-1][4].get("Authorization") == f"Bearer {TOKEN}"
+            _, method, path, data, headers = self.asked[-1]
+            header = headers.get("Authorization", "").encode()
+            taken = self.check.take(header, Forwarded(method, path, "", "", ""), self.standing)
+            allowed = not taken.refusal and taken.body == digest_of(data or b"")
             response = PaperResponse(b"{}" if allowed else self.refusal)
             response.status = 200 if allowed else 403
             return response.prove(self.asked[-1][4]) if self.is_node else response
@@ -318,6 +323,8 @@ def test_on_the_nodes_machine_its_own_file_is_the_proof(
     monkeypatch.setattr(remote, "HTTPConnection", guarded)
     assert RemoteNode("h:1").change("POST", "/cluster/transfer") == {}
     assert [it[1:3] for it in guarded.asked] == [("POST", "/cluster/transfer")] * 2
+    assert RemoteNode("h:1").get("/segments?from=1") == {}
+    assert TOKEN not in str(guarded.asked), "it is not sent: who sees it could prove the same"
 
 
 def test_who_refuses_the_secret_is_not_believed_what_proves_him_instead(
@@ -328,6 +335,30 @@ def test_who_refuses_the_secret_is_not_believed_what_proves_him_instead(
     with pytest.raises(AuthenticationError, match="a proof is needed"):
         RemoteNode("h:1", secret=SECRET).change("POST", "/cluster/transfer")
     assert [it[2] for it in guarded.asked] == ["/health", "/cluster/transfer"]
+    assert TOKEN not in str(guarded.asked)
+
+
+def test_who_names_a_file_that_he_cannot_read_proves_nothing(
+    guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that was killed leaves its file: with what a command sends nobody answers for it."""
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+
+    def answered(self: PaperConnection) -> PaperResponse:
+        header = self.asked[-1][4].get("Authorization", "")
+        response = PaperResponse(b"{}" if header else guarded.refusal)
+        response.status = 200 if header else 403
+        shown = header.removeprefix("Bearer ")
+        response.headers[ANSWER_HEADER] = Expected(shown.encode(), proof_in(header)).proof(200)
+        return response
+
+    monkeypatch.setattr(guarded, "getresponse", answered)
+    for is_private in (True, False):
+        with pytest.raises(AuthenticationError, match="has not proven to be the node"):
+            node = RemoteNode("h:1", is_private=is_private)
+            node.change("POST", "/users/password", {"password": "new horse 22"})
+        if is_private:
+            assert "new horse" not in str(guarded.asked)
     assert TOKEN not in str(guarded.asked)
 
 

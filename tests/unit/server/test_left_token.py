@@ -105,3 +105,15 @@ def test_mirror_that_hangs_is_not_waited_for_and_one_left_behind_not_written(
     assert [True, False, False] == [(it / FILE_NAME).exists() for it in (one, two, three)]
     ending.set()
     caretaker.disk.lock(one / "lock").release()
+
+
+def test_a_node_that_stops_leaves_no_file(tmp_path: Path, monkeypatch) -> None:
+    """But that of another process stays, and a directory that is gone keeps nobody from it."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    it = LeftToken((tmp_path / "gone", tmp_path / "one", tmp_path / "two"), TOKEN, None)
+    it.leave(BOUND)
+    LeftToken((tmp_path / "two",), "66" * 32, None).leave(BOUND)
+    it.take_away()
+    assert [it.parent.name for it in tmp_path.rglob(FILE_NAME)] == ["two"]
+    it.take_away()

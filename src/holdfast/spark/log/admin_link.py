@@ -2,7 +2,8 @@
 One connection to an admin port, by which a log is read: JSON, and entries as they are on disk.
 
 Invariants:
-    A user's token is sent by TLS, or on this machine.
+    A user's token is sent by TLS, or on this machine; that of the node's file is never sent, and
+    nothing counts of who is asked by it and does not prove that he has it.
 
 Blocking.
 """
@@ -11,13 +12,16 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, Final, Self
 
+from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
 from holdfast.admin.endpoint import Endpoint
+from holdfast.admin.forwarding import proof_in, sign_as_machine
 from holdfast.admin.in_clear import require_private
-from holdfast.admin.remote import Answer, asked_again, same_machine
-from holdfast.errors import LinkError
+from holdfast.admin.reached import reached
+from holdfast.admin.remote import PROVES_NOTHING, Answer, asked_again, same_machine
+from holdfast.errors import AuthenticationError, LinkError
 from holdfast.security.tokens import is_any_token
 
 TIMEOUT_SECONDS: Final = 20.0
@@ -112,14 +116,35 @@ class AdminLink:
         self, method: str, path: str, data: bytes | None, bytes_max: int | None
     ) -> tuple[int, bytes, tuple[str, int] | None]:
         headers = {"Content-Type": "application/json"} if data is not None else {}
-        if token := self._token or self._local_token:
-            headers["Authorization"] = f"Bearer {token}"
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        elif self._local_token:
+            opened = reached(self._connection, self._endpoint.place)
+            headers["Authorization"] = sign_as_machine(
+                self._local_token, (method, path, data), opened
+            )
         if is_any_token(self._token):
             require_private(self._connection)
         self._connection.request(method, path, data, headers)
         place = same_machine(self._connection)
         response = self._connection.getresponse()
+        self._require_proven(response, headers)
         return response.status, response.read(bytes_max), place
+
+    def _require_proven(self, response: HTTPResponse, headers: dict[str, str]) -> None:
+        """
+        Let an answer count to a question by the node's file.
+
+        Raises:
+            AuthenticationError: Who answers has not proven that he has it.
+        """
+        proof = proof_in(headers.get("Authorization", ""))
+        if not proof or response.status >= HTTPStatus.BAD_REQUEST:
+            return
+        told = response.headers.get(ANSWER_HEADER, "")
+        if not Expected(self._local_token.encode(), proof).is_proven(response.status, told):
+            self._connection.close()
+            raise AuthenticationError(PROVES_NOTHING.format(address=self._endpoint))
 
     def _lost(self, error: Exception) -> LinkError:
         return self._endpoint.failure(error)

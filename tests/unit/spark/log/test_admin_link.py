@@ -14,6 +14,9 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast.admin import node_user
+from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
+from holdfast.admin.forwarding import ForwardCheck, Forwarded
+from holdfast.admin.reached import Standing
 from holdfast.admin.token_file import write_token
 from holdfast.errors import AuthenticationError, ConfigError
 from holdfast.spark.log import admin_link
@@ -26,6 +29,8 @@ class GuardedConnection:
     """A connection to a node that wants the token in its file."""
 
     asked: ClassVar[list[str]] = []
+    check: ClassVar[ForwardCheck] = ForwardCheck.of_machine(TOKEN)
+    is_node: ClassVar[bool] = True
     refusal: ClassVar[bytes] = b""
 
     there: ClassVar[str] = "127.0.0.1"
@@ -36,13 +41,20 @@ class GuardedConnection:
             getpeername=lambda: (self.there, 8161), getsockname=lambda: ("127.0.0.1", 50_000)
         )
 
-    def request(self, _method: str, _path: str, _data: object, headers: dict[str, str]) -> None:
-        self.asked.append(headers.get("Authorization", ""))
+    def request(self, method: str, path: str, _data: object, headers: dict[str, str]) -> None:
+        header = headers.get("Authorization", "")
+        self.asked.append(header)
+        request = Forwarded(method, path, "", "", "")
+        standing = Standing((self.there, self.port))
+        self.taken = self.check.take(header.encode(), request, standing)
 
     def getresponse(self) -> Any:
-        allowed = self.asked[-1] == f"Bearer {TOKEN}"
+        allowed = not self.taken.refusal
         content = io.BytesIO(b"{}" if allowed else self.refusal)
-        return SimpleNamespace(status=200 if allowed else 403, read=content.read)
+        proof = Expected(TOKEN.encode() if self.is_node else b"", self.taken.proof).proof(200)
+        headers = {ANSWER_HEADER: proof}
+        status = 200 if allowed else 403
+        return SimpleNamespace(status=status, read=content.read, headers=headers)
 
     def close(self) -> None:
         pass
@@ -61,7 +73,15 @@ def test_on_the_nodes_machine_its_own_file_is_the_proof(
     link = AdminLink("a", "")
     assert link.ask("GET", "/holds", None) == {}
     assert link.read_log(1, 2, 3) == b"{}"
-    assert GuardedConnection.asked == ["", f"Bearer {TOKEN}", f"Bearer {TOKEN}"]
+    assert [it.partition(" ")[0] for it in GuardedConnection.asked] == [
+        "",
+        *["Holdfast-Forward"] * 2,
+    ]
+    assert TOKEN not in str(GuardedConnection.asked), "it is not sent"
+    monkeypatch.setattr(GuardedConnection, "is_node", False)
+    with pytest.raises(AuthenticationError, match="a has not proven to be the node"):
+        link.read_log(1, 2, 3)
+    monkeypatch.setattr(GuardedConnection, "is_node", True)
     GuardedConnection.asked.clear()
     with pytest.raises(AuthenticationError, match="a proof is needed"):
         AdminLink("a", "33" * 32).ask("GET", "/holds", None)
