@@ -31,6 +31,7 @@ from holdfast.sql.sqlite_file import (
     FoundFile,
     file_at,
     look_at,
+    make_ours,
     real_path,
     require_one_way,
     why_refused_anew,
@@ -167,6 +168,8 @@ class SqliteSession(Session):
     @classmethod
     def _opened(cls, url: StoreUrl, seconds: float) -> SqliteSession:
         before = file_at(url.database)
+        if before is None and not url.is_begun:
+            make_ours(url.database)
         # What was used before is not made anew where something else is mounted over its folder.
         name = Path(url.database).absolute().as_uri() + ("?mode=rw" if url.is_begun else "")
         session = cls(cls._connection_to(url, name, seconds), url.database)

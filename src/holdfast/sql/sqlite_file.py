@@ -14,12 +14,17 @@ Source: sqlite.org, "How To Corrupt An SQLite Database File", 2.5; "Write-Ahead 
 
 from __future__ import annotations
 
+import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.environment.mounts import LOCAL, MOUNTINFO, Mount, mount_of
 from holdfast.errors import StoreError
+
+MODE: Final = 0o640
+"""As files of a log in a directory have it; a umask may take more away."""
 
 _OTHERS: Final = (
     "what was stored last and SQLite's locks are in files beside it, which others that reach it by"
@@ -81,6 +86,42 @@ def real_path(path: str) -> Path:
         return Path(path).resolve()
     except RuntimeError as error:  # So Python calls links that lead round in a circle.
         raise StoreError(f"{path} is a link that leads to itself: name the file") from error
+
+
+def make_ours(path: str) -> None:
+    """
+    Make an empty file where there is none, which others of this machine cannot read.
+
+    SQLite makes its own as the umask has it, and gives those beside a database the mode of that.
+    The file is not opened for it: to close it would let go of all locks of this process on it.
+    """
+    with suppress(OSError):  # What keeps it from being made is told by SQLite, which tries as well.
+        os.mknod(real_path(path), stat.S_IFREG | MODE)
+
+
+def why_readable(path: str) -> str:
+    """Say that others of this machine can read what is stored, or change it; or nothing."""
+    real = real_path(path)
+    open_to_all = [
+        str(it)
+        for it in (real, real.with_name(f"{real.name}-wal"))
+        if _mode_of(it) & (stat.S_IROTH | stat.S_IWOTH)
+    ]
+    is_in_reach = all(_mode_of(it) & stat.S_IXOTH for it in real.parents)
+    if not open_to_all or not is_in_reach:
+        return ""
+    names = " ".join(open_to_all)
+    return (
+        f"every user of this machine can get at all messages, and at what is kept of passwords, in"
+        f" {real}: chmod o= {names}"
+    )
+
+
+def _mode_of(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return 0
 
 
 def require_one_way(path: str) -> None:

@@ -20,7 +20,7 @@ from typing import Final
 
 from holdfast.environment.machine import Machine, judge, this_machine
 from holdfast.sql.session import Surroundings
-from holdfast.sql.sqlite_file import mount_at, real_path, why_shared
+from holdfast.sql.sqlite_file import MODE, mount_at, real_path, why_readable, why_shared
 
 PAGE_BYTES: Final = 4096
 """It is written over at its place, which takes no room that is not there."""
@@ -34,6 +34,12 @@ def around(path: str, *, may_note: bool) -> Surroundings:
         OSError: It cannot be seen.
         StoreError: The path leads nowhere.
     """
+    readable = why_readable(path) if may_note else ""
+    found = _where(path, may_note=may_note)
+    return found._replace(told=(*found.told, readable)) if readable else found
+
+
+def _where(path: str, *, may_note: bool) -> Surroundings:
     mount = mount_at(path)
     if mount is None:  # Where there is no table of mounts nothing is known.
         return Surroundings()
@@ -84,7 +90,7 @@ def _read(file: Path) -> Machine | None:
 def _write(file: Path, machine: Machine) -> None:
     page = json.dumps(machine.fields()).encode().ljust(PAGE_BYTES - 1) + b"\n"
     is_new = not file.exists()
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, MODE)
     try:
         os.pwrite(opened, page, 0)
         os.fsync(opened)

@@ -17,7 +17,8 @@ from holdfast.sql import sqlite_file
 from holdfast.sql.opening import Purpose, open_sql_log
 from holdfast.sql.session import Surroundings
 from holdfast.sql.sqlite import SqliteSession
-from holdfast.sql.sqlite_file import file_at, real_path, require_one_way
+from holdfast.sql.sqlite_file import file_at, make_ours, real_path, require_one_way, why_readable
+from holdfast.sql.sqlite_host import around as around_it
 from holdfast.sql.url import SQLITE, StoreUrl
 
 
@@ -214,3 +215,61 @@ def test_a_link_that_leads_to_itself_is_named(tmp_path: Path) -> None:
     (tmp_path / "log.db").symlink_to("log.db")
     with pytest.raises(StoreError, match="is a link that leads to itself"):
         real_path(str(tmp_path / "log.db"))
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_is_made_is_read_by_nobody_else(tmp_path: Path, umask: int) -> None:
+    """Whatever the umask: the file, those beside it, and which machine has it."""
+    before = os.umask(umask)
+    try:
+        url = StoreUrl(SQLITE, (), str(tmp_path / "log.db"))
+        SqliteSession.look_around(url)
+        session = SqliteSession.connect(url, None, 1.0)
+        session.write("CREATE TABLE x (y)")
+        session.low_room()
+    finally:
+        os.umask(before)
+    modes = {it.name: it.stat().st_mode & 0o777 for it in tmp_path.iterdir()}
+    session.close()
+    assert {"log.db", "log.db-wal", "log.db-shm", "log.db-host"} <= modes.keys()
+    assert {name: mode for name, mode in modes.items() if mode & ~0o640} == {}
+
+
+def test_what_is_there_is_not_made_anew(tmp_path: Path) -> None:
+    """Nor is it opened, which would let go of SQLite's locks; a link leads to what is made."""
+    there = tmp_path / "there.db"
+    there.write_bytes(b"x")
+    there.chmod(0o644)
+    make_ours(str(there))
+    assert (there.read_bytes(), there.stat().st_mode & 0o777) == (b"x", 0o644)
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "real.db")
+    make_ours(str(link))
+    assert (tmp_path / "real.db").stat().st_mode & 0o777 == 0o640
+    make_ours(str(tmp_path / "none" / "x.db"))
+
+
+def test_what_others_can_read_is_told_to_who_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that an earlier version has made; not where nobody else gets to its folder."""
+    path = tmp_path / "log.db"
+    path.touch(0o644)
+    wal = tmp_path / "log.db-wal"
+    wal.touch(0o644)
+    modes: dict[Path, int] = {}
+    own = sqlite_file._mode_of
+    monkeypatch.setattr(sqlite_file, "_mode_of", lambda it: modes.get(it, own(it)))
+    for parent in path.parents:
+        modes[parent] = 0o755
+    told = f"in {path}: chmod o= {path} {wal}"
+    assert told in around_it(str(path), may_note=True).told[-1]
+    assert around_it(str(path), may_note=False).told == (), "a command is not the one to be told"
+    modes[tmp_path] = 0o750
+    assert why_readable(str(path)) == ""
+    modes[tmp_path] = 0o755
+    for it in (path, wal):
+        it.chmod(0o640)
+    assert why_readable(str(path)) == ""
+    path.chmod(0o642)
+    assert why_readable(str(path)).endswith(f"chmod o= {path}")
