@@ -25,6 +25,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
+from holdfast.admin.answers import ANSWER_BYTES_MAX, BoundedResponse, read_object
 from holdfast.admin.by_password import ByPassword, Refused, Shown, lead_in
 from holdfast.admin.endpoint import CLOSED, TLS_REQUIRED, Endpoint, knocked, spoken_in_clear
 from holdfast.admin.forwarding import (
@@ -37,6 +38,7 @@ from holdfast.admin.forwarding import (
     sign_as_machine,
 )
 from holdfast.admin.in_clear import require_private
+from holdfast.admin.last_answer import note_answer
 from holdfast.admin.person import ON_BEHALF_HEADER
 from holdfast.admin.process_mark import MARK
 from holdfast.admin.reached import reached
@@ -66,7 +68,6 @@ CHANGE_SECONDS_MAX = 60.0
 FORWARD_SECONDS_MAX = 55.0
 """Shorter than a change may take, so that the asker hears why the leader did not answer."""
 
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _ASKED_MAX = 3
 """In clear, by TLS, and with the token of the node's file."""
 
@@ -168,13 +169,6 @@ def asked_again(
     if not proof.token or bool(proof.fingerprint) != (endpoint.files is not None):
         return None  # A token for TLS is not sent in clear.
     return endpoint, proof.token
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    value = json.loads(data)
-    if not isinstance(value, dict):
-        raise ValueError(f"an object was expected, not {type(value).__name__}")
-    return value
 
 
 def queue_path(name: str) -> str:
@@ -384,10 +378,11 @@ class RemoteNode:
             if endpoint.files is None
             else endpoint.connection(seconds)
         )
+        connection.response_class = BoundedResponse
         try:
             shown = self._shown(connection)
             if isinstance(shown, Refused):
-                return Answer(shown.status, _object(shown.body)), same_machine(connection)
+                return Answer(shown.status, read_object(shown.body)), same_machine(connection)
             is_known = endpoint.files is not None
             opened = (
                 reached(connection, endpoint.place)
@@ -402,7 +397,8 @@ class RemoteNode:
             if expected is not None:
                 told = response.headers.get(ANSWER_HEADER, "")
                 is_known = is_known or expected.is_proven(response.status, told)
-            body = _object(response.read(ANSWER_BYTES_MAX))
+            body = read_object(response.read(ANSWER_BYTES_MAX))
+            note_answer(str(endpoint))
             if isinstance(self.login, ByPassword):
                 is_known = self.login.check(shown, response) or is_known
             return Answer(response.status, body, is_proven=is_known), place

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import __version__
+from holdfast.admin.last_answer import note_answer
 from holdfast.cli import cluster as cluster_commands
 from holdfast.cli.main import main
 from holdfast.errors import ConfigError, HoldfastError
@@ -56,6 +57,26 @@ def test_a_failure_is_one_line_and_an_exit_code(
     monkeypatch.setattr(cluster_commands, "to_ask", fail)
     assert run("status") == code
     assert run.err.splitlines() == lines
+
+
+@pytest.mark.parametrize("error", [KeyError("after"), TypeError("'int' object"), ValueError("x")])
+def test_an_answer_of_another_form_is_one_line_and_a_mistake_of_ours_is_none(
+    run, monkeypatch, error: Exception
+) -> None:
+    """Whoever listens at the port answers as he likes; what nobody answered is our own."""
+    answered = ["h:1", ""]
+
+    def fail(admin: str) -> None:
+        note_answer(answered.pop(0))
+        raise error
+
+    monkeypatch.setattr(cluster_commands, "to_ask", fail)
+    assert run("status") == 1
+    (line,) = run.err.splitlines()
+    assert line.startswith("holdfast: h:1 does not answer like a Holdfast node of this version")
+    assert f"({type(error).__name__}: {error}; test_main.py, line " in line
+    with pytest.raises(type(error)):
+        run("status")
 
 
 def test_a_variable_that_nobody_knows_is_a_warning(cluster, run, monkeypatch) -> None:

@@ -10,12 +10,12 @@ Blocking.
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, Final, Self
 
 from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
+from holdfast.admin.answers import ANSWER_BYTES_MAX, BoundedResponse, read_object
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.forwarding import proof_in, sign_as_machine
 from holdfast.admin.in_clear import require_private
@@ -28,9 +28,6 @@ TIMEOUT_SECONDS: Final = 20.0
 POSITION_SECONDS: Final = 3.0
 """A node tells from memory how far it goes; one that hangs must not hold up every batch for long.
 The list of all segments of a long log takes longer, asked for by many."""
-
-ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of an answer in JSON."""
 
 _ASKED_AGAIN_MAX: Final = 2
 
@@ -55,9 +52,13 @@ class AdminLink:
         self._connection = self._connected()
 
     def _connected(self) -> HTTPConnection:
-        if self._endpoint.files is None:
-            return HTTPConnection(self._endpoint.place, timeout=self._seconds)
-        return self._endpoint.connection(self._seconds)
+        connection = (
+            HTTPConnection(self._endpoint.place, timeout=self._seconds)
+            if self._endpoint.files is None
+            else self._endpoint.connection(self._seconds)
+        )
+        connection.response_class = BoundedResponse
+        return connection
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +74,7 @@ class AdminLink:
         """Send one request and return the answer's JSON."""
         try:
             status, content = self._exchange(method, path, data, ANSWER_BYTES_MAX)
-            answer = Answer(status, _object(content))
+            answer = Answer(status, read_object(content))
         except (OSError, HTTPException, ValueError) as error:
             raise self._lost(error) from error
         if answer.status >= HTTPStatus.BAD_REQUEST:
@@ -87,7 +88,7 @@ class AdminLink:
             status, data = self._exchange("GET", path, None, None)
             if status < HTTPStatus.BAD_REQUEST:
                 return data
-            answer = Answer(status, _object(data))
+            answer = Answer(status, read_object(data))
         except (OSError, HTTPException, ValueError) as error:
             raise self._lost(error) from error
         raise answer.error()
@@ -100,7 +101,7 @@ class AdminLink:
         for _ in range(_ASKED_AGAIN_MAX):
             if status < HTTPStatus.BAD_REQUEST:
                 break
-            answer = Answer(status, _object(content))
+            answer = Answer(status, read_object(content))
             again = asked_again(self._endpoint, answer, place, takes_token=not self._token)
             if again is None or again == (self._endpoint, self._local_token):
                 break
@@ -148,10 +149,3 @@ class AdminLink:
 
     def _lost(self, error: Exception) -> LinkError:
         return self._endpoint.failure(error)
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    value = json.loads(data)
-    if not isinstance(value, dict):
-        raise ValueError(f"an object was expected, not {type(value).__name__}")
-    return value
