@@ -393,6 +393,8 @@ class MirroredDisk:
         def open_on(mirror: Mirror) -> None:
             if is_new and mirror.state == "joining":
                 mirror.disk.make_directory(mirror.here(path.parent))
+                if path not in mirror.have:
+                    mirror.disk.unlink(mirror.here(path))  # An old one that is yet to be removed.
                 mirror.have.add(path)
             if mirror.takes(path):
                 file.take(mirror, mirror.disk.open(mirror.here(path), create=create))

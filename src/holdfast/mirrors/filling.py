@@ -33,6 +33,8 @@ PIECE_BYTES: Final = 512 * 1024
 PIECE_BYTES_MIN: Final = 64 * 1024
 _SLOW_SECONDS: Final = 0.1
 """A piece that takes longer is followed by a smaller one: whoever writes waits for it."""
+_REMOVING_SECONDS: Final = 0.02
+"""So long old files are removed at a time: whoever writes waits for it."""
 THERE_SECONDS_MAX: Final = 10.0
 """Nobody writes while a piece is copied: a mirror that takes longer for it has failed."""
 SYNC_SECONDS_MAX: Final = 120.0
@@ -86,6 +88,9 @@ class Filling:
         self._rescued = rescued
         self._disk = disk
         self._waiting: list[Path] | None = None
+        self._old: list[Path] = []
+        """What is there that the others have not, to be removed before anything is copied."""
+        self._old_folders: set[Path] = set()
         self._source: MirroredFile | None = None
         self._target: DiskFile | None = None
         self._offset = 0
@@ -107,6 +112,8 @@ class Filling:
         try:
             if self._waiting is None:
                 self._begin()
+            elif self._old:
+                self._remove_some()
             elif self._source is not None:
                 return self._copy_piece()
             elif self._waiting:
@@ -119,25 +126,48 @@ class Filling:
         return 0
 
     def _begin(self) -> None:
-        """See what there is to copy, and remove what is there beyond it."""
+        """See what there is to copy, and what is there beyond it."""
         disk, mirror = self._disk, self.mirror
         with disk.gate.alone():
             mirror.have.clear()
             wanted = self._wanted()
-            self._there(lambda: self._clear(wanted))
+        # From here on others make files there: those are had, and no old ones.
+        self._old = self._there(lambda: self._beyond(set(wanted)), seconds_max=SYNC_SECONDS_MAX)
+        self._old_folders = {path.parent for path in self._old}
         self._waiting = wanted
         mirror.bytes_filled = 0
         mirror.bytes_to_fill = sum(map(self._size_of, wanted))
         logger.warning("filling mirror %s: %d files", mirror.directory, len(wanted))
 
-    def _clear(self, wanted: list[Path]) -> None:
-        """Remove what is there and is not wanted."""
+    def _beyond(self, wanted: set[Path]) -> list[Path]:
+        """Give the files that are there and are not wanted, by their names on the disk."""
         disk, mirror = self._disk, self.mirror
         mirror.disk.make_directory(mirror.directory / "journal")
-        for path in files_below(mirror.disk, mirror.directory):
-            if disk.base / path.relative_to(mirror.directory) not in wanted:
-                mirror.disk.unlink(path)
-                mirror.disk.sync_directory(path.parent)
+        there = files_below(mirror.disk, mirror.directory)
+        named = [disk.base / path.relative_to(mirror.directory) for path in there]
+        return [path for path in named if path not in wanted]
+
+    def _remove_some(self) -> None:
+        """
+        Remove old files for as long as others may wait, and make that durable after the last.
+
+        Alone, so that none is made anew meanwhile by its name: one that was is no old one.
+        """
+        with self._disk.gate.alone():
+            self._there(self._remove_for_a_while)
+        if not self._old:
+            self._there(self._sync_old_folders, seconds_max=SYNC_SECONDS_MAX)
+
+    def _remove_for_a_while(self) -> None:
+        mirror, began = self.mirror, self._clock()
+        while self._old and self._clock() - began < _REMOVING_SECONDS:
+            path = self._old.pop()
+            if path not in mirror.have:
+                mirror.disk.unlink(mirror.here(path))
+
+    def _sync_old_folders(self) -> None:
+        for folder in self._old_folders:
+            self.mirror.disk.sync_directory(self.mirror.here(folder))
 
     def _there(self, act: Callable[[], T], *, seconds_max: float = THERE_SECONDS_MAX) -> T:
         """

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 from holdfast.journal.rescue import rescued
 from holdfast.mirrors.filling import PIECE_BYTES, Filling, files_below
+from holdfast.mirrors.gate import Gate
 from trials.mirrors.logs import Machine
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
@@ -196,4 +200,57 @@ def test_a_slow_mirror_is_filled_in_smaller_pieces() -> None:
     assert kib[:5] == [512, 256, 128, 64, 64]
     assert kib[5:] == [64, 128, 256]
     finish(filling)
+    assert same(machine, "x")
+
+
+def test_old_files_are_removed_a_few_at_a_time_with_one_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """3,000 of them, each with a sync of its own, stopped whoever writes for nine seconds."""
+    machine = Machine("a", "b")
+    caretaker = machine.open_disk()
+    disk, old = caretaker.disk, machine.disks[Path("/b")]
+    caretaker.disable(Path("/b"))
+    for number in range(50):
+        old.open(Path(f"/b/journal/{number}.old"), create=True)
+    seconds = iter(range(10_000))
+    caretaker.enable(Path("/b"))
+    filling = Filling(disk, disk.keeper.targets[1], rescued, clock=lambda: next(seconds) / 100)
+    removed: list[int] = []
+    syncs = 0
+
+    @contextmanager
+    def alone(_self: Gate) -> Iterator[None]:
+        before = len(old.list_directory(Path("/b/journal")))
+        yield
+        removed.append(before - len(old.list_directory(Path("/b/journal"))))
+
+    def sync_directory(self: SimulatedDisk, path: Path) -> None:
+        nonlocal syncs
+        syncs += path == Path("/b/journal")
+        sync_really(self, path)
+
+    sync_really = SimulatedDisk.sync_directory
+    monkeypatch.setattr(Gate, "alone", alone)
+    monkeypatch.setattr(SimulatedDisk, "sync_directory", sync_directory)
+    finish(filling)
+    assert [] == old.list_directory(Path("/b/journal"))
+    assert 50 == sum(removed)
+    assert max(removed) <= 3
+    assert syncs <= 2
+
+
+def test_file_made_anew_by_the_name_of_an_old_one_is_not_removed() -> None:
+    """Nothing of the old one is in it: it comes to both from the moment it is made."""
+    machine = Machine("a", "b")
+    caretaker = machine.open_disk()
+    disk, there = caretaker.disk, machine.disks[Path("/b")]
+    caretaker.disable(Path("/b"))
+    there.open(Path("/b/x"), create=True).write(b"old and long", 0)
+    caretaker.enable(Path("/b"))
+    filling = Filling(disk, disk.keeper.targets[1], rescued)
+    filling.step()
+    disk.open(Path("/a/x"), create=True).write(b"new", 0)
+    finish(filling)
+    assert machine.states() == ["active", "active"]
     assert same(machine, "x")
