@@ -117,6 +117,7 @@ class Clients:
         loop.broker.advising.speaker = loop.context
         loop.broker.advising.connections = self.connections
         self.admission = client_admission(loop.settings.connection_count_max)
+        loop.context.connection_shares.count_max = loop.settings.connection_count_max
         self.reading = Reading(loop.settings)
         self.ready: list[ClientConnection] = []
         """Who brought something, of those who have said who they are."""

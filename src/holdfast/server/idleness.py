@@ -12,13 +12,11 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.server.connection import ClientConnection
+from holdfast.sessions.client_session import PORT_FULL
 from holdfast.transport.admission import Admission
 
 IDLE_SECONDS: Final = 60.0
 """Silence after which a client that consumes nothing counts as idle."""
-
-PORT_FULL: Final = "port-full"
-"""The code of the ERROR for it."""
 
 
 def client_admission(count_max: int) -> Admission[ClientConnection]:

@@ -14,20 +14,29 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.errors import ForbiddenError, RefusedError, SlowConsumerError
+from holdfast.errors import (
+    ForbiddenError,
+    RefusedError,
+    RemoteProtocolError,
+    SlowConsumerError,
+)
 from holdfast.model.destination import parse_sources
 from holdfast.model.records import ReturnCause
 from holdfast.security.principal import Principal
 from holdfast.sessions.client_ids import let_go
+from holdfast.sessions.connection_shares import Place
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.holdings import Holdings, ReadMessage
+from holdfast.sessions.ownership import named
 from holdfast.sessions.permissions import require_granted
 from holdfast.sessions.send_templates import SendTemplates
 from holdfast.sessions.target import Action
 
 NOT_AUTHENTICATED: Final = "not-authenticated"
 """The code of the ERROR for who is not let in, or not any more."""
+PORT_FULL: Final = "port-full"
+"""The code of the ERROR for whom there is no place, or not any more."""
 
 
 class ClientSession(Holder):
@@ -53,6 +62,27 @@ class ClientSession(Holder):
         """How often it was not yet there what one message needs where it goes."""
         self.is_told_of = False
         """Whether it is to be said of it that it is gone."""
+        self.place: Place | None = None
+        """What it takes of the connections that its user may have."""
+
+    def take_place(self, who: Principal) -> None:
+        """
+        Count this connection among those of its user.
+
+        Raises:
+            RemoteProtocolError: He has as many as he may have.
+        """
+        if not self.holdings.broker.access_book.is_guarded:
+            return
+        shares = self.context.connection_shares
+        self.place = shares.take(who.name)
+        if self.place is None:
+            raise RemoteProtocolError(
+                f"{named(who)} has {shares.of(who.name):,} connections of {shares.count_max:,} that"
+                f" there may be, and may have three times what is left for others at most: close"
+                f" some, or have 'connection_count_max' raised",
+                code=PORT_FULL,
+            )
 
     def proceed_with_endings(self, is_spent: IsSpent) -> bool:
         return self.holdings.go_on_rolling_back(is_spent)
@@ -153,6 +183,9 @@ class ClientSession(Holder):
         """Tell the client that a consumer of its is ended, and why."""
 
     def disconnected(self) -> None:
+        place, self.place = self.place, None
+        if place is not None:
+            self.context.connection_shares.give_back(place)
         let_go(self, self.context)
 
     def leaving(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.errors import StoreFullError
+from holdfast.sessions.connection_shares import ConnectionShares
 from holdfast.sessions.credentials import Check, anybody
 from holdfast.sessions.refusals import Refusals
 from holdfast.sessions.selection import Selections
@@ -24,6 +25,7 @@ class SessionContext:
         "check",
         "client_ids",
         "cluster",
+        "connection_shares",
         "default_persistent",
         "dirty",
         "is_lease_awaited",
@@ -97,6 +99,8 @@ class SessionContext:
         """What several subscribers of a topic get of the message that is being written."""
         self.selections = Selections()
         """The selectors of all subscriptions, and what the message they are asked of says."""
+        self.connection_shares = ConnectionShares()
+        """How many connections each user has."""
         self.client_ids: dict[str, Session] = {}
         """Who has which client-id now."""
         self.leaving_by: dict[str, dict[Session, None]] = {}
@@ -134,6 +138,7 @@ class SessionContext:
         self.shared_frames.clear()
         self.selections.clear()
         self.waiting.clear()
+        self.connection_shares.clear()
         self.client_ids.clear()
         self.leaving_by.clear()
         self.shown_by.clear()

@@ -299,6 +299,7 @@ class StompSession(ClientSession):
         if isinstance(answer, AuthenticationError):
             raise RemoteProtocolError(str(answer), code=NOT_AUTHENTICATED)
         self.principal = answer
+        self.take_place(answer)
         said, book = frame.headers, self.holdings.broker.access_book
         self.client, lost = introduce(
             self,
