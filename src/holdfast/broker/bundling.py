@@ -126,8 +126,7 @@ class Bundling:
     def _add(self, bundle: Bundle, outlet: Outlet) -> None:
         self._outlets[bundle] = outlet
         bundle.gone = outlet.gone
-        self._flow.subscription_count += 1
-        self._flow.subscription_bytes += bundle.cost_bytes
+        self._flow.subscribed(bundle)
 
     def take_up(self, bundle: Bundle, durable: DurableQueue, outlet: Outlet) -> None:
         """
@@ -386,8 +385,7 @@ class Bundling:
             cause = ReturnCause.LOST_ALONE
         subscription.is_closed = True
         subscription.prefetch = 0
-        self._flow.subscription_count -= 1
-        self._flow.subscription_bytes -= subscription.cost_bytes
+        self._flow.unsubscribed(subscription)
         self._destinations.leadership.wildcards.remove(subscription)
         del self._outlets[subscription]
         return self._leave_all(subscription, cause)

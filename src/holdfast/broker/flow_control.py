@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from holdfast.broker.lasting.discards import Discards
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.groups_seen import GroupsKnown
 from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
@@ -35,6 +36,8 @@ class FlowControl:
         "settings",
         "subscription_bytes",
         "subscription_count",
+        "subscription_counts",
+        "subscription_shares",
         "temporary_shares",
         "volatile_bytes",
     )
@@ -53,6 +56,8 @@ class FlowControl:
         """Non-persistent messages on each user's temporary queues, with their overhead."""
         self.subscription_count = self.subscription_bytes = 0
         """Of all connections."""
+        self.subscription_counts, self.subscription_shares = Shares(), Shares()
+        """The same of each user: how many, and their bytes."""
         self.groups_known = GroupsKnown()
         """Message groups of which consumers have got something."""
         self.discards = Discards(self.overhead)
@@ -63,6 +68,7 @@ class FlowControl:
         self.volatile_bytes = self.held_bytes = 0
         self.held_shares, self.temporary_shares = Shares(), Shares()
         self.subscription_count = self.subscription_bytes = 0
+        self.subscription_counts, self.subscription_shares = Shares(), Shares()
         self.groups_known = GroupsKnown()
         self.discards.forget_leadership()
 
@@ -117,6 +123,22 @@ class FlowControl:
         cached, volatile = self.discards.step(self.settings.step_count_max)
         self.cached_bytes -= cached
         self.volatile_bytes -= volatile
+
+    def subscribed(self, consumer: Consumer) -> None:
+        """Count one consumer more."""
+        self._count(consumer, 1)
+
+    def unsubscribed(self, consumer: Consumer) -> None:
+        """Count one consumer less."""
+        self._count(consumer, -1)
+
+    def _count(self, consumer: Consumer, change: int) -> None:
+        cost = change * consumer.cost_bytes
+        self.subscription_count += change
+        self.subscription_bytes += cost
+        if consumer.user is not None:
+            self.subscription_counts.add(consumer.user, change)
+            self.subscription_shares.add(consumer.user, cost)
 
     def hold(self, cost: int, user: str | None = None) -> None:
         """

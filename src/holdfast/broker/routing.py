@@ -105,8 +105,7 @@ class Routing:
 
     def subscribe(self, subscription: Subscription, destination: Queue | Topic) -> None:
         """Add a consumer; dispatch to it begins with the next `dispatch`."""
-        self._flow.subscription_count += 1
-        self._flow.subscription_bytes += subscription.cost_bytes
+        self._flow.subscribed(subscription)
         if isinstance(destination, Topic):
             subscription.topic = destination
             policy = self._policies.of(destination)
@@ -151,8 +150,7 @@ class Routing:
 
     def browse(self, subscription: Subscription, queue: Queue, last_serial: int) -> None:
         """Let somebody look through what is on a queue now; it is none of its consumers."""
-        self._flow.subscription_count += 1
-        self._flow.subscription_bytes += subscription.cost_bytes
+        self._flow.subscribed(subscription)
         by_priority = has_priorities(queue) and self._policies.of(queue).is_prioritized
         subscription.browser = Browser(queue, last_serial, by_priority=by_priority)
         self.refill(subscription)
@@ -172,8 +170,7 @@ class Routing:
 
     def close(self, subscription: Subscription, cause: ReturnCause) -> None:
         """Remove a consumer; what it holds goes back for exactly this cause."""
-        self._flow.subscription_count -= 1
-        self._flow.subscription_bytes -= subscription.cost_bytes
+        self._flow.unsubscribed(subscription)
         if subscription.browser is not None:
             subscription.is_closed = True
             subscription.prefetch = 0

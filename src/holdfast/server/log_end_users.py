@@ -29,7 +29,7 @@ from holdfast.admin.slices import Slices
 from holdfast.broker.lasting.access import LastingAccess
 from holdfast.environment.disk import readable_path
 from holdfast.errors import CorruptEntryError, StoreError
-from holdfast.journal.entry import Entry, parse_entry
+from holdfast.journal.entry import parse_entry
 from holdfast.journal.journal import Journal
 from holdfast.journal.record import iterate_records
 from holdfast.model.access_records import UserRecord
@@ -186,8 +186,7 @@ def _read(path: Path, start: int, size: int, index: int, through: int) -> _Read:
     """On the thread: read these entries from a file, and give the users' records of them."""
     raw = _bytes_at(path, start, size)
     users: list[UserRecord] = []
-    place = 0
-    entry: Entry | None = None
+    place, chain = 0, b""
     for expected in range(index, through + 1):
         entry = parse_entry(raw, place)
         if entry.index != expected:
@@ -197,9 +196,8 @@ def _read(path: Path, start: int, size: int, index: int, through: int) -> _Read:
                 time.sleep(0)  # Python would let the loop wait for 5 ms.
             else:
                 users.append(record)
-        place += len(entry.raw)
-    assert entry is not None, "there is one at least"
-    return _Read(users, entry.index, entry.chain)
+        place, chain = place + len(entry.raw), entry.chain
+    return _Read(users, through, chain)
 
 
 def _bytes_at(path: Path, start: int, size: int) -> bytes:

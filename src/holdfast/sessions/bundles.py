@@ -121,13 +121,14 @@ class Parts:
         """
         written = self._written(destination)
         cost = 2 * subscription_cost(bundle.id, str(written))
-        require_subscription_room(self._holdings.broker, cost)
+        require_subscription_room(self._holdings.broker, cost, bundle.user)
         strand = Strand(
             bundle,
             destination=str(written),
             selector=self._selector(written, destination),
             is_wild=is_wild,
         )
+        strand.user = bundle.user
         strand.ordinal = self._holdings.next_ordinal()
         self._holdings.by_ordinal[b"%d" % strand.ordinal] = strand
         return strand

@@ -147,6 +147,7 @@ class Holdings:
 
     def require_place(
         self,
+        session: Holder,
         subscription_id: str | None,
         written: Destination | str,
         selector: MessageSelector | None = None,
@@ -165,7 +166,7 @@ class Holdings:
         count_max = self.broker.settings.subscription_count_max
         if len(self.subscriptions) >= count_max:
             raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
-        require_subscription_room(self.broker, cost)
+        require_subscription_room(self.broker, cost, sharer(session, self.broker))
 
     def prefetch(
         self, destination: Queue | Topic, wanted: int | None, *, browses: bool = False
@@ -209,7 +210,7 @@ class Holdings:
             client=session.client,
             selector=selector,
         )
-        subscription.ordinal = ordinal
+        subscription.ordinal, subscription.user = ordinal, sharer(session, self.broker)
         subscription.redelivery = redelivery
         subscription.claim = claim
         subscription.wish(wishes)

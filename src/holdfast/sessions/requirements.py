@@ -16,23 +16,35 @@ from holdfast.model.digits import read_digits
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, PRODUCER_ID_BYTES_MAX
 from holdfast.model.producer_ids import RESERVED
 from holdfast.model.reserved_names import why_reserved
+from holdfast.model.shares import MOST
 
 
-def require_subscription_room(broker: Broker, cost: int) -> None:
+def require_subscription_room(broker: Broker, cost: int, user: str | None) -> None:
     """
-    Refuse one subscription more than there may be on this node.
+    Refuse one subscription more than there may be on this node, or of this user.
 
     Raises:
         DestinationError: There are too many, or their names are too long.
     """
-    count_max = broker.settings.subscriptions_count_max
-    if broker.flow.subscription_count >= count_max:
+    flow, count_max = broker.flow, broker.settings.subscriptions_count_max
+    if flow.subscription_count >= count_max:
         raise DestinationError(f"at most {count_max:,} subscriptions of all connections")
     bytes_max = broker.settings.subscriptions_bytes_max
-    if broker.flow.subscription_bytes + cost > bytes_max:
+    if flow.subscription_bytes + cost > bytes_max:
         raise DestinationError(
-            f"subscriptions of all connections take {broker.flow.subscription_bytes:,} bytes,"
+            f"subscriptions of all connections take {flow.subscription_bytes:,} bytes,"
             f" at most {bytes_max:,}: there are too many with long names"
+        )
+    count_left = count_max - flow.subscription_count - 1
+    bytes_left = bytes_max - flow.subscription_bytes - cost
+    if not (
+        flow.subscription_counts.has_room(user, 1, count_left)
+        and flow.subscription_shares.has_room(user, cost, bytes_left)
+    ):
+        raise DestinationError(
+            f"this user has {flow.subscription_counts.of(user):,} subscriptions, with"
+            f" {flow.subscription_shares.of(user):,} bytes: at most {MOST} times what is left of"
+            f" {count_max:,}, and of {bytes_max:,} bytes"
         )
 
 

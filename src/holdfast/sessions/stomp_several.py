@@ -31,6 +31,7 @@ from holdfast.sessions.bundles import Parts, pattern_of, prefetch_of, subscribe,
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import unnamed
+from holdfast.sessions.permissions import sharer
 from holdfast.sessions.requirements import require_served_name
 from holdfast.sessions.selection import Selection
 from holdfast.sessions.stomp_values import written_by_jms
@@ -121,7 +122,7 @@ def _bundle(
         patterns=patterns,
         stirring=holdings.broker.destinations.leadership.stirring,
     )
-    bundle.ordinal = ordinal
+    bundle.ordinal, bundle.user = ordinal, sharer(session, holdings.broker)
     bundle.claim, bundle.redelivery = asked.claim, asked.redelivery
     return bundle
 

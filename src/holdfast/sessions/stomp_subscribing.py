@@ -64,7 +64,7 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     subscription_id = headers.get("id")
     selector = _selection(session, written, read_selector(headers, options))
     named = ",".join(map(str, sources))
-    holdings.require_place(subscription_id, named, selector)
+    holdings.require_place(session, subscription_id, named, selector)
     form = _form(session, version, named=subscription_id is not None)
     asked = _asked(sources, headers, options, selector, form)
     holdings.has_browsed |= asked.browses

@@ -21,7 +21,7 @@ from tests.unit.sessions.speaker import Form, Message, Speaker
 
 def consume(session: Speaker, name: str = "/queue/q", prefetch: int = 10) -> Subscription:
     written = parse_destination(name)
-    session.holdings.require_place("s", written)
+    session.holdings.require_place(session, "s", written)
     return session.holdings.subscribe(
         session,
         session.holdings.target(session, written, Action.CONSUME),

@@ -88,10 +88,10 @@ def test_subscriptions_of_all_connections_have_a_bound(new_desk) -> None:
     By number, and by what their names take.
     """
     few = new_desk(BrokerSettings(subscriptions_count_max=1))
-    require_subscription_room(few.broker, 1)
+    require_subscription_room(few.broker, 1, None)
     few.connect().subscribe()
     with pytest.raises(DestinationError, match="at most 1 subscriptions"):
-        require_subscription_room(few.broker, 1)
+        require_subscription_room(few.broker, 1, None)
     small = new_desk(BrokerSettings(subscriptions_bytes_max=1000))
     with pytest.raises(DestinationError, match="long names"):
-        require_subscription_room(small.broker, 1001)
+        require_subscription_room(small.broker, 1001, None)

@@ -53,6 +53,38 @@ def test_who_makes_many_temporary_queues_leaves_places_for_others(crowded) -> No
     assert place(guarded.connect("eve"), "r") == "RECEIPT"
 
 
+@pytest.mark.parametrize(
+    ("settings", "more", "count"),
+    [
+        ({"subscriptions_count_max": 40}, {}, 30),
+        # A third of what subscriptions may take is one of these, and one more leaves too little.
+        ({"subscriptions_bytes_max": 40_000}, {"id_bytes": 500}, 0),
+    ],
+    ids=["count", "bytes"],
+)
+def test_who_subscribes_often_leaves_room_for_others(
+    crowded, settings: dict[str, int], more: dict[str, int], count: int
+) -> None:
+    """
+    By as many connections as he likes, and by names as long as he likes.
+    """
+    guarded = crowded(**settings)
+    eve = guarded.connect("eve")
+    long = "x" * more.get("id_bytes", 0)
+    answers = [
+        answer(eve, "SUBSCRIBE", destination="/temp-queue/q", id=f"{long}{number}")
+        for number in range(60)
+    ]
+    had = answers.count("RECEIPT")
+    assert set(answers) == {"RECEIPT", "destination"}
+    assert had == count or (not count and 2 < had < 60)
+    ann = guarded.connect("ann")
+    assert answer(ann, "SUBSCRIBE", destination="/temp-queue/r", id=f"{long}r") == "RECEIPT"
+    assert answer(eve, "UNSUBSCRIBE", id=f"{long}0") == "RECEIPT"
+    assert answer(ann, "UNSUBSCRIBE", id=f"{long}r") == "RECEIPT"
+    assert answer(eve, "SUBSCRIBE", destination="/temp-queue/q", id=f"{long}0") == "RECEIPT"
+
+
 def test_nobody_has_the_orphans_of_others_dropped_by_many_of_his_own(crowded) -> None:
     """
     Ann's answer waits for her, whatever Eve makes while she is away.
