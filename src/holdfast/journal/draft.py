@@ -39,8 +39,10 @@ class Draft:
 
         Raises:
             StoreLockedError: Another one is doing so to this directory.
-            ConfigError: There is something in the directory already.
+            ConfigError: There is something in the directory already, or it could not be given the
+                draft's name in the end: it is a link, or a file system is mounted there.
         """
+        _check_replaceable(directory)
         check_empty(directory)
         self.directory = directory
         self.path = directory.with_name(f"{directory.name}.{doing}")
@@ -88,6 +90,17 @@ def check_empty(directory: Path) -> None:
         raise ConfigError(
             [f"to: {directory} is not empty; nothing is ever written over a directory in use"]
         )
+
+
+def _check_replaceable(directory: Path) -> None:
+    """Before all the work: at its end the draft gets the name of what is there."""
+    if directory.is_symlink():
+        what = f"is a link, to {directory.readlink()}: name what it leads to"
+    elif directory.is_mount():
+        what = "is where a file system is mounted: name a directory on it that is not there yet"
+    else:
+        return
+    raise ConfigError([f"to: {directory} {what}"])
 
 
 def check_not_restored_now(directory: Path) -> None:

@@ -104,6 +104,13 @@ class FoundAll:
         if isinstance(error, MirrorsMissingError):
             given = " ".join(f"--data {it.directory}" for it in self.members.values())
             reasons = "".join(f"; {it.problem}" for it in self.each if it.problem)
+            if self.members and not error.found:
+                return MirrorsMissingError(
+                    names(error.missing),
+                    names(error.found),
+                    f"what was given was left behind by them and lacks what was confirmed since:"
+                    f" give one of them{reasons}",
+                )
             return MirrorsMissingError(
                 names(error.missing),
                 names(error.found),

@@ -37,6 +37,20 @@ def filled(directory: Path) -> Draft:
     return held
 
 
+def test_what_cannot_be_replaced_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link, and where a file system is mounted: found at the end all was copied for nothing."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(ConfigError, match="link is a link, to real: name what it leads to"):
+        Draft(tmp_path / "link")
+    monkeypatch.setattr(Path, "is_mount", lambda _: True)
+    with pytest.raises(ConfigError, match="real is where a file system is mounted"):
+        Draft(tmp_path / "real")
+    assert names(tmp_path) == ["link", "real"]
+
+
 def test_a_draft_gets_the_directorys_name(tmp_path: Path) -> None:
     """Folders above it are made, an empty directory is replaced, and nothing is left beside it."""
     above = tmp_path / "not" / "there"

@@ -67,6 +67,17 @@ def test_errors_name_directories(machine: Machine) -> None:
     assert "'holdfast mirror accept --data /a'" in told
 
 
+def test_one_that_was_left_behind_is_told_that_only_others_help(machine: Machine) -> None:
+    """No acceptance makes it one that has what was confirmed, so none is named."""
+    found = look([A], lambda path: machine.disks[path])
+    (mine,) = found.copies
+    (other,) = found.copies[mine].active - {mine}
+    told = str(found.named(MirrorsMissingError([other], [])))
+    assert "/b cannot be used, and none alone may lack messages" in told
+    assert told.endswith("lacks what was confirmed since: give one of them")
+    assert "accept" not in told
+
+
 def test_mirrors_stand_apart(tmp_path: Path) -> None:
     """One inside another would be copied into itself without end; one twice is none."""
     (tmp_path / "a" / "b").mkdir(parents=True)
