@@ -166,6 +166,7 @@ class _Worker:
             client_id=client_id,
             login=os.environ.get(LOGIN_VARIABLE),
             passcode=os.environ.get(PASSCODE_VARIABLE),
+            plain_without_tls=True,  # Its hosts are of this run's own network.
         )
 
         @connection.on_interrupted
