@@ -52,7 +52,7 @@ class Queries:
         folder.mkdir()
         self.kills = ExecutorKills(folder / "orders")
         (node,) = nodes.nodes.values()
-        self._places = [str(folder), f"http://{node.admin}", str(nodes.secret_path), nodes.uri]
+        self._places = [str(folder), f"http://{node.admin}", nodes.uri]
 
     @contextmanager
     def started(self, phase: str, batch: int) -> Iterator[subprocess.Popen[bytes]]:

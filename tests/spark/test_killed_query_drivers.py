@@ -49,7 +49,7 @@ def test_the_query_of_a_killed_driver_goes_on(
         for body in SENT:  # each is an entry of its own
             connection.send(f"/queue/{FROM}", body)
     checkpoint, url = tmp_path / "checkpoint", f"http://{node.admin}"
-    places = Places(str(checkpoint), url, str(one_node.secret_path), one_node.uri)
+    places = Places(str(checkpoint), url, one_node.uri)
     kills = ExecutorKills(tmp_path / "orders")
     kills.order(WRITE, rf"\n\n{DIES_AT}\0")
     paths = [str(kills.folder), str(ROOT)]

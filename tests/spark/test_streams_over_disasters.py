@@ -174,7 +174,7 @@ def test_a_restored_cluster_ends_the_query(
     with Query(frame, tmp_path / "checkpoint") as query:
         kept = send(only(node), "kept", 20)
         query.wait(kept)
-        archive_once(spark, remote_log(node.admin, cluster.secret_path), archive)
+        archive_once(spark, remote_log(node.admin, None), archive)
         lost = send(only(node), "lost", 5)
         query.wait(kept + lost)
         node.kill()

@@ -107,8 +107,8 @@ class MicroBatches:
 def main() -> None:
     """Run what the command line says."""
     stalled_worker.install()
-    folder, url, secret, uri, phase, batch = sys.argv[1:]
-    source = {"url": url, "secret_file": secret, "hold": "query", "columns": "destination,body"}
+    folder, url, uri, phase, batch = sys.argv[1:]
+    source = {"url": url, "hold": "query", "columns": "destination,body"}
     source["maxEntriesPerTrigger"] = str(ENTRIES)
     MicroBatches(Path(folder), source, uri, (phase, int(batch))).run()
 

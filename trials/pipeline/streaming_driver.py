@@ -27,7 +27,6 @@ class Places(NamedTuple):
 
     checkpoint: str
     url: str
-    secret_file: str
     uri: str
 
 
@@ -38,7 +37,7 @@ def run_query(spark: Any, places: Places) -> None:
     Raises:
         StreamingQueryException: It has failed.
     """
-    source = {"url": places.url, "secret_file": places.secret_file, "columns": "destination,body"}
+    source = {"url": places.url, "columns": "destination,body"}
     source |= {"maxEntriesPerTrigger": str(ENTRIES), "hold": HOLD}
     target = {"uri": places.uri, "destination": f"/queue/{TO}", "window": str(WINDOW)}
     rows = spark.readStream.format("holdfast").options(**source).load()
