@@ -22,7 +22,9 @@ SENT = 6
 
 def holdfast(cluster: LocalCluster, node: LocalNode, *arguments: str) -> tuple[int, str]:
     """Run a command of `holdfast queues` at a node; its exit code and what it wrote."""
-    options = ["--admin", node.admin, "--secret-file", str(cluster.secret_path)]
+    options = ["--admin", node.admin]
+    if len(cluster.nodes) > 1:  # One alone has no secret.
+        options += ["--secret-file", str(cluster.secret_path)]
     command = [sys.executable, "-m", "holdfast", "queues", *arguments, *options]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout + ended.stderr

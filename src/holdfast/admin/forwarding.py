@@ -202,7 +202,12 @@ class ForwardCheck:
             at: Where this node was reached. What no member passes on must have been sent there.
         """
         found = _FORM.fullmatch(header.decode("latin-1"))
-        if not self._secret or found is None:
+        if not self._secret:
+            return Taken(
+                "it is signed by a secret, and this node has none: leave out --secret-file, and run"
+                " the command as the node's user on its machine, or with --user"
+            )
+        if found is None:
             return Taken("it was passed on in a way that is not known here")
         if found["to"] not in (self._life, self._mark):
             return Taken("it is meant for another node, or for this one before it was started anew")

@@ -61,14 +61,16 @@ def test_it_is_good_for_this_request_and_no_other() -> None:
     assert "does not fit" in check().take(moved, REQUEST).refusal
 
 
-@pytest.mark.parametrize(
-    ("header", "secret"),
-    [(b"Holdfast-Forward v=2", SECRET), (b"\xff", SECRET), (b"", SECRET), (header(), b"")],
-)
-def test_what_makes_no_sense_is_refused(header: bytes, secret: bytes) -> None:
-    """Also where there is no secret, by which anybody could sign."""
-    check = ForwardCheck(secret, LIFE, lambda: NOW)
-    assert "is not known here" in check.take(header, REQUEST).refusal
+@pytest.mark.parametrize("header", [b"Holdfast-Forward v=2", b"\xff", b""])
+def test_what_makes_no_sense_is_refused(header: bytes) -> None:
+    """And by what is no proof nobody is let in."""
+    assert "is not known here" in check().take(header, REQUEST).refusal
+
+
+def test_where_there_is_no_secret_nobody_is_let_in_by_one() -> None:
+    """Anybody could sign by none; who has given one is told to leave it out."""
+    refusal = ForwardCheck(b"", LIFE, lambda: NOW).take(header(), REQUEST).refusal
+    assert "this node has none: leave out --secret-file" in refusal
 
 
 @pytest.mark.parametrize("life", ["0b" * 16, ""])
