@@ -104,7 +104,7 @@ def test_a_subscription_goes_on_from_an_archive(spark: SparkSession, tmp_path: P
     old = LocalNode("old", tmp_path)
     old.start()
     try:
-        old.wait_until(lambda status: status["format_level"] >= DURABLE_LEVEL, "at the level")
+        wait_served(old, DURABLE_LEVEL)
         assert received(old, "ann", 0, selector=GOLD) == received(old, "ben", 0) == []
         with blocking.connect(old.uri) as sender:
             for number in range(6):
@@ -137,7 +137,7 @@ def test_one_of_a_wildcard_goes_on_from_an_archive(spark: SparkSession, tmp_path
     old = LocalNode("old", tmp_path)
     old.start()
     try:
-        old.wait_until(lambda status: status["format_level"] >= WILD_DURABLES_LEVEL, "at the level")
+        wait_served(old, WILD_DURABLES_LEVEL)
         assert received(old, "ann", 0, topic=WILD) == []
         with blocking.connect(old.uri) as sender:
             for number in range(6):
@@ -163,6 +163,13 @@ def test_one_of_a_wildcard_goes_on_from_an_archive(spark: SparkSession, tmp_path
         new.wait_until(lambda status: status["store"]["live_messages"] == 0, "nothing left")
     finally:
         new.kill()
+
+
+def wait_served(node: LocalNode, level: int) -> None:
+    """The first clients of a new log are let in once it has reached its level."""
+    node.wait_until(
+        lambda status: status["serving"] and status["format_level"] >= level, "served at the level"
+    )
 
 
 def received(
