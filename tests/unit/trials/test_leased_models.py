@@ -186,7 +186,13 @@ def test_what_breaks_on_a_strand_breaks_the_world() -> None:
 
 def broker(name: str, **others: Any) -> Any:
     return SimpleNamespace(
-        name=name, holder=name * 32, applied_index=0, may_dispatch=True, applied={}, **others
+        name=name,
+        holder=name * 32,
+        applied_index=0,
+        driver=SimpleNamespace(is_leader=False),
+        may_dispatch=True,
+        applied={},
+        **others,
     )
 
 

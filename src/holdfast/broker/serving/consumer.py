@@ -229,8 +229,7 @@ class Consumer:
         """Which messages it wants; None: all."""
         if selector is not None:
             self.cost_bytes += selector.cost_bytes
-        self.user: str | None = None
-        """Of whose share of all subscriptions it is; None: of nobody's."""
+        self.user: str | None = None  # Of whose share of all subscriptions it is, if of anybody's.
         self.unacknowledged: dict[int, None] = {}
         self.is_ready = False
         """Whether it stands in its queue's ring of consumers with room."""
