@@ -33,7 +33,7 @@ from trials.clients.ledger import Account
 from trials.promises.books import TestBooks, accounts_of_loads
 
 BOOKS = TestBooks()
-SLOW_FOLDERS = ("tests/spark/", "tests/integration/")
+SLOW_FOLDERS = ("tests/spark/", "tests/integration/", "tests/stores/")
 IS_PATIENT = pytest.StashKey[bool]()
 ACCOUNTS = pytest.StashKey[list[Account]]()
 
