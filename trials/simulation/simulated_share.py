@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from holdfast.environment.disk import NoRoomError
-from holdfast.environment.shared_disk import FileId
+from holdfast.environment.disk import FileId, NoRoomError
 from trials.simulation.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 
 Place = tuple["SimulatedSharedDisk", Path]

@@ -60,6 +60,10 @@ def no_room_told() -> Iterator[None]:
         raise NoRoomError(error.errno, error.strerror) from error
 
 
+FileId = tuple[int, int]
+"""Which file or directory it is, on this machine: its file system and its number there."""
+
+
 class DiskFile(Protocol):
     """One open file."""
 
@@ -307,10 +311,9 @@ class RealFile:
         """Return the bytes in the file."""
         return os.fstat(self._descriptor).st_size
 
-    def identity(self) -> tuple[int, int]:
+    def identity(self) -> FileId:
         """Return which file it is, whatever its name: no other has this while it is open."""
-        found = os.fstat(self._descriptor)
-        return found.st_dev, found.st_ino
+        return identity_of(os.fstat(self._descriptor))
 
     def close(self) -> None:
         """Give the handle back; it must not be used again."""
@@ -325,8 +328,7 @@ class RealLock:
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor = descriptor
         self._path = path
-        found = os.fstat(descriptor)
-        self._identity = found.st_dev, found.st_ino
+        self._identity = identity_of(os.fstat(descriptor))
 
     def release(self) -> None:
         """Let others have it; once more does nothing."""
@@ -340,7 +342,7 @@ class RealLock:
             found = os.stat(self._path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return (found.st_dev, found.st_ino) == self._identity
+        return identity_of(found) == self._identity
 
 
 class RealDisk:
@@ -411,6 +413,11 @@ class RealDisk:
 
     def _open(self, path: Path, flags: int) -> int:
         return RESERVE.open(path, flags)
+
+
+def identity_of(found: os.stat_result) -> FileId:
+    """Return which file or directory was found."""
+    return found.st_dev, found.st_ino
 
 
 def free_of(statistics: os.statvfs_result) -> int:

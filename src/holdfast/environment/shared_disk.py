@@ -27,18 +27,17 @@ from holdfast.environment.disk import (
     Disk,
     DiskFile,
     DiskLock,
+    FileId,
     RealDisk,
     RealFile,
     free_of,
+    identity_of,
     no_room_told,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
-
-FileId = tuple[int, int]
-"""Which file or directory it is, on this machine: its file system and its number there."""
 
 _BELOW: Final = "./"
 """How the name of a file begins that is looked up in an open directory; no path begins so."""
@@ -135,7 +134,7 @@ class RealSharedDisk(RealDisk):
         descriptor = RESERVE.open(root, os.O_PATH | os.O_DIRECTORY)
         outer, self._pinned = self._pinned, (f"{root}/", descriptor)
         try:
-            yield _identity(os.fstat(descriptor))
+            yield identity_of(os.fstat(descriptor))
         except OSError as error:
             if str(error.filename).startswith(_BELOW):
                 error.filename = f"{root}/{error.filename.removeprefix(_BELOW)}"
@@ -147,7 +146,7 @@ class RealSharedDisk(RealDisk):
     def identity(self, path: Path) -> FileId:
         """Return which file has this name; FileNotFoundError if none has."""
         name, directory = self._at(path)
-        return _identity(os.stat(name, dir_fd=directory))
+        return identity_of(os.stat(name, dir_fd=directory))
 
     def create(self, path: Path) -> RealFile:
         """Make a file that was not there; FileExistsError if its name is taken."""
@@ -248,7 +247,3 @@ class RealSharedDisk(RealDisk):
             if f"{name}/" == root:
                 return _BELOW, descriptor
         return name, None
-
-
-def _identity(found: os.stat_result) -> FileId:
-    return found.st_dev, found.st_ino

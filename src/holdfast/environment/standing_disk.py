@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.environment.disk import DirectoryLock, Disk, DiskFile
+from holdfast.environment.wrapped_disk import WrappedDisk, WrappedFile
 
 LOOK_SECONDS: Final = 1.0
 """How often it is looked at where nothing is written, and how soon what is back is noticed."""
@@ -43,22 +44,14 @@ class AwayError(OSError):
         super().__init__(errno.ESTALE, why)
 
 
-class StandingFile:
+class StandingFile(WrappedFile):
     """An open file of which nothing counts as durable that stands elsewhere."""
 
-    __slots__ = ("_file", "_require")
+    __slots__ = ("_require",)
 
     def __init__(self, file: DiskFile, require: Callable[[], None]) -> None:
-        self._file = file
+        super().__init__(file)
         self._require = require
-
-    def read(self, count: int, offset: int) -> bytes:
-        """Return up to `count` bytes from `offset`; fewer only at the end of the file."""
-        return self._file.read(count, offset)
-
-    def write(self, data: bytes, offset: int) -> None:
-        """Write all of `data` at `offset`; OSError if not, NoRoomError where that is why."""
-        self._file.write(data, offset)
 
     def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
         """Write all buffers from `offset`; durable, and where the path leads, as it returns."""
@@ -69,22 +62,6 @@ class StandingFile:
         """Make everything written to this file so far durable, where the path leads to."""
         self._file.sync()
         self._require()
-
-    def truncate(self, size: int) -> None:
-        """Cut or extend the file to `size` bytes; durable after `sync`."""
-        self._file.truncate(size)
-
-    def forget_cached(self) -> None:
-        """Ask for later reads to come from the disk itself; only a wish."""
-        self._file.forget_cached()
-
-    def size(self) -> int:
-        """Return the bytes in the file."""
-        return self._file.size()
-
-    def close(self) -> None:
-        """Give the handle back; it must not be used again."""
-        self._file.close()
 
 
 class _Lock:
@@ -105,7 +82,7 @@ class _Lock:
         return self._lock.stands()
 
 
-class StandingDisk:
+class StandingDisk(WrappedDisk):
     """
     The disk of one directory; whoever takes the lock of that directory says which it is.
 
@@ -115,7 +92,7 @@ class StandingDisk:
     """
 
     def __init__(self, disk: Disk, *, waits: bool = False) -> None:
-        self._disk = disk
+        super().__init__(disk)
         self._waits = waits
         self._lock: DirectoryLock | None = None
         self._root = Path()
@@ -139,18 +116,10 @@ class StandingDisk:
             raise
         return StandingFile(file, self._require)
 
-    def exists(self, path: Path) -> bool:
-        """Tell whether a file or directory has this name."""
-        return self._disk.exists(path)
-
     def make_directory(self, path: Path) -> None:
         """Create a directory and its parents, durably; fine if it is there already."""
         self._require_for(path)
         self._disk.make_directory(path)
-
-    def list_directory(self, path: Path) -> list[str]:
-        """Return the sorted names in a directory."""
-        return self._disk.list_directory(path)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, replacing `target`; durable after `sync_directory` of the parent."""
@@ -167,10 +136,6 @@ class StandingDisk:
         self._require_for(path)
         self._disk.sync_directory(path)
         self._require_for(path)
-
-    def free_bytes(self, path: Path) -> int:
-        """Return how much an ordinary process may still write to the file system of `path`."""
-        return self._disk.free_bytes(path)
 
     def lock(self, path: Path) -> DirectoryLock:
         """Take the exclusive lock of this file, created if need be; its directory must stay."""

@@ -95,8 +95,7 @@ class LineFile:
                 with suppress(FileNotFoundError):
                     older.replace(self._numbered(number))
         with suppress(FileNotFoundError):
-            there = self._path.stat()
-            if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino):
+            if os.path.samestat(self._path.stat(), own):
                 return
         before = self._descriptor
         self._open()

@@ -24,8 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.environment.disk import NoRoomError
-from holdfast.environment.shared_disk import FileId, SharedDisk
+from holdfast.environment.disk import FileId, NoRoomError
+from holdfast.environment.shared_disk import SharedDisk
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.shared.places import Places
 from holdfast.shared.store_file import read_identity
