@@ -131,6 +131,13 @@ class Crowd(Generic[Item]):
             return self._most_of(site)
         return {}
 
+    def giving_way(self, address: str) -> Item:
+        """
+        Give who is forgotten for somebody from this address where no more can be remembered: of who
+        has more, else of his own, else of all whoever came first; somebody must be there.
+        """
+        return next(iter(self.greedier(address) or self.fellows(address) or self._places))
+
     def _most_of(self, site: str) -> dict[Item, None]:
         return self._turns[site][self._networks[site].first]
 

@@ -40,8 +40,7 @@ class Regulars:
         if self._came_in.pop(network, None) is not None:
             self._crowd.discard(network)
         elif len(self._came_in) >= NETWORK_COUNT_MAX:
-            group = self._crowd.greedier(address) or self._crowd.fellows(address) or self._came_in
-            oldest = next(iter(group))
+            oldest = self._crowd.giving_way(address)
             del self._came_in[oldest]
             self._crowd.discard(oldest)
         self._came_in[network] = now

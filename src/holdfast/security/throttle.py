@@ -106,8 +106,7 @@ class Throttle:
         Nobody has others forgotten, and guesses on, by failing from all networks of his site.
         """
         if len(self._networks) >= ADDRESS_COUNT_MAX:
-            group = self._crowd.greedier(address) or self._crowd.fellows(address) or self._networks
-            network = next(iter(group))
+            network = self._crowd.giving_way(address)
             del self._networks[network]
             self._crowd.discard(network)
 
