@@ -58,8 +58,12 @@ def _has(database: ModelDatabase, entry: Entry) -> bool:
 
     A holder that slept confirms late what has been cleaned away meanwhile.
     """
-    is_behind = entry.index < database.first_index
-    return database.history.get(entry.index, entry.chain if is_behind else b"") == entry.chain
+    return _is_in(database.history, database.first_index, entry.index, entry.chain)
+
+
+def _is_in(history: dict[int, bytes], first_index: int, index: int, chain: bytes) -> bool:
+    """Whether it is in a log; of what was dropped there need be nothing."""
+    return history.get(index, chain if index < first_index else b"") == chain
 
 
 class Judge:
@@ -232,8 +236,8 @@ class Judge:
 
     def _is_there(self, history: dict[int, bytes], index: int, chain: bytes) -> bool:
         """Whether it is in the log; what was dropped may be in none that was filled since."""
-        is_dropped = self._world.plan.databases and index < self._world.medium.first_index
-        return history.get(index, chain if is_dropped else b"") == chain
+        first_index = self._world.medium.first_index if self._world.plan.databases else 0
+        return _is_in(history, first_index, index, chain)
 
     def _compare_databases(self) -> None:
         """All are back, and alike."""

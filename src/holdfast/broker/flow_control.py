@@ -136,9 +136,8 @@ class FlowControl:
         cost = change * consumer.cost_bytes
         self.subscription_count += change
         self.subscription_bytes += cost
-        if consumer.user is not None:
-            self.subscription_counts.add(consumer.user, change)
-            self.subscription_shares.add(consumer.user, cost)
+        self.subscription_counts.add(consumer.user, change)
+        self.subscription_shares.add(consumer.user, cost)
 
     def hold(self, cost: int, user: str | None = None) -> None:
         """
@@ -153,14 +152,13 @@ class FlowControl:
                 f"open transactions hold {self.held_bytes:,} bytes;"
                 f" at most {self.settings.transactions_bytes_max:,}; commit some first"
             )
-        if user is not None:
-            if not self.held_shares.has_room(user, cost, left - cost):
-                raise TransactionError(
-                    f"open transactions of this user hold {self.held_shares.of(user):,} bytes, at"
-                    f" most {MOST} times what is left of"
-                    f" {self.settings.transactions_bytes_max:,}; commit some first"
-                )
-            self.held_shares.add(user, cost)
+        if not self.held_shares.has_room(user, cost, left - cost):
+            raise TransactionError(
+                f"open transactions of this user hold {self.held_shares.of(user):,} bytes, at"
+                f" most {MOST} times what is left of"
+                f" {self.settings.transactions_bytes_max:,}; commit some first"
+            )
+        self.held_shares.add(user, cost)
         self.held_bytes += cost
 
     def release(self, cost: int, user: str | None = None) -> None:
