@@ -21,7 +21,14 @@ from holdfast.errors import (
     StoreError,
     UnreachableError,
 )
-from holdfast.journal.entry import KIND_RECORDS, Entry, bytes_of, seal_entry
+from holdfast.journal.entry import (
+    HEADER_BYTES,
+    KIND_RECORDS,
+    Entry,
+    bytes_of,
+    parse_header,
+    seal_entry,
+)
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes, MessageKey
 from holdfast.mirrors.mirror_set import MirrorSet, Number, found_set, newest_of
@@ -131,6 +138,9 @@ def copied(database: ModelDatabase, count: int, epochs: int = 1) -> ModelDatabas
     """
     Give a copy of a database with all its ids that others went on with.
 
+    It was copied before the epoch in which they do began anywhere else: entries of an epoch are all
+    of whoever took it, so none of a later holder's are in it.
+
     Args:
         count: So many entries they stored.
         epochs: How many times they took it; negative: as if it was copied so long ago.
@@ -141,8 +151,20 @@ def copied(database: ModelDatabase, count: int, epochs: int = 1) -> ModelDatabas
     made.bytes_per_second = made.room_bytes = 0
     made.epoch = max(made.epoch + epochs, 1)
     made.claimant = Claimant(holder="e" * 32, name="staging", admin="", stomp="")
+    _go_back(made)
     go_on(made, count)
     return made
+
+
+def _go_back(database: ModelDatabase) -> None:
+    """Let it end before the first entry of its epoch."""
+    while (raw := database.rows.get(database.end.index)) is not None:
+        if parse_header(raw[:HEADER_BYTES]).term < database.epoch:
+            break
+        index = database.end.index
+        del database.rows[index], database.history[index]
+        database.end = Place(index - 1, database.history.get(index - 1, bytes(16)))
+    database.first_index = min(database.first_index, database.end.index + 1)
 
 
 def cloned(database: ModelDatabase, count: int, starts: int) -> ModelDatabase:
