@@ -34,7 +34,8 @@ from holdfast.cli.store_copy import store_copy
 from holdfast.copying.places import parse_place, require_not_shared
 from holdfast.copying.reading import LostEntries
 from holdfast.environment.disk import DiskLock, RealDisk
-from holdfast.errors import ConfigError, DestinationError, StoreError, StoreLockedError
+from holdfast.environment.lock_holder import in_use
+from holdfast.errors import ConfigError, DestinationError, StoreError
 from holdfast.journal.damage import Damage
 from holdfast.journal.entry import Entry
 from holdfast.journal.filling import utc
@@ -301,7 +302,7 @@ def _lock(disk: RealDisk, directory: Path) -> DiskLock:
     """Take the lock of a node that is stopped."""
     try:
         return disk.lock(directory / "lock")
-    except BlockingIOError:
-        raise StoreLockedError(f"{directory} is in use by a running node; stop it first") from None
+    except BlockingIOError as error:
+        raise in_use(directory, error, by="a running node", remedy="stop it first") from None
     except FileNotFoundError:
         raise StoreError(f"{directory} is no data directory") from None

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from holdfast.copying.scanned_log import ScannedLog
 from holdfast.environment.disk import Disk, DiskLock
-from holdfast.errors import ConfigError, StoreError, StoreLockedError
+from holdfast.environment.lock_holder import in_use
+from holdfast.errors import ConfigError, StoreError
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import KIND_CONFIG, Entry
 from holdfast.journal.kept_log import KEPT_DIRECTORY
@@ -66,8 +67,8 @@ class DirectorySource:
 def _lock(directory: Path, disk: Disk) -> DiskLock:
     try:
         return disk.lock(directory / "lock")
-    except BlockingIOError:
-        raise StoreLockedError(f"{directory} is in use by a running node; stop it first") from None
+    except BlockingIOError as error:
+        raise in_use(directory, error, by="a running node", remedy="stop it first") from None
 
 
 def _require_full(directory: Path, disk: Disk) -> None:

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from holdfast.environment.descriptors import RESERVE
+from holdfast.environment.lock_holder import LockTakenError, holder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -406,6 +407,10 @@ class RealDisk:
         descriptor = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = holder_of(descriptor)
+            os.close(descriptor)
+            raise LockTakenError(path, holder) from error
         except BaseException:
             os.close(descriptor)
             raise

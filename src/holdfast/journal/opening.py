@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.environment.disk import Disk, DiskLock
-from holdfast.errors import BallotLostError, JournalFailedError, StoreError, StoreLockedError
+from holdfast.environment.lock_holder import in_use
+from holdfast.errors import BallotLostError, JournalFailedError, StoreError
 from holdfast.journal.ballot import NO_CLAIM, BallotFile
 from holdfast.journal.filling import Filling
 from holdfast.journal.found_log import LogScan, Progress
@@ -101,10 +102,8 @@ def _take(directory: Path, disk: Disk) -> DiskLock:
     try:
         disk.make_directory(directory / "journal")
         return disk.lock(directory / "lock")
-    except BlockingIOError:
-        raise StoreLockedError(
-            f"{directory} is in use by another process; stop it, or use another directory"
-        ) from None
+    except BlockingIOError as error:
+        raise in_use(directory, error) from None
     except OSError as error:
         raise StoreError(f"{directory} cannot be used as a data directory: {error}") from error
 

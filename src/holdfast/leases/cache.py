@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.environment.disk import Disk, is_no_room, read_all
+from holdfast.environment.lock_holder import in_use
 from holdfast.errors import ForeignDirectoryError, StoreError, StoreLockedError
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
@@ -96,10 +97,8 @@ def _forget(directory: Path, disk: Disk) -> None:
     """Remove every file below, but for the lock of whoever has it."""
     try:
         disk.lock(directory / "lock").release()
-    except BlockingIOError:
-        raise StoreLockedError(
-            f"{directory} is in use by another process; stop it, or use another directory"
-        ) from None
+    except BlockingIOError as error:
+        raise in_use(directory, error) from None
     for name in disk.list_directory(directory):
         path = directory / name
         try:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.environment.disk import DirectoryLock, Disk
+from holdfast.environment.lock_holder import in_use
 from holdfast.errors import (
     ForeignMirrorError,
     MirrorError,
     MirrorHistoriesError,
     MirrorsLostError,
     MirrorsMissingError,
-    StoreLockedError,
 )
 from holdfast.mirrors.filling import files_below
 from holdfast.mirrors.mirror import LOCK_NAME
@@ -207,10 +207,8 @@ def _look_at(directory: Path, disk: Disk) -> Found:
         found.lock = disk.lock(directory / LOCK_NAME)
         found.written = read_set(directory, disk)
         found.is_empty = found.written is None and not files_below(disk, directory)
-    except BlockingIOError:
-        raise StoreLockedError(
-            f"{directory} is in use by another process; stop it, or use another directory"
-        ) from None
+    except BlockingIOError as error:
+        raise in_use(directory, error) from None
     except OSError as error:
         found.problem = _unusable(directory, error)
     except MirrorError as error:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from holdfast.environment.bounded import BoundedCalls
 from holdfast.environment.disk import NoRoomError
 from holdfast.environment.machine import Machine, this_machine
 from holdfast.environment.mounts import MOUNTINFO, Mount, mount_of
@@ -27,7 +28,6 @@ from holdfast.errors import StoreError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Waiter
 from holdfast.leases.copies import CopyPlan
-from holdfast.shared.bounded import BoundedCalls
 from holdfast.shared.brokers import BrokerLines
 from holdfast.shared.directory_log import DirectoryLog
 from holdfast.shared.host_file import why_foreign

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.environment import bounded
 from holdfast.environment.disk import NoRoomError
 from holdfast.environment.machine import Machine
 from holdfast.environment.shared_disk import RealSharedDisk
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import HOLDER_LENGTH, LeasedLog, Outcome, Waiter
-from holdfast.shared import bounded
 from holdfast.shared.settings import SharedSettings
 from holdfast.shared.shared_log import LEASE_SECONDS_NFS, SharedLog, Surroundings
 from trials.simulation.local_share import claimant, end_of, seal

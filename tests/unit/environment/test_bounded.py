@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from holdfast.environment import bounded
+from holdfast.environment.bounded import BoundedCalls
 from holdfast.errors import UnreachableError
-from holdfast.shared import bounded
-from holdfast.shared.bounded import BoundedCalls
 
 SECONDS = 60.0
 
