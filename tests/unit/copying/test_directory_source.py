@@ -54,7 +54,7 @@ def test_one_in_use_is_refused_and_one_that_is_copied_is_in_use(tmp_path: Path) 
     """By the lock that a node takes: each of the two keeps the other out."""
     node(tmp_path)
     lock = RealDisk().lock(tmp_path / "lock")
-    with pytest.raises(StoreLockedError, match=r"is in use by a running node \(process .*\); stop it first"):
+    with pytest.raises(StoreLockedError, match=r"running node \(process .*\); stop it first"):
         DirectorySource(tmp_path, RealDisk())
     lock.release()
     source = DirectorySource(tmp_path, RealDisk())
