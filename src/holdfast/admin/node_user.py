@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.environment.listeners import listeners_users
+from holdfast.environment.secret_files import others_of
 
 VARIABLE: Final = "HOLDFAST_NODE_USER"
 """Under this name root says as which user the node runs."""
@@ -32,7 +33,6 @@ STATE_DIRECTORY: Final = Path("/var/lib/holdfast")
 
 _ROOT: Final = 0
 _OTHERS_WRITE: Final = 0o022
-_OTHERS_READ: Final = 0o077
 
 
 def why_not_taken(found: os.stat_result, folder: os.stat_result, place: tuple[str, int]) -> str:
@@ -50,7 +50,7 @@ def why_not_taken(found: os.stat_result, folder: os.stat_result, place: tuple[st
             f"it belongs to user {name}, who may be anybody: run this as the node's user, or if"
             f" the node runs as {name}, say so by {VARIABLE}={name}"
         )
-    if found.st_mode & _OTHERS_READ:
+    if others_of(found, is_own=True):
         return f"others than its owner may use it (mode {stat.S_IMODE(found.st_mode):04o})"
     if folder.st_uid not in (owner, _ROOT):
         return f"its directory belongs to user {name_of(folder.st_uid)}, not to its owner"

@@ -32,6 +32,7 @@ from ldap3.utils.conv import escape_filter_chars
 
 from holdfast.authorities.deadline import Deadline
 from holdfast.authorities.options import LdapOptions
+from holdfast.environment.secret_files import TooLargeError, read_secret_file
 from holdfast.errors import AuthenticationError
 from holdfast.security.authority import Vouched
 from holdfast.security.names import is_name_of_others
@@ -269,12 +270,8 @@ class _RefusedError(Exception):
 
 def _password_of(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            found = file.read(_FILE_BYTES_MAX + 1)
-        if len(found) > _FILE_BYTES_MAX:
-            raise ValueError("it is no file of a password")
-        return found.decode().strip("\r\n")
-    except (OSError, ValueError):
+        return read_secret_file(path, _FILE_BYTES_MAX).decode().strip("\r\n")
+    except (OSError, ValueError, TooLargeError):
         raise AuthenticationError(
             f"the broker cannot read its own password of the directory: a file of at most"
             f" {_FILE_BYTES_MAX:,} bytes is expected"

@@ -17,7 +17,8 @@ import typer
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
-from holdfast.cli.login import login, read_secret, secret, takes_earlier
+from holdfast.authorities.token_files import read_secret
+from holdfast.cli.login import login, secret, takes_earlier
 from holdfast.cli.output import tell_own_view, write_error
 from holdfast.config.plain_values import UnreadError, plain_value
 from holdfast.errors import AuthenticationError, LinkLostError

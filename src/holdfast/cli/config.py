@@ -18,8 +18,9 @@ import typer
 from holdfast.cli.node_flags import load_config, with_node_flags
 from holdfast.cli.output import EXIT_FAILED, write_error, write_json, write_line, write_table
 from holdfast.config.catalogue import CATALOGUE, Setting
-from holdfast.config.node import NodeConfig, exposures_in, mistakes_in, shown_in
+from holdfast.config.node import NodeConfig, exposures_in, mistakes_in, secrets_in, shown_in
 from holdfast.config.sources import DEFAULT, Origin
+from holdfast.environment.secret_files import why_exposed
 
 BY_THE_MEMBERS: Final = "by the members"
 """Of copies nobody has set: how many follows from who belongs to the cluster."""
@@ -53,7 +54,8 @@ def check(
     warnings: list[str] = []
     if not problems:
         problems, warnings = _of_certificates(file)
-        warnings = [*map(str, exposures_in(file)), *warnings]
+        told = [why_exposed(it) for it in dict.fromkeys(secrets_in(file))]
+        warnings = [*map(str, exposures_in(file)), *filter(None, told), *warnings]
     if as_json:
         write_json({"file": str(file), "problems": problems, "warnings": warnings})
     else:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from holdfast.authorities.token_files import read_secret, read_token_file
 from holdfast.errors import ConfigError
 from holdfast.security.passwords import PASSWORD_BYTES_MAX
-from holdfast.security.token_files import read_token_file
 
 if TYPE_CHECKING:
     from holdfast.admin.by_password import ByPassword
@@ -79,24 +79,10 @@ def secret() -> bytes:
     Give the cluster's secret, if its file was named; else nothing.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: It cannot be read, or is empty.
     """
     path = _SAID.get(_NOTHING).secret_file
     return b"" if path is None else read_secret(path)
-
-
-def read_secret(path: Path) -> bytes:
-    """
-    Read the file of the cluster's secret.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
-    try:
-        return path.read_bytes().strip()
-    except OSError as error:
-        reason = f"secret_file: {path} cannot be read: {error.strerror}"
-        raise ConfigError([reason]) from error
 
 
 def _options(

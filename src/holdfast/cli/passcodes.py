@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from holdfast.cli.hidden_passwords import hide_passcode
+from holdfast.environment.secret_files import TooLargeError, read_secret_file
 from holdfast.errors import ConfigError
 from holdfast.model.limits import KiB
 
@@ -60,15 +61,13 @@ def _find(context: typer.Context, passcode: str | None) -> str | None:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1)
+        content = read_secret_file(path, FILE_BYTES_MAX)
+        passcode = content.decode().removesuffix("\n").removesuffix("\r")
     except OSError as error:
         raise ConfigError([f"passcode_file: {path} cannot be read: {error.strerror}"]) from error
-    try:
-        passcode = content.decode().removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError:
+    except (TooLargeError, UnicodeDecodeError):
         passcode = ""
-    if not passcode or len(content) > FILE_BYTES_MAX or not passcode.isprintable():
+    if not passcode or not passcode.isprintable():
         expected = f"one line of 1 to {FILE_BYTES_MAX:,} bytes, in UTF-8"
         raise ConfigError([f"passcode_file: {path} has no passcode; expected: {expected}"])
     return passcode

@@ -7,7 +7,6 @@ What the node is stands in the first lines of its log; what its flags are, in `n
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from holdfast.cli.ports import taken_ports
 from holdfast.cli.signals import stray_signals_told
 from holdfast.cli.variables import UnknownVariable, unknown_variables
 from holdfast.config.node import NodeConfig
+from holdfast.environment.secret_files import tell_of_readers
 from holdfast.model.policies import moot_notice
 
 # The writer thread comes back from each sync and needs the interpreter at once; the default of 5 ms
@@ -47,7 +47,7 @@ def serve(context: typer.Context, *, flags: dict[str, Any], config: Path | None)
     unknown = unknown_variables(os.environ, context)
     settings = load_config(flags, config, unknown)
     _require_ports(settings)
-    raise typer.Exit(_run(settings, unknown))
+    raise typer.Exit(_run(settings, unknown, config))
 
 
 def _require_ports(settings: NodeConfig) -> None:
@@ -58,11 +58,11 @@ def _require_ports(settings: NodeConfig) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _run(settings: NodeConfig, unknown: list[UnknownVariable]) -> int:
+def _run(settings: NodeConfig, unknown: list[UnknownVariable], file: Path | None) -> int:
     set_up_logging(settings.log_level, settings.log_format, in_thread=True)
     sys.setswitchinterval(SWITCH_SECONDS)
     with logging_flushed(), stray_signals_told() as hang_ups:
-        _introduce(settings)
+        _introduce(settings, file)
         log = get_logger()
         for it in unknown:
             log.warning("unknown environment variable", name=it.name, near=it.near or "none")
@@ -71,7 +71,7 @@ def _run(settings: NodeConfig, unknown: list[UnknownVariable]) -> int:
         return run(settings, hang_ups)
 
 
-def _introduce(settings: NodeConfig) -> None:
+def _introduce(settings: NodeConfig, file: Path | None) -> None:
     """What this node is, in one line each."""
     log = get_logger()
     log.info(
@@ -90,12 +90,8 @@ def _introduce(settings: NodeConfig) -> None:
         )
     if settings.policies.moot:
         log.warning("policies in the file", notice=moot_notice(settings.policies.moot))
-    if settings.secret_file is not None and _is_open_to_others(settings.secret_file):
-        log.warning("other users can read the secret", file=str(settings.secret_file))
-    for name, options in settings.tls.items():
-        key = options.key or options.certificate
-        if _is_open_to_others(key):
-            log.warning("other users can read the key", file=str(key), tls=name)
+    for path in settings.secrets(file):
+        tell_of_readers(path)
     if settings.tls:
         _judge_certificates(settings)
 
@@ -111,7 +107,3 @@ def _judge_certificates(settings: NodeConfig) -> None:
         log.error("certificates", notice=f"{sentence}; then holdfast reload")
     for sentence in judged.warnings + warnings_of(settings.tls.values()):
         log.warning("certificates", notice=sentence)
-
-
-def _is_open_to_others(file: Path) -> bool:
-    return bool(file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))

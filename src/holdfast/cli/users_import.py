@@ -32,6 +32,7 @@ from holdfast.cli.output import (
     write_line,
     write_table,
 )
+from holdfast.environment.secret_files import tell_of_readers
 from holdfast.errors import ConfigError, LinkError, RefusedError
 from holdfast.security.grants import named
 
@@ -78,6 +79,9 @@ def import_users(
     if jaas_users is not None:
         groups = None if jaas_groups is None else (str(jaas_groups), _read(jaas_groups))
         _join(found, read_jaas((str(jaas_users), _read(jaas_users)), groups))
+    if any(it.password for it in found.users):
+        for path in filter(None, (*(properties or []), activemq_xml, jaas_users)):
+            tell_of_readers(path)
     plan = plan_of(found, _roles(role or []))
     _show(plan)
     if dry_run or not (plan.users or plan.grants):

@@ -23,6 +23,7 @@ from holdfast.authorities.options import NO_AUTHORITIES, AuthorityOptions
 from holdfast.config.address import Address
 from holdfast.config.draft import Draft, draft, require_data
 from holdfast.config.exposure import Exposure, exposures
+from holdfast.config.named_secrets import named_secrets
 from holdfast.config.node_settings import NodeSettings
 from holdfast.config.proportions import check_proportions
 from holdfast.config.relations import check_relations, own_member, place_own
@@ -84,6 +85,12 @@ class NodeConfig(NodeSettings):
         if made.problems:
             raise ConfigError(made.problems)
         return cls._complete(made, sections, secret)
+
+    def secrets(self, file: Path | None) -> list[Path]:
+        """Give the files with secrets that it names, and `file`, where that is one itself."""
+        return list(
+            named_secrets(self, self.tls, self.authorities, file=file, origins=self.origins)
+        )
 
     @classmethod
     def _complete(cls, made: Draft, sections: Sections, secret: bytes) -> Self:
@@ -163,6 +170,16 @@ def exposures_in(file: Path) -> list[Exposure]:
             made.node_settings(),
             takes_clear=made.value("server.plain_without_tls"),
             anonymous_role=made.value("broker.anonymous_role"),
+        )
+    )
+
+
+def secrets_in(file: Path) -> list[Path]:
+    """Give the files with secrets that a file without mistakes names, and itself if it is one."""
+    made = draft({}, {}, file)
+    return list(
+        named_secrets(
+            made.node_settings(), made.tls, made.authorities, file=file, origins=made.origins
         )
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from holdfast.authorities.options import NO_AUTHORITIES, AuthorityOptions
+from holdfast.authorities.token_files import SECRET_BYTES_MAX
 from holdfast.config.authorities import JWT, LDAP, read_directories, read_issuers
 from holdfast.config.catalogue import CATALOGUE, SECTIONS
 from holdfast.config.lines import KeyPath, key_lines
@@ -23,13 +24,11 @@ from holdfast.config.reading import shown_key, shown_path
 from holdfast.config.regular_files import TooLargeError, read_regular
 from holdfast.config.tls import TABLE as TLS
 from holdfast.config.tls import read_tls
-from holdfast.model.limits import KiB, MiB
+from holdfast.model.limits import MiB
 from holdfast.model.policies import NO_POLICIES, FilePolicies
 from holdfast.transport.tls import TlsOptions
 
 SECRET_BYTES_MIN: Final = 16
-SECRET_BYTES_MAX: Final = 64 * KiB
-"""What is larger is another file, or has no end."""
 
 DEPTH_MAX: Final = 4
 """So deep may a value be nested; Python itself ends at a thousand."""

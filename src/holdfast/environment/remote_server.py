@@ -11,6 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from holdfast.environment.secret_files import TooLargeError, read_secret_file
+
+PASSWORD_BYTES_MAX: Final = 16 * 1024
+"""Some are tokens of a cloud, of some KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,9 @@ def read_password_file(path: str) -> str:
         ValueError: It cannot be read; the sentence names it.
     """
     try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_secret_file(Path(path), PASSWORD_BYTES_MAX).decode().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError, TooLargeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        if isinstance(error, TooLargeError):
+            reason = f"it holds more than {PASSWORD_BYTES_MAX:,} bytes"
         raise ValueError(f"the password's file {path} cannot be read: {reason}") from None

@@ -31,6 +31,7 @@ from typing import Final
 
 import structlog
 
+from holdfast.environment.secret_files import others_of
 from holdfast.errors import AccessError, ConfigError
 from holdfast.security.passwords import PEPPER_BYTES
 
@@ -173,11 +174,11 @@ def _read(path: Path) -> bytes:
             raise _unusable(f"{path} is no regular file")
         if found.st_uid != os.geteuid():
             raise _unusable(f"{path} belongs to another user than the node runs as: chown it")
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if others := others_of(found, is_own=True):
             mode = stat.S_IMODE(found.st_mode)
             raise _unusable(
-                f"{path} can be read by others (mode {mode:04o}): chmod 600 it, and set all"
-                f" passwords anew if somebody has read it"
+                f"{path} can be read or changed by {others} (mode {mode:04o}): chmod 600 it, and"
+                f" set all passwords anew if somebody has read it"
             )
         lines = os.read(descriptor, _BYTES_MAX).decode("ascii", "replace").split("\n")
     finally:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.environment.mounts import LOCAL, MOUNTINFO, Mount, mount_of
+from holdfast.environment.secret_files import is_for_all, is_in_reach
 from holdfast.errors import StoreError
 
 MODE: Final = 0o640
@@ -103,12 +104,9 @@ def why_readable(path: str) -> str:
     """Say that others of this machine can read what is stored, or change it; or nothing."""
     real = real_path(path)
     open_to_all = [
-        str(it)
-        for it in (real, real.with_name(f"{real.name}-wal"))
-        if _mode_of(it) & (stat.S_IROTH | stat.S_IWOTH)
+        str(it) for it in (real, real.with_name(f"{real.name}-wal")) if _is_for_all_in_reach(it)
     ]
-    is_in_reach = all(_mode_of(it) & stat.S_IXOTH for it in real.parents)
-    if not open_to_all or not is_in_reach:
+    if not open_to_all:
         return ""
     names = " ".join(open_to_all)
     return (
@@ -117,11 +115,11 @@ def why_readable(path: str) -> str:
     )
 
 
-def _mode_of(path: Path) -> int:
+def _is_for_all_in_reach(path: Path) -> bool:
     try:
-        return path.stat().st_mode
+        return is_for_all(path.stat()) and is_in_reach(path, is_of_all=True)
     except OSError:
-        return 0
+        return False
 
 
 def require_one_way(path: str) -> None:

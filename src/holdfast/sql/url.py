@@ -23,6 +23,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from holdfast.environment.remote_server import Host, read_password_file
+from holdfast.environment.secret_files import tell_of_readers
 from holdfast.errors import ConfigError
 
 PASSWORD_VARIABLE: Final = "HOLDFAST_STORE_PASSWORD"  # noqa: S105 - where it stands
@@ -45,6 +46,8 @@ _OPTIONS: Final = {
     POSTGRESQL: frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"}),
     MARIADB: frozenset({"ssl_ca", "ssl_cert", "ssl_key"}),
 }
+_KEYS: Final = frozenset({"sslkey", "ssl_key"})
+"""Of these options, what names a private key."""
 _PORTS: Final = {SQLITE: 0, POSTGRESQL: 5432, MARIADB: 3306}
 _PARTS: Final = re.compile(r"(?P<scheme>[a-z+]+)://(?P<authority>[^/?]*)(?P<rest>.*)", re.DOTALL)
 
@@ -168,11 +171,14 @@ def _options(url: URL, kind: str) -> dict[str, str]:
     if strange:
         allowed = f"; known are {', '.join(sorted(known))}" if known else ""
         raise _wrong(f"?{strange[0]}= is not known for {kind}{allowed}")
-    return {
+    found = {
         name: value if isinstance(value, str) else value[-1]
         for name, value in url.query.items()
         if name != PASSWORD_FILE
     }
+    for name in _KEYS & found.keys():
+        tell_of_readers(Path(found[name]))
+    return found
 
 
 def _password(url: URL, environment: Mapping[str, str]) -> str:

@@ -35,6 +35,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from holdfast.environment.clock import SystemClock
+from holdfast.environment.secret_files import tell_of_readers
 from holdfast.errors import ConfigError
 
 AUTHORITY_FILE: Final = "ca.pem"
@@ -65,6 +66,7 @@ def open_authority(directory: Path) -> tuple[Authority, bool]:
         if not certificate_path.exists() and not key_path.exists():
             return _make_authority(directory, _now()), True
         certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
+        tell_of_readers(key_path)
         key = load_pem_private_key(key_path.read_bytes(), None)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

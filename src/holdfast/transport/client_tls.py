@@ -8,8 +8,10 @@ other, or asks the terminal for the password of a key.
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 from typing import Final
 
+from holdfast.environment.secret_files import tell_of_readers
 from holdfast.errors import ConfigError
 
 GROUP: Final = "prime256v1"
@@ -49,6 +51,7 @@ def client_context(
             context.check_hostname = is_host_checked
             context.set_ecdh_curve(GROUP)
         if certificate_file:
+            tell_of_readers(Path(key_file or certificate_file))
             context.load_cert_chain(certificate_file, key_file or None, _refuse_password)
     except (OSError, ssl.SSLError, ValueError) as error:
         named = ", ".join(filter(None, (ca_file, certificate_file, key_file))) or "(system)"

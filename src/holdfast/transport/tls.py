@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
+from holdfast.environment.secret_files import tell_of_readers
 from holdfast.errors import ConfigError
 from holdfast.transport.client_tls import GROUP
 from holdfast.transport.pem import Dated, certificates_of, read_pem, revocations_of
@@ -209,6 +210,7 @@ class TlsOptions:
             raise ValueError("it is kept under a password, which nobody could type")
 
         key = self.key or self.certificate
+        tell_of_readers(key)
         try:
             context.load_cert_chain(self.certificate, self.key, password=refuse)
         except ssl.SSLError as error:

@@ -20,7 +20,7 @@ NAMES = {"root": ROOT, "holdfast": NODE, "eve": EVE}
 
 
 def stats(uid: int, mode: int) -> Any:
-    return SimpleNamespace(st_uid=uid, st_mode=mode)
+    return SimpleNamespace(st_uid=uid, st_gid=uid, st_mode=mode)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.catalogue import CATALOGUE
+from holdfast.environment import secret_files
 from holdfast.transport.certificates import make_node, open_authority
 
 GOOD = """
@@ -60,6 +61,23 @@ def test_what_others_can_read_is_a_warning_and_no_mistake(run, file: Path) -> No
     assert warning.startswith("holdfast: warning: stomp: 10.0.0.1:61613: other machines reach")
     assert run("config", "check", str(file), "--json") == 0
     assert f"holdfast: warning: {json.loads(run.out)['warnings'][0]}" == warning
+
+
+def test_secrets_that_others_can_read_are_warned_of(
+    run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    As a node does when it starts: here the file itself, in which a password stands.
+    """
+    monkeypatch.setattr(secret_files, "_mode_of", lambda _directory: 0o755)
+    file.write_text('store = "mysql://me:hunter2@db/log"\n')
+    file.chmod(0o604)
+    assert run("config", "check", str(file)) == 0
+    assert f"holdfast: warning: {file} holds a secret, and every user of this machine" in run.err
+    assert "hunter2" not in run.err
+    file.chmod(0o600)
+    assert run("config", "check", str(file)) == 0
+    assert run.err == ""
 
 
 def test_all_that_is_wrong_with_a_file_is_told_at_once(run, file: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.cli import serve
 from holdfast.config.node import NodeConfig
+from holdfast.environment import secret_files
 from holdfast.transport.certificates import make_node, open_authority
 
 THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
@@ -54,6 +55,7 @@ def test_the_command_line_of_a_cluster(run, served, tmp_path: Path, monkeypatch)
     secret = tmp_path / "secret"
     secret.write_bytes(b"0123456789abcdef")
     secret.chmod(0o644)
+    monkeypatch.setattr(secret_files, "_mode_of", lambda _directory: 0o755)
     members = [word for member in THREE for word in ("--member", member)]
     monkeypatch.setenv("HOLDFAST_SITES", "7")
     code = run(
@@ -80,7 +82,7 @@ def test_the_command_line_of_a_cluster(run, served, tmp_path: Path, monkeypatch)
     assert '"members": "a=127.0.0.1:7001,site=x, b=127.0.0.1:7002, c=127.0.0.1:7003,witness"' in (
         run.err
     )
-    assert "other users can read the secret" in run.err
+    assert f"{secret} holds a secret, and every user of this machine can get at it" in run.err
 
 
 def test_a_file_and_the_environment_are_read(run, served, tmp_path: Path, monkeypatch) -> None:
@@ -95,7 +97,7 @@ def test_a_file_and_the_environment_are_read(run, served, tmp_path: Path, monkey
     monkeypatch.setenv("HOLDFAST_NAME", "env")
     assert run("serve", "--config", str(file)) == 3
     assert (served[0].name, served[0].default_persistent) == ("env", False)
-    assert "other users" not in run.err
+    assert "holds a secret" not in run.err
 
 
 def test_a_wrong_configuration_starts_nothing(run, served) -> None:

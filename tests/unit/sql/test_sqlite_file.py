@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.environment import secret_files
 from holdfast.errors import StoreError
 from holdfast.sql import sqlite as sqlite_module
 from holdfast.sql import sqlite_file
@@ -258,8 +259,8 @@ def test_what_others_can_read_is_told_to_who_serves(
     wal = tmp_path / "log.db-wal"
     wal.touch(0o644)
     modes: dict[Path, int] = {}
-    own = sqlite_file._mode_of
-    monkeypatch.setattr(sqlite_file, "_mode_of", lambda it: modes.get(it, own(it)))
+    own = secret_files._mode_of
+    monkeypatch.setattr(secret_files, "_mode_of", lambda it: modes.get(it, own(it)))
     for parent in path.parents:
         modes[parent] = 0o755
     told = f"in {path}: chmod o= {path} {wal}"

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, cast
 
 from holdfast.admin.endpoint import Endpoint
 from holdfast.admin.remote import admin_token
+from holdfast.authorities.token_files import read_secret, read_token_file
 from holdfast.config.store_url import StoreUrl, hidden
 from holdfast.errors import ConfigError
 from holdfast.model.digits import WHOLE_END, read_count, read_digits
@@ -29,7 +30,6 @@ from holdfast.model.limits import (
     HOLD_EXPIRY_SECONDS_MIN,
     HOLD_NAME,
 )
-from holdfast.security.token_files import read_token_file
 from holdfast.spark.archive.places import HADOOP_KEYS, Options, absolute, place_options
 from holdfast.spark.columns.schema import PROBLEM, View, check_view, choose_columns, default_columns
 from holdfast.spark.log.store_log import store_log
@@ -179,22 +179,6 @@ def _choose(fields: dict[str, Any], problems: list[str]) -> None:
     fields["columns"] = columns
 
 
-def read_secret(path: str) -> bytes:
-    """
-    Return the secret in a file, without the line end that editors add.
-
-    Raises:
-        ConfigError: The file cannot be read or is empty.
-    """
-    try:
-        secret = Path(path).read_bytes().strip()
-    except OSError as error:
-        raise ConfigError([f"secret_file: {path} cannot be read: {error.strerror}"]) from error
-    if not secret:
-        raise ConfigError([f"secret_file: {path} is empty"])
-    return secret
-
-
 def urls_of(text: str) -> tuple[str, ...]:
     """
     Return the addresses in a list of `http://host:port` or `https://host:port?caFile=…`.
@@ -319,7 +303,7 @@ def _hold(text: str) -> str:
 
 
 def _token(text: str) -> str:
-    return admin_token(read_secret(text))
+    return admin_token(read_secret(Path(text)))
 
 
 def _user_token(text: str) -> str:

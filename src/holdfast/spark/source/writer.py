@@ -41,10 +41,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from holdfast.authorities.token_files import read_token_file
 from holdfast.client import Producer, connect
 from holdfast.errors import ConfigError, HoldfastError, ProducerFinishedError
 from holdfast.model.digits import read_count
-from holdfast.security.token_files import read_token_file
 from holdfast.spark.columns.schema import COLUMNS
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.source.options import urls_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.authorities.token_files import read_token_file
 from holdfast.errors import ConfigError
-from holdfast.security.token_files import read_token_file
 from holdfast.security.tokens import TOKEN_BYTES_MAX, make_token
 
 OURS = make_token("ann", bytes(32))
