@@ -111,6 +111,7 @@ def test_by_majority_every_confirm_is_in_most(databases: int) -> None:
         ("signs of life are given while it is copied", 12),
         ("a take goes on over several calls", 26),
         ("a copy that others went on with is not gone by", 1),
+        ("two starts of one number are told apart", 12),
     ],
 )
 def test_a_safeguard_that_is_left_out_is_noticed(name: str, first: int) -> None:

@@ -188,6 +188,7 @@ def cloned(database: ModelDatabase, count: int, starts: int) -> ModelDatabase:
         number=Number(made.epoch, 1),
         before=(),
         promised=made.epoch,
+        begun_by="e" * 32,
     )
     made.written = replace(database.written, known=begun)
     return made

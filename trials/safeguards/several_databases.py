@@ -20,7 +20,6 @@ from holdfast.leases.refusals import Refusals
 from holdfast.mirrors.mirror_set import Holding
 from holdfast.raidb import copying, levelling
 from holdfast.raidb.copying import Copier
-from holdfast.raidb.histories import Histories
 from holdfast.raidb.levelling import Levelling, Steps
 from holdfast.raidb.majority import MajorityTenure
 from holdfast.raidb.member import ActOf, KnownSet, Row, Token
@@ -36,6 +35,12 @@ from trials.leased.plan import Plan
 from trials.leased.simulator import simulate
 from trials.mirrors.ablations import _half_to_start
 from trials.safeguards.ablation import Ablation, Patch
+from trials.safeguards.cloned_databases import (
+    believe_any_taker,
+    go_by_what_is_left,
+    go_by_whoever_is_newest,
+    tell_starts_by_number,
+)
 
 
 def _first_confirms() -> list[Patch]:
@@ -260,21 +265,6 @@ def _copy_and_store_behind_anything() -> list[Patch]:
     return [(ModelMedium, "append", append), *copied]
 
 
-def _go_by_whoever_is_newest() -> list[Patch]:
-    return [(Histories, "judge", lambda *_arguments, **_named: {})]
-
-
-def _believe_any_taker() -> list[Patch]:
-    def is_deposed(_self: Tenure, found: dict[str, Any], _deadline: float) -> bool:
-        return any(it is Outcome.DEPOSED for it in found.values())
-
-    return [(Tenure, "is_deposed", is_deposed)]
-
-
-def _go_by_what_is_left() -> list[Patch]:
-    return [(Histories, "_require_what_is_final", lambda *_arguments, **_named: None)]
-
-
 def _several(made: Plan) -> None:
     made.databases = max(made.databases, 3)
     made.lost_request = made.lost_reply = made.late = 0.03
@@ -380,10 +370,11 @@ ABLATIONS = [
             " out by its epoch and end before it is read; unit tests of such addresses notice"
         ),
     ),
-    _ablation("a copy that others went on with is not gone by", _go_by_whoever_is_newest, _cloned),
+    _ablation("a copy that others went on with is not gone by", go_by_whoever_is_newest, _cloned),
+    _ablation("two starts of one number are told apart", tell_starts_by_number, _cloned),
     _ablation(
         "a holder is not deposed by who took a copy",
-        _believe_any_taker,
+        believe_any_taker,
         _cloned,
         covered_by=(
             "a holder that is deposed takes the lease anew with the others, which costs a moment"
@@ -392,7 +383,7 @@ ABLATIONS = [
     ),
     _ablation(
         "what lacks what is final is waited out",
-        _go_by_what_is_left,
+        go_by_what_is_left,
         _cloned,
         covered_by=(
             "all that is reached has to have been left out, and one of it to lead to a copy that"

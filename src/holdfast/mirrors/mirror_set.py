@@ -70,6 +70,8 @@ class MirrorSet:
     """Whoever wrote this has let a start of this number begin."""
 
     accepted: tuple[Acceptance, ...] = ()
+    begun_by: str = ""
+    """Who began its start, where that is told: of two of one number elsewhere each has another."""
 
     @property
     def active(self) -> Group:
@@ -111,6 +113,7 @@ def set_fields(known: MirrorSet) -> dict[str, Any]:
         "before": [sorted(group) for group in known.before],
         "promised": known.promised,
         "accepted": [[it.mark, it.after] for it in known.accepted],
+        **({"begun_by": known.begun_by} if known.begun_by else {}),
     }
 
 
@@ -128,6 +131,7 @@ def set_of(fields: Mapping[str, Any]) -> MirrorSet:
         tuple(frozenset(group) for group in fields["before"]),
         fields["promised"],
         tuple(Acceptance(mark, Number(*after)) for mark, after in fields["accepted"]),
+        str(fields.get("begun_by", "")),
     )
 
 

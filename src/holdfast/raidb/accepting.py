@@ -101,7 +101,7 @@ class FoundDatabases:
                 be assumed.
         """
         self.require_answers()
-        accepted = self._of_the_longest(accept(self.copies, mark))
+        accepted = self._of_the_longest(replace(accept(self.copies, mark), begun_by=holder))
         self._wait_for_silence(accepted, sleep)
         token = Token(accepted.number.start, holder)
         claimant = Claimant(holder=holder, name="accept", admin="", stomp="")

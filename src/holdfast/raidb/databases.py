@@ -196,7 +196,7 @@ class Databases:
             return chain == place.chain
 
         def read(seconds: float) -> bytes:
-            with member.reaching(row.member):
+            with member.reaching(row.member, row.token):
                 raw = member.piece(place.index, 0, HEADER_BYTES, seconds)
                 return header_in(raw, place.index, member.place).chain
 
@@ -397,6 +397,7 @@ class Databases:
         bytes_max: int,
         seconds_max: float,
         *,
+        held_under: Token | None = None,
         beside: Token | None = None,
         may_go_between: bool = False,
     ) -> list[Entry]:
@@ -404,6 +405,7 @@ class Databases:
         Read entries of one member, at least one: those before the first that it has not whole.
 
         Args:
+            held_under: It is held under this there; a copy of it is not.
             beside: Hold up nothing else there; the token of `ask_beside`.
             may_go_between: Where no second connection is let in read them in small pieces by the
                 first one, between appends.
@@ -412,7 +414,7 @@ class Databases:
             MissingEntriesError: It has not the first one.
             CorruptEntryError: That one is damaged there.
         """
-        act = self.reading(member, after, through, bytes_max)
+        act = self.reading(member, after, through, bytes_max, held_under)
         try:
             found: list[Entry] = (
                 self.ask(member, act, seconds_max)

@@ -6,7 +6,7 @@ there is here, and looks like the newest. But a start is promised by every membe
 set, before that set is written anywhere. So where one that counts in it has not promised it, either
 the set is of another history, or that one went back in time. What was seen as final tells which: it
 is in whatever counts in a set that was begun after it. So do signs of life that go on under an
-earlier start.
+earlier start. Of two starts of one number each set says who began it (decision record 0077).
 
 Invariants:
     A member is not counted only where it lacks what is known to be final and another one has it, or
@@ -37,6 +37,7 @@ class _Claim:
     """A set that somebody who counts in it has not promised."""
 
     start: int
+    begun_by: str
     beats: Mapping[str, tuple[int, int]]
     """Epoch and beat of those who had not, when it was met."""
 
@@ -46,6 +47,7 @@ class _Verdict:
     """That a member is of another history, with all that was begun there since."""
 
     start: int
+    begun_by: str
     accepted_count: int
     """Not once an operator let brokers go on with it: then all else may be gone."""
 
@@ -154,8 +156,12 @@ class Histories:
     ) -> AstrayError | None:
         known = self._apart.get(member)
         if known is not None:
-            is_begun_since = _start(row) >= known.start and not _is_held_as_any(row, others)
-            if is_begun_since and len(_known(row).accepted) == known.accepted_count:
+            is_of_it = _start(row) > known.start or _is_begun_as(row, known)
+            if (
+                is_of_it
+                and not _is_held_as_any(row, others)
+                and len(_known(row).accepted) == known.accepted_count
+            ):
                 return known.error
             self._forget(member)
         unpromised = {
@@ -216,7 +222,8 @@ class Histories:
     def _told_apart(self, member: Member, row: Row, others: Rows, told: str) -> AstrayError:
         error = _apart(member, row, others, told)
         self._claims.pop(member, None)
-        self._apart[member] = _Verdict(_start(row), len(_known(row).accepted), error)
+        known = _known(row)
+        self._apart[member] = _Verdict(_start(row), known.begun_by, len(known.accepted), error)
         return error
 
     def _forget(self, member: Member) -> None:
@@ -250,8 +257,8 @@ class Histories:
         """Whether somebody gave signs of life in those since it was met."""
         beats = {it.member: (it.lease.epoch, it.lease.beat) for it in unpromised.values()}
         claim, start = self._claims.get(member), _start(row)
-        if claim is None or claim.start > start:
-            self._claims[member] = _Claim(start, beats)
+        if claim is None or not (claim.start < start or _is_begun_as(row, claim)):
+            self._claims[member] = _Claim(start, _known(row).begun_by, beats)
             return False
         before = claim.beats
         moved = [
@@ -274,9 +281,18 @@ def has_promised(row: Row, begun: Row) -> bool:
     if copy is None or row.member not in known.active or row.member == begun.member:
         return True
     start = known.number.start
-    if copy.promised != start or not row.lease.epoch == begun.lease.epoch == start:
-        return copy.promised >= start
-    return _holder(row) == _holder(begun)
+    if copy.promised < start:
+        return False
+    if copy.number.start == start and (copy.begun_by or known.begun_by):
+        return copy.begun_by == known.begun_by
+    if row.lease.epoch != start or not (known.begun_by or begun.lease.epoch == start):
+        return True  # What it promised before it was taken again is not known.
+    return _holder(row) == (known.begun_by or _holder(begun))
+
+
+def _is_begun_as(row: Row, met: _Claim | _Verdict) -> bool:
+    """Whether its set is of the start that was met there before: two may have one number."""
+    return (_start(row), _known(row).begun_by) == (met.start, met.begun_by)
 
 
 def _is_held_as_any(row: Row, others: Rows) -> bool:

@@ -73,6 +73,14 @@ class Row:
         return self.written is None and self.lease.epoch == 0
 
     @property
+    def token(self) -> Token | None:
+        """Under what it was taken last, by whomever; None if it never was."""
+        lease = self.lease
+        if lease.claimant is None:
+            return None
+        return Token(lease.epoch, lease.claimant.holder, self.member)
+
+    @property
     def copy(self) -> MirrorSet | None:
         """The set, with what this member has promised: no start below its epoch."""
         if self.written is None:

@@ -47,7 +47,7 @@ from holdfast.raidb.member import NOTHING, ActOf, Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.showing import Showing
-from holdfast.raidb.sight import Sight, look
+from holdfast.raidb.sight import Sight, look, told_by_each
 from holdfast.raidb.taking import Taking
 from holdfast.raidb.tenure import Tenure
 
@@ -380,7 +380,9 @@ class RaidbLog:
             if left <= 0:
                 raise away
             try:
-                found = self.databases.entries(member, after, through, bytes_max, left)
+                found = self.databases.entries(
+                    member, after, through, bytes_max, left, held_under=self._held_under(member)
+                )
                 apart = apart or found
                 last = self._read_last if after else NOTHING
                 self._read_last = read_on(found, after, last, self.databases.name(member))
@@ -400,6 +402,13 @@ class RaidbLog:
         if apart is not None and not is_one_away:
             return apart  # All say so: who reads them judges it.
         raise away if is_one_away or wrong is None else wrong
+
+    def _held_under(self, member: str) -> Token | None:
+        """Under what it is held as far as is known: a copy that its address leads to now is not."""
+        if self._tenure is not None:
+            return self._tenure.tokens.get(member)
+        row = self.databases.known.get(member)
+        return None if row is None else row.token
 
     def _is_one_left_out(self) -> bool:
         known = self._sight.start.newest if self._sight is not None else None
@@ -440,12 +449,7 @@ class RaidbLog:
         acts: dict[str, ActOf] = dict.fromkeys(
             self._at_rest(), lambda member, seconds: member.waiters(seconds)
         )
-        told: dict[str, Waiter] = {}
-        for it in (it for lines in self._of_any(acts, seconds_max) for it in lines):
-            known = told.setdefault(it.claimant.name, it)
-            if known.claimant.holder == it.claimant.holder and known.beat < it.beat:
-                told[it.claimant.name] = it  # The other database missed the last time.
-        return [told[name] for name in sorted(told)]
+        return told_by_each(it for lines in self._of_any(acts, seconds_max) for it in lines)
 
     def forget(self, name: str, seconds_max: float) -> None:
         """Drop what the broker of this name told."""

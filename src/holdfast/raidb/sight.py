@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from holdfast.leases.contract import Claimant, Holding
+from holdfast.leases.contract import Claimant, Holding, Waiter
 from holdfast.mirrors.mirror_set import Start
 from holdfast.raidb.member import Row
 
@@ -68,6 +68,16 @@ def look(rows: Mapping[str, Row], known: Mapping[str, Row]) -> Sight:
     )
     by_length = sorted(start.holds, key=lambda it: (-rows[it].lease.end.index, it))
     return Sight(start, holding, tuple(by_length))
+
+
+def told_by_each(lines: Iterable[Waiter]) -> list[Waiter]:
+    """Give what each broker told last, by name, of the lines of all members."""
+    told: dict[str, Waiter] = {}
+    for it in lines:
+        known = told.setdefault(it.claimant.name, it)
+        if known.claimant.holder == it.claimant.holder and known.beat < it.beat:
+            told[it.claimant.name] = it  # The other database missed the last time.
+    return [told[name] for name in sorted(told)]
 
 
 def _holder(leases: Iterable[Holding]) -> tuple[Claimant | None, bool]:

@@ -114,8 +114,8 @@ class SqlMember(SqlLog):
             return
         if session.rows(READ_HOLDER) != [(token.epoch, token.holder)]:
             raise AstrayError(
-                f"by a new connection to {self.place} it is not held by this broker: another one"
-                f" has taken it, or this address leads to a copy of it or to an older state now"
+                f"by a new connection to {self.place} it is not held as it was: another broker has"
+                f" taken it, or this address leads to a copy of it or to an older state now"
             )
 
     def _require(self, member: str) -> None:

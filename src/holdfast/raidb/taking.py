@@ -147,7 +147,12 @@ class Taking:
 
     def _tenure(self) -> Tenure:
         holder = self.claimant.holder
-        begun = replace(self.start.begin(), number=Number(self.epoch, 1), promised=self.epoch)
+        begun = replace(
+            self.start.begin(),
+            number=Number(self.epoch, 1),
+            promised=self.epoch,
+            begun_by=holder,
+        )
         tenure_type = MajorityTenure if self.settings.confirm == "majority" else Tenure
         return tenure_type(
             self.databases,

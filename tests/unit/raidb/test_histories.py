@@ -6,13 +6,15 @@ What is there looks newer than all else, and is not what this log had; the other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.leases.contract import Outcome, Place
 from holdfast.leases.seen import Seen
 from holdfast.raidb.histories import Histories
-from holdfast.raidb.member import Token
+from holdfast.raidb.member import Row, Token
 from holdfast.raidb.raidb_log import RaidbLog
 from tests.stores.leased_log_suite import SECONDS, Writer, claimant
 from tests.unit.raidb.several import Several, fill, until_left_out
@@ -70,7 +72,7 @@ def test_a_holder_goes_on_without_a_clone(starts: int, by_majority: bool) -> Non
     assert several.ends() == [ENTRIES + 1] * 3
 
 
-@pytest.mark.parametrize("starts", [1, 5])
+@pytest.mark.parametrize("starts", [0, 1, 5])
 def test_who_waits_takes_over_without_a_clone(starts: int) -> None:
     """It lacks what was seen as final, and the others have it."""
     several = Several()
@@ -192,6 +194,84 @@ def test_what_is_taken_here_promises_nothing_to_others(is_own: bool) -> None:
         return
     with pytest.raises(UnreachableError, match="start 1, which a-member never let begin"):
         histories.judge(rows, is_all=True)
+
+
+def rows_of(several: Several, *others: ModelDatabase) -> dict[ModelMember, Row]:
+    """The rows of all, and of others in the places of the last ones."""
+    databases = [*several.databases[: -len(others) or None], *others]
+    return rows_by([ModelMember(it.database, it) for it in several.ways()], databases)
+
+
+def rows_by(
+    members: Sequence[ModelMember], databases: Sequence[ModelDatabase]
+) -> dict[ModelMember, Row]:
+    return {it: database.row() for it, database in zip(members, databases, strict=True)}
+
+
+@pytest.mark.parametrize("is_taken_again", [False, True])
+def test_two_starts_of_one_number_are_told_by_who_began_them(is_taken_again: bool) -> None:
+    """One of them here and one in staging; since then the others may have been taken again."""
+    several = Several()
+    held(several)
+    rows = rows_of(several, cloned(several.databases[2], 30, 0))
+    if is_taken_again:
+        taker = claimant("b")
+        for database in several.databases[:2]:
+            assert database.seize(database.row(), Token(2, taker.holder, database.member), taker)
+        rows |= {it: it.database.row() for it in list(rows)[:2]}
+    with pytest.raises(UnreachableError, match="start 1, which a-member, b-member never let begin"):
+        Histories(lambda *_: None).judge(rows, is_all=True)
+
+
+def test_a_start_that_was_promised_by_whom_began_it_is_of_this_history() -> None:
+    """Who took it wrote the set elsewhere, and died: another one took that one since."""
+    several = Several()
+    writer, log = held(several)
+    first, second, third = several.databases
+    before = first.written
+    log.release(SECONDS)
+    writer.take()
+    first.written = before  # As if it had died before it wrote the second set there.
+    taker, another = claimant("b"), claimant("c")
+    for database in (second, third):
+        assert database.seize(database.row(), Token(3, taker.holder, database.member), taker)
+    assert Histories(lambda *_: None).judge(rows_of(several), is_all=True) == {}
+
+    first.claimant = another
+    with pytest.raises(UnreachableError, match="start 2, which a-member never let begin"):
+        Histories(lambda *_: None).judge(rows_of(several), is_all=True)
+
+
+def test_a_verdict_on_a_clone_is_over_once_the_address_is_put_right() -> None:
+    """What stands there then may be of a start of the same number: it is filled, not refused."""
+    several = Several()
+    writer, _ = held(several)
+    histories = Histories(lambda *_: None)
+    clone = cloned(several.databases[2], 30, 0)
+    ways = list(rows_of(several))
+    led_wrong = [*several.databases[:2], clone]
+    with pytest.raises(UnreachableError):
+        histories.judge(rows_by(ways, led_wrong), is_all=True)
+    assert writer.log.renew(SECONDS) is Outcome.STORED
+    assert list(histories.judge(rows_by(ways, led_wrong), is_all=True)) == [ways[2]]
+    assert histories.judge(rows_by(ways, several.databases), is_all=True) == {}
+
+
+def test_who_waits_reads_no_entries_of_a_copy_that_it_did_not_look_at() -> None:
+    """An address was turned since the look: what the copy has there is another entry."""
+    several = Several(2)
+    writer, _ = held(several)
+    waiter = several.log(is_open=False)
+    waiter.open()
+    assert waiter.observe(SECONDS).end.index == ENTRIES
+    for place, database in enumerate(several.databases):
+        turn(waiter, place, cloned(database, 30, 0))
+    with pytest.raises(UnreachableError, match="leads to a copy"):
+        waiter.entries(0, 3, 1_000, SECONDS)
+    for place in range(2):
+        turn(waiter, place, None)
+    assert len(waiter.entries(0, 3, 1_000, SECONDS)) == 3
+    assert writer.log.renew(SECONDS) is Outcome.STORED
 
 
 def test_what_was_begun_here_was_let_begin() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.errors import MirrorError
@@ -17,6 +19,7 @@ WHOLE = KnownSet(
         before=(frozenset({"a", "b"}), frozenset({"a", "c"})),
         promised=9,
         accepted=(Acceptance("x", Number(2, 1)),),
+        begun_by="b" * 32,
     ),
     (("a", "postgresql://hf@db1:5432/log"), ("b", "sqlite:////b.db")),
 )
@@ -25,6 +28,13 @@ WHOLE = KnownSet(
 def test_what_is_written_is_read_again() -> None:
     """Everything that a set says comes back as it was."""
     assert decode(encode(WHOLE), "here") == WHOLE
+
+
+def test_who_began_it_may_not_be_told() -> None:
+    """An older version wrote it."""
+    told = replace(WHOLE, known=replace(WHOLE.known, begun_by=""))
+    assert "begun_by" not in encode(told)
+    assert decode(encode(told), "here") == told
 
 
 def test_an_empty_text_is_no_set() -> None:
