@@ -223,6 +223,9 @@ def rescue_alone(cluster, node, ada) -> None:
     for path in ("/status", "/queues", "/metrics"):
         code, told = ask(node, "GET", path)
         assert (code, "does not know yet" in told["error"]["message"]) == (401, True)
+    code, told = ask(node, "GET", "/segments", **ada)
+    assert code == 503, "it may be that she is nobody any more"
+    assert "it has heard of no leader since it was started" in told["error"]["message"]
     code, told = ask(node, "GET", "/users", **ada)
     assert (code, told["is_known"]) == (200, False)
     assert [each["name"] for each in told["users"]] == ["ada", "ben"]
@@ -231,4 +234,5 @@ def rescue_alone(cluster, node, ada) -> None:
     wanted = {"name": node.name, "force": True, "peers_are_dead": True}
     assert ask(node, "POST", "/cluster/promote", wanted, **ada)[0] == 200
     assert ask(node, "GET", "/users", **ada)[1]["is_known"] is True
+    assert ask(node, "GET", "/segments", **ada)[0] == 200
     assert ask(node, "GET", "/status")[0] == 401

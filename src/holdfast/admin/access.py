@@ -37,7 +37,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.admin.answer_proofs import Expected
 from holdfast.admin.asked_of import AskedOf
-from holdfast.admin.duties import OPEN_PATHS, duty_for
+from holdfast.admin.duties import OPEN_PATHS, duty_for, shows_log
 from holdfast.admin.forwarding import (
     ForwardCheck,
     is_forwarded,
@@ -63,6 +63,7 @@ from holdfast.admin.person import (
     read_on_behalf,
 )
 from holdfast.admin.refusals import (
+    ASK_ELSEWHERE,
     CHALLENGE,
     GOES_ON,
     IN_CLEAR,
@@ -185,6 +186,8 @@ class Gate:
             if request.is_lost:
                 return  # It left in the meantime, and costs nothing any more.
         refusal = refusal or self._refusal(request, person)
+        if refusal is None and person.is_user and not person.is_vouched:
+            person, refusal = await self._as_is_heard(request, person)
         is_known = refusal is None and person.duty > Duty.NONE
         if not request.hold(person if is_known else NOBODY):
             refusal = refused(HTTPStatus.TOO_MANY_REQUESTS, NO_PLACE)
@@ -200,6 +203,30 @@ class Gate:
             f"this node is not known as {host_of(request.host)[:200]!r}: ask it by its address,"
             f" or add the name to its setting admin_names",
         )
+
+    async def _as_is_heard(
+        self, request: AskedOf, person: Person
+    ) -> tuple[Person, JSONResponse | None]:
+        """
+        Judge a user again who is to be shown messages, by all that this node has heard.
+
+        What is changed the leader judges by what it knows itself. Who is known at all is shown to
+        admins also where it is not sure: whoever comes to the rescue of what is left needs that.
+        """
+        needed = duty_for(request.method, request.path, may_have_users=True)
+        if not shows_log(request.method, needed):
+            return person, None
+        people = self._access.people
+        if trouble := await people.catch_up():
+            told = f"{trouble}, and who may what now is not known here: {ASK_ELSEWHERE}"
+            self._access.tell(person, request.method, request.path, told)
+            return person, refused(HTTPStatus.SERVICE_UNAVAILABLE, told)
+        principal = people.principal(person.who)
+        if principal is None or (person.mark and not people.has_mark(person.who, person.mark)):
+            self._access.tell(person, request.method, request.path, WRONG)
+            return NOBODY, refused(HTTPStatus.UNAUTHORIZED, WRONG, self._challenge())
+        person = person._replace(duty=duty_of(principal.roles))
+        return person, self._refusal(request, person)
 
     async def _passed_on(
         self, request: AskedOf, receive: Receive

@@ -67,6 +67,12 @@ DUTIES: Final = (
     Asked("GET", "/access", Duty.GOVERN),
 )
 
+
+def shows_log(method: str, needed: Duty) -> bool:
+    """Whether a request shows what stands in the log, and changes nothing; by what it takes."""
+    return method in ("GET", "HEAD") and needed is Duty.OPERATE
+
+
 OPEN_PATHS: Final = frozenset(asked.path for asked in DUTIES if asked.is_open)
 
 _PATTERNS: Final = tuple((asked, compile_path(asked.path)[0]) for asked in DUTIES)

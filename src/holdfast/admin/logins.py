@@ -109,6 +109,14 @@ class People(Protocol):
         """
         ...
 
+    async def catch_up(self) -> str:
+        """
+        Wait until what the node has heard to be committed counts for its users.
+
+        Gives why it cannot; empty: who may what is known as well as it can be here.
+        """
+        ...
+
     def principal(self, name: str) -> Principal | None:
         """Give a user as the log has him; None: there is none of that name."""
         ...
@@ -138,6 +146,10 @@ class Nobody:
     users = Users.NONE
 
     async def look(self) -> str:
+        """Know all there is."""
+        return ""
+
+    async def catch_up(self) -> str:
         """Know all there is."""
         return ""
 

@@ -23,11 +23,20 @@ NO_PLACE: Final = (
     " close one, or raise admin_connections"
 )
 
+ASK_ELSEWHERE: Final = (
+    "ask another member, or this one as the node's own user on its machine or with the cluster's"
+    " secret (--secret-file)"
+)
+"""What a user does whom a node cannot judge, as it is behind or cut off."""
+
 ROLES_NEEDED: Final = {Duty.VIEW: VIEWER, Duty.OPERATE: OPERATOR, Duty.GOVERN: ADMIN}
 """What a request takes, as it is told to who may not send it."""
 
 GOES_ON: Final = "this login goes on: answer what the header WWW-Authenticate asks"
 UNREADABLE: Final = "SCRAM: the header Authorization cannot be read (RFC 7804, 5)"
+
+_BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+"""What may be answered elsewhere, or later: whoever reads the log asks the next member."""
 
 CHALLENGE: Final = 'Basic realm="holdfast", charset="UTF-8", Bearer'
 
@@ -42,7 +51,7 @@ def refused(
         challenge: By which ways somebody may show who he is, as `WWW-Authenticate` has it.
         more: What else stands beside the sentence, by its key.
     """
-    code = "busy" if status == HTTPStatus.TOO_MANY_REQUESTS else "authentication"
+    code = "busy" if status in _BUSY else "authentication"
     fault: dict[str, Any] = {"code": code, "message": message, **more}
     headers = {"WWW-Authenticate": challenge} if challenge else None
     return JSONResponse({"error": fault}, status_code=status, headers=headers)

@@ -395,6 +395,8 @@ class LeasedDriver(LeasedView):
             state.said_gone = ""
         pause = state.settings.look_seconds * self._randomness.uniform(0.8, 1.2)
         is_unread = report.is_more or report.is_other
+        if not is_unread:
+            state.read_at = report.began
         if state.sure_index < 0 and not is_unread:
             state.sure_index = self._journal.last_index
         state.look_at = state.now if is_unread else tenure.next_look(state, pause)

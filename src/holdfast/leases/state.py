@@ -82,6 +82,9 @@ class LeasedState:
     is_fresh: bool = False
     """It was read just now: what follows from it may be decided."""
 
+    read_at: float | None = None
+    """When the look began after which nothing of the log was unread; None: there was none yet."""
+
     silence: Silence = field(default_factory=Silence)
     silent_seconds: float = 0.0
     elections: Elections | None = None

@@ -102,6 +102,19 @@ class LeasedView:
         return 0.0 if state.is_holder else state.silent_seconds
 
     @property
+    def told_commit_index(self) -> int:
+        """Through which entry the log is committed, as far as was read."""
+        return self._state.commit_index
+
+    @property
+    def unheard_seconds(self) -> float | None:
+        """How long ago the log's medium was read; None if never since the start."""
+        state = self._state
+        if state.is_holder:
+            return 0.0
+        return None if state.read_at is None else max(self._clock() - state.read_at, 0.0)
+
+    @property
     def held_seconds(self) -> float | None:
         """Since when the lease is ours; None if it is not."""
         state = self._state

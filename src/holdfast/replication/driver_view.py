@@ -23,6 +23,7 @@ from holdfast.replication.status import (
     LagLedger,
     MemberView,
     ReplicationStatus,
+    contact_seconds,
     role_name,
     view_members,
     whole_status,
@@ -87,6 +88,16 @@ class DriverView:
     def commit_index(self) -> int:
         """Entries through here will never be undone."""
         return self._state.commit_index
+
+    @property
+    def told_commit_index(self) -> int:
+        """Through which entry a leader has said that the log is committed, here or not."""
+        return max(self._state.told_commit_index, self._state.commit_index)
+
+    @property
+    def unheard_seconds(self) -> float | None:
+        """How long ago any leader was heard; 0 on the leader, None if never since the start."""
+        return contact_seconds(self._state)
 
     @property
     def sure_index(self) -> int:

@@ -56,6 +56,7 @@ def on_append(state: State, peer: str, message: AppendRequest) -> None:
     if not _heed_leader(state, peer, message):
         return
     state.data_match = message.data_match
+    state.told_commit_index = max(state.told_commit_index, message.commit_index)
     if not _agrees(state, peer, message):
         return
     entries = message.entries

@@ -149,6 +149,9 @@ class State:
         self.match_sent = 0
         self.is_reply_due = False
         self.data_match = 0
+        self.told_commit_index = 0
+        """Through which entry any leader has said that the log is committed; they may not be here
+        yet."""
         self.sure_index = -1
         """All that was committed before this process began is at or before this entry; -1: no
         leader that knows has told so."""
@@ -216,6 +219,7 @@ class State:
         self.leader = None
         self.matched_index = 0
         self.match_sent = 0
+        self.told_commit_index = 0  # Of a promotion by force the log may be shorter.
 
     def adopt(self, membership: Membership, index: int) -> None:
         """Let this membership rule; it is written at `index` (0: not in the log)."""

@@ -45,6 +45,7 @@ from holdfast.server.pace import Pace
 from holdfast.server.preparation import PREPARE_SECONDS, prepare
 from holdfast.server.renewal import HangUps, Renewal
 from holdfast.server.restoring import place
+from holdfast.server.rights_age import RightsAge
 from holdfast.server.showing import Showing
 from holdfast.server.waiting import wait_until
 from holdfast.store.contract import WriteReport
@@ -88,7 +89,11 @@ class Node:
             config,
             self._token_path,
             life=parts.metadata[LIFE],
-            people=Operators(parts.access, is_witness=lambda: self.driver.is_witness),
+            people=Operators(
+                parts.access,
+                is_witness=lambda: self.driver.is_witness,
+                rights_age=RightsAge(lambda: self.driver, lambda: parts.store.applied_index),
+            ),
             tell=self.administration.trail.refused,
         )
         self.left_token = LeftToken(

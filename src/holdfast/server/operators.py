@@ -16,16 +16,21 @@ from holdfast.security.checking import Shown
 from holdfast.security.principal import Principal
 from holdfast.security.user_values import mark_of, marks_of, read_values
 from holdfast.server.access import NodeAccess
+from holdfast.server.rights_age import RightsAge
 from holdfast.server.scram_logins import ScramLogins
 
 
 class Operators:
     """Who may ask the admin port, by what the log says."""
 
-    __slots__ = ("_access", "_is_witness")
+    __slots__ = ("_access", "_is_witness", "_rights_age")
 
     def __init__(
-        self, access: NodeAccess, *, is_witness: Callable[[], bool] = lambda: False
+        self,
+        access: NodeAccess,
+        *,
+        is_witness: Callable[[], bool] = lambda: False,
+        rights_age: RightsAge | None = None,
     ) -> None:
         """
         Ask for them at a node.
@@ -33,7 +38,9 @@ class Operators:
         Args:
             is_witness: Whether it keeps some of the log and applies nothing: what it still has of
                 users is what it happens not to have dropped yet, and nobody is known by that.
+            rights_age: How far what is known of them is true; None: it is.
         """
+        self._rights_age = rights_age
         self._access = access
         self._is_witness = is_witness
 
@@ -57,6 +64,10 @@ class Operators:
     def scram(self) -> ScramLogins | None:
         """Logins without the password itself; none as long as it is not known who there is."""
         return self._access.scram if self._access.log_end.is_sure else None
+
+    async def catch_up(self) -> str:
+        """Wait until what is heard of them is known here; gives why it cannot be, or nothing."""
+        return "" if self._rights_age is None else await self._rights_age.catch_up()
 
     def principal(self, name: str) -> Principal | None:
         """Give a user as the log has him; None: there is none of that name."""

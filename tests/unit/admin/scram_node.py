@@ -66,6 +66,9 @@ class ScramNode:
     async def look(self) -> str:
         return ""
 
+    async def catch_up(self) -> str:
+        return ""
+
     def principal(self, name: str) -> Principal | None:
         return Principal(name, frozenset({"admin"})) if name == "ann" else None
 

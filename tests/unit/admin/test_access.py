@@ -8,6 +8,7 @@ import asyncio
 import base64
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -331,6 +332,12 @@ class Town:
         self.roles = {name: frozenset(said.split()) for name, said in roles.items()}
         self.asked: list[tuple[str, str]] = []
         self.scram: Any = None
+        self.behind = ""
+        self.news: Callable[[], None] = lambda: None
+
+    async def catch_up(self) -> str:
+        self.news()
+        return self.behind
 
     async def look(self) -> str:
         self.looked += 1
@@ -343,7 +350,7 @@ class Town:
         return f"mark of {found.name}"
 
     def has_mark(self, name: str, mark: str) -> bool:
-        return mark == f"mark of {name}"
+        return mark == f"mark of {name}" and name in self.roles
 
     async def authenticate(self, shown: Any) -> Principal:
         self.asked.append((shown.name, shown.address))
@@ -397,6 +404,58 @@ def test_at_a_witness_nobody_comes_in_by_name() -> None:
     assert told == {("ada", AT_A_WITNESS), ("", AT_A_WITNESS)}
     for good in (LOCAL, admin_token(SECRET)):
         assert caller.ask("/users", proof(good)) == 200
+
+
+CONTENTS = ["/log", "/segments", "/log/position", "/holds"]
+
+
+@pytest.mark.parametrize("path", CONTENTS)
+def test_who_is_shown_messages_is_judged_by_all_that_is_heard(path: str) -> None:
+    """
+    A right that was taken away went on being used at a node that had heard of it and not applied
+    it: a user who was removed there, whose password was replaced, or who has another role.
+    """
+    caller = Manned()
+    news: list[tuple[Callable[[], None], int]] = [
+        (lambda: None, 200),
+        (lambda: caller.town.roles.update(ada=frozenset({"viewer"})), 403),
+        (lambda: caller.town.roles.pop("ada"), 401),
+    ]
+    for caller.town.news, status in news:
+        caller.town.roles["ada"] = frozenset({"admin"})
+        assert caller.ask(path, basic("ada:ada")) == status
+    assert len(caller.acted) == 1
+    assert len(caller.refused) == 2
+
+
+def test_a_password_that_was_replaced_meanwhile_shows_nothing_more() -> None:
+    """By what he was found: another password is another mark."""
+    caller = Manned()
+    caller.town.has_mark = lambda _name, _mark: False  # type: ignore[method-assign]
+    assert caller.ask("/log", basic("ada:ada")) == 401
+    assert caller.acted == []
+
+
+def test_a_node_that_is_behind_shows_users_no_messages() -> None:
+    """
+    What operators need at night goes on: whether it lives, its status, its queues, who there is and
+    all that the leader judges; and all of it to the machine's own user and whoever has the secret.
+    """
+    caller = Manned()
+    caller.town.behind = "it has heard of no leader for 11 s"
+    for path in CONTENTS:
+        assert caller.ask(path, basic("ada:ada")) == 503
+        assert b"it has heard of no leader for 11 s, and who may what now is" in caller.body
+        assert b"--secret-file" in caller.body
+        assert b'"code":"busy"' in caller.body, "whoever reads the log asks the next member"
+        assert caller.ask(path, proof(LOCAL)) == caller.ask(path, proof(admin_token(SECRET))) == 200
+    for path in ("/health", "/ready", "/status", "/metrics", "/queues", "/connections"):
+        assert caller.ask(path, basic("vic:civ")) == 200
+    for path in ("/users", "/grants", "/access"):
+        assert caller.ask(path, basic("ada:ada")) == 200
+    for path in ("/messages", "/users", "/cluster/promote", "/reload"):
+        assert caller.ask(path, basic("ada:ada"), method="POST") == 200
+    assert {reason.partition(",")[0] for *_, reason in caller.refused} == {caller.town.behind}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.routing import Route
 
-from holdfast.admin.duties import DUTIES, OPEN_PATHS, duty_for
+from holdfast.admin.duties import DUTIES, OPEN_PATHS, duty_for, shows_log
 from holdfast.admin.http_api import build_application
 from holdfast.admin.operations import Operations
 from holdfast.security.roles import Duty
@@ -28,6 +28,14 @@ def test_each_is_found_by_a_path_as_it_comes(asked) -> None:
     assert duty_for(asked.method, path, may_have_users=True) == asked.duty
     expected = Duty.NONE if asked.is_open else asked.duty
     assert duty_for(asked.method, path, may_have_users=False) == expected
+
+
+def test_what_shows_the_log_is_told_apart_from_what_changes_something() -> None:
+    """Changes are judged by the leader; what is shown, by whoever shows it."""
+    shown = [it.path for it in DUTIES if shows_log(it.method, it.duty)]
+    assert shown == ["/segments", "/log/position", "/log", "/holds"]
+    assert shows_log("HEAD", Duty.OPERATE)
+    assert not shows_log("POST", Duty.OPERATE)
 
 
 def test_what_is_not_in_the_table_is_an_admins() -> None:

@@ -38,6 +38,21 @@ def test_roles_and_names(pair: tuple[Any, Any]) -> None:
     assert 5.0 == standby.driver.lease_seconds == standby.driver.holder.lease_seconds
 
 
+def test_it_is_told_how_long_ago_all_of_the_log_was_read(
+    pair: tuple[Any, Any], broker: Callable[..., Any]
+) -> None:
+    """
+    Whether a user may still what he could is known as of then; its holder knows it always.
+    """
+    holder, standby = pair
+    holder.store(b"one")
+    standby.until(lambda: standby.driver.told_commit_index == 1)
+    assert standby.driver.unheard_seconds is not None
+    assert standby.driver.unheard_seconds < 5.0
+    assert 0.0 == holder.driver.unheard_seconds
+    assert None is broker("c").driver.unheard_seconds
+
+
 def test_the_length_of_the_lease_is_the_holders(pair: tuple[Any, Any]) -> None:
     """What is shown is what is waited for; each one's own counts once it holds it."""
     holder, standby = pair

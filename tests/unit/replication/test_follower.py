@@ -308,6 +308,21 @@ def test_a_state_is_sure_once_a_leader_has_told_of_an_entry_of_its_own_term(memb
     assert -1 == bench.state.sure_index, "the log was thrown away"
 
 
+def test_what_is_told_to_be_committed_is_known_before_it_is_here(member) -> None:
+    """
+    By it a node knows how far behind it is; a new term may have a shorter log, as of a promotion
+    by force, and says anew how far it goes.
+    """
+    bench = member(terms=[2, 2])
+
+    follower.on_append(bench.state, "b", request(bench, 2, 2, commit=9))
+    follower.on_append(bench.state, "b", request(bench, 2, 2, commit=7))
+    assert (9, 2) == (bench.state.told_commit_index, bench.state.commit_index)
+
+    follower.on_append(bench.state, "c", request(bench, 4, 2, commit=2))
+    assert 2 == bench.state.told_commit_index
+
+
 def test_a_far_too_short_log_begins_anew(member) -> None:
     """A replica that lacks what the leader no longer keeps starts at the leader's first entry."""
     bench = member(terms=[2])

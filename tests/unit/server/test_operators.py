@@ -50,6 +50,18 @@ def test_operators_are_the_users_of_the_node() -> None:
     assert asyncio.run(operators.look()) == "damaged"
 
 
+def test_what_is_heard_of_users_is_waited_for() -> None:
+    """By whoever knows how far the log is heard of; where nobody does, there is nothing else."""
+
+    class Age:
+        async def catch_up(self) -> str:
+            return "it lags"
+
+    access = SimpleNamespace()
+    assert asyncio.run(Operators(access, rights_age=Age()).catch_up()) == "it lags"
+    assert asyncio.run(Operators(access).catch_up()) == ""
+
+
 def test_a_witness_knows_nobody_by_what_it_has_not_dropped_yet() -> None:
     """
     It let in who was made a moment ago, and not any more once his entry was dropped; one that is
