@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from holdfast.admin.endpoint import Endpoint
+from holdfast.admin.pages import all_pages
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
 from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
 from holdfast.authorities.token_files import read_secret
@@ -110,15 +110,10 @@ def read_queue_pages(node: RemoteNode) -> dict[str, Any]:
     All pages of the answer about queues, as if it were one.
 
     Raises:
-        LinkLostError: The node cannot be reached.
+        LinkLostError: The node cannot be reached, or its pages have no end.
     """
-    answer = node.get("/queues")
+    answer = all_pages(node.get, "/queues", "queues", whose=node.address)
     tell_own_view(answer)
-    after = answer.pop("next", None)
-    while after is not None:
-        more = node.get(f"/queues?after={quote(after, safe='')}")
-        answer["queues"] += more["queues"]
-        after = more.get("next")
     return answer
 
 

@@ -49,6 +49,8 @@ from holdfast.errors import (
 
 PATIENCE_SECONDS_DEFAULT: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
+_STILL_SECONDS_MAX: Final = 600.0
+"""So long a step may find the cleaner where it is to go on; it takes moments."""
 _BROWSE_COUNT: Final = 100
 _BODY_BYTES_SHOWN: Final = 80
 _BODY_BYTES_MAX: Final = 1024 * 1024
@@ -238,6 +240,9 @@ class Work:
         self._after = after
         self._through = through
         self.per_step = 1_000
+        self._told_through = 0
+        """Where it ends, as the first answer has it."""
+        self._came_on_at = time.monotonic()
         self._is_under_way = False
         self._is_asked_again = False
         """The last step may have been done before, and its answer lost."""
@@ -249,7 +254,7 @@ class Work:
         Do the next step, waiting while nobody leads.
 
         Raises:
-            LinkLostError: Nobody answered for so long.
+            LinkLostError: Nobody answered for so long, or somebody as no node does.
             HoldfastError: It is refused.
         """
         asked = self._wanted | {"after": self._after, "through": self._through}
@@ -257,6 +262,7 @@ class Work:
         is_counted = self._left is not None and self._wanted["action"] != "browse"
         answer = self._counted(asked) if is_counted else self._asked(asked)
         came_on = answer["after"] != self._after
+        self._require_order(answer)
         self._after, self._through = answer["after"], answer["through"]
         for name in self.counts:
             self.counts[name] += answer[name]
@@ -264,9 +270,34 @@ class Work:
         if self._left is not None:
             self._left -= answer.get("count_possible", answer["count"])
             self.is_done = self.is_done or self._left <= 0
-        if not came_on and not self.is_done:
+        if came_on or self.is_done:
+            self._came_on_at = time.monotonic()
+        elif time.monotonic() - self._came_on_at > _STILL_SECONDS_MAX:
+            raise self._wrong(f"it has not come on for {_STILL_SECONDS_MAX:,.0f} s")
+        else:
             time.sleep(_PAUSE_SECONDS)  # The cleaner is just there.
         return answer
+
+    def _require_order(self, answer: dict[str, Any]) -> None:
+        """
+        See that a step goes on from the last one, and no further than all of them do.
+
+        Raises:
+            LinkLostError: Whoever answered is no node, or is broken: there may be no end of it.
+        """
+        after, through = answer["after"], answer["through"]
+        if after < self._after:
+            raise self._wrong(f"it was at message {self._after:,}, and is at {after:,} now")
+        if self._told_through and through > self._told_through:
+            raise self._wrong(
+                f"it was to end with message {self._told_through:,}, now with {through:,}"
+            )
+        self._told_through = through
+
+    def _wrong(self, what: str) -> LinkLostError:
+        sentence = f"{self._nodes[0].address} does not answer as a node does: {what}"
+        done = f"; so far: {self.summary}" if self._wanted["action"] in _DONE else ""
+        return LinkLostError(f"{sentence}; see who listens there{done}")
 
     def _counted(self, asked: dict[str, Any]) -> dict[str, Any]:
         """

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import typer
 
+from holdfast.admin.pages import all_pages
 from holdfast.admin.remote import RemoteNode
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
@@ -72,15 +72,10 @@ def read_pages(node: RemoteNode) -> dict[str, Any]:
     Give all pages of the answer, as if it were one.
 
     Raises:
-        LinkLostError: The node cannot be reached.
+        LinkLostError: The node cannot be reached, or its pages have no end.
     """
-    answer = node.get("/subscriptions")
+    answer = all_pages(node.get, "/subscriptions", "subscriptions", whose=node.address)
     tell_own_view(answer)
-    after = answer.pop("next", None)
-    while after is not None:
-        more = node.get(f"/subscriptions?after={quote(after, safe='')}")
-        answer["subscriptions"] += more["subscriptions"]
-        after = more.get("next")
     return answer
 
 

@@ -223,3 +223,32 @@ def test_a_refusal_is_one_sentence(cluster, run, monkeypatch) -> None:
     Steps(monkeypatch, cluster, fault)
     assert run("messages", "browse", "q", "--filter", "n =") == 1
     assert run.err == "holdfast: selector, column 4: what?\n"
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ([told(1, 20), told(1, 19)], "it was at message 20, and is at 19 now"),
+        ([told(1, 20), told(1, 30, through=99)], "it was to end with message 90, now with 99"),
+    ],
+)
+def test_steps_that_lead_nowhere_end_it(
+    cluster, run, monkeypatch, answers: list[Any], said: str
+) -> None:
+    """Whoever answers so is no node, or is broken, and the command went on for ever."""
+    Steps(monkeypatch, cluster, *answers)
+    assert run("messages", "move", "q", "r") != 0
+    assert "does not answer as a node does" in run.err
+    assert f"{said}; see who listens there; so far: " in run.err
+
+
+def test_a_step_that_does_not_come_on_is_waited_for_and_then_given_up(
+    cluster, run, monkeypatch
+) -> None:
+    """The cleaner is gone after moments; who says for ever that it is there is no node."""
+    now = iter(range(0, 100_000, 50))
+    monkeypatch.setattr(queue_messages.time, "monotonic", lambda: float(next(now)))
+    steps = Steps(monkeypatch, cluster, *[told(0, 20)] * 99)
+    assert run("messages", "move", "q", "r") != 0
+    assert "it has not come on for 600 s" in run.err
+    assert 2 < len(steps.asked) < 15

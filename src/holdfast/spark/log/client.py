@@ -22,8 +22,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import quote
 
+from holdfast.admin.pages import all_pages
 from holdfast.errors import (
     AuthenticationError,
     BusyError,
@@ -126,16 +126,14 @@ class RemoteLog:
 
     def _all_of(self, what: str) -> list[dict[str, Any]]:
         """What a node lists page by page."""
-        found: list[dict[str, Any]] = []
-        after = ""
-        while True:
-            path = f"/{what}?local{after}"
-            answer = self.ask("GET", path, told={what: list}, is_furthest_first=True)
-            found += answer[what]
-            following = answer.get("next")
-            if not following:
-                return found
-            after = f"&after={quote(str(following), safe='')}"
+
+        def ask(path: str) -> dict[str, Any]:
+            return self.ask("GET", path, told={what: list}, is_furthest_first=True)
+
+        found: list[dict[str, Any]] = all_pages(
+            ask, f"/{what}?local", what, whose=", ".join(self.addresses)
+        )[what]
+        return found
 
     def reach(self, from_index: int, bytes_max: int) -> int:
         """The last index such that entries from `from_index` on are about `bytes_max` together."""

@@ -17,9 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.admin.pages import Pages
 from holdfast.errors import StoreError
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.segment import segment_name
@@ -226,11 +228,13 @@ def remote_digests(source: RemoteLog, told: Callable[[int], None]) -> dict[int, 
     seconds, again and again, and `told` how many those are together.
 
     Raises:
-        LinkError: The node does not answer.
+        LinkError: The node does not answer, or its answers have no end.
     """
     found: dict[int, str] = {}
-    seen = after = 0
-    while True:
+    pages = Pages(", ".join(source.addresses), seconds_max=inf)
+    seen = 0
+    after: str | int | None = 0
+    while after is not None:
         path = f"/segments?after={after}&seconds={HASH_SECONDS}"
         answer = source.ask("GET", path, told={"segments": list})
         seen += len(answer["segments"])
@@ -238,10 +242,8 @@ def remote_digests(source: RemoteLog, told: Callable[[int], None]) -> dict[int, 
             if segment["sealed"]:
                 found[int(segment["base_index"])] = str(segment["digest"])
         told(seen)
-        following = int(answer.get("next", 0))  # nodes of before give all at once
-        if following <= after:
-            return found
-        after = following
+        after = pages.next_behind(answer)  # nodes of before give all at once
+    return found
 
 
 def _hash_file(wanted: tuple[str, int, str]) -> tuple[str, int, str]:

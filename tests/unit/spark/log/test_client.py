@@ -535,3 +535,17 @@ def test_durable_subscriptions_are_asked_of_the_node_itself(cluster: PaperCluste
     """Not of the leader: it is this node's memory that an audit compares."""
     assert [{"number": 9}] == LOG.subscriptions()
     assert "/subscriptions?local" in cluster.questions
+
+
+def test_pages_that_lead_nowhere_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Whoever listens where a node was answered always the same, and a job never ended.
+    """
+    answer = {"queues": [], "segments": [], "next": "b"}
+    monkeypatch.setattr(RemoteLog, "ask", lambda *_, **_given: answer)
+    log = RemoteLog(("a:1", "b:1"))
+    with pytest.raises(LinkLostError, match="a:1, b:1 does not answer as a node does"):
+        log.queues()
+    answer["next"] = 7
+    with pytest.raises(LinkLostError, match="a:1, b:1 does not answer as a node does"):
+        remote_digests(log, lambda _count: None)
