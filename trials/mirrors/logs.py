@@ -13,18 +13,29 @@ from __future__ import annotations
 
 import errno
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from holdfast.environment.bounded_disk import CallsInTurn
 from holdfast.environment.standing_disk import StandingDisk
-from holdfast.errors import CorruptEntryError, JournalFailedError, MirrorsMissingError
+from holdfast.errors import (
+    CorruptEntryError,
+    JournalFailedError,
+    MirrorError,
+    MirrorsMissingError,
+    StoreError,
+    UnreachableError,
+)
 from holdfast.journal.reading import is_entry
 from holdfast.journal.rescue import rescued
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.lanes import InTurn, Lanes
 from holdfast.mirrors.mirror import Mirror
-from holdfast.mirrors.opening import MirrorOpening
+from holdfast.mirrors.opening import Equalize, MirrorOpening
 from holdfast.mirrors.set_file import FILE_NAME
 from holdfast.mirrors.settings import MirrorSettings
 from holdfast.server.mirrored_log import equalize
@@ -39,6 +50,55 @@ class LostError(Exception):
     """What was stored is not there, or not right."""
 
 
+class HangingCalls(CallsInTurn):
+    """
+    Calls to one directory, made at a start; from one of them on they may hang.
+
+    The one that hangs is done when it is let, which may be long after others are answered again.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.hang_at = 0
+        self.under_way: Callable[[], object] | None = None
+
+    def run(
+        self,
+        call: Callable[[], Any],
+        seconds_max: float,
+        what: str,
+        told: Callable[[float], None] | None = None,
+    ) -> Any:
+        """Make a call and give what it gave; UnreachableError if it hangs."""
+        del seconds_max, told
+        self.count += 1
+        if not self.hang_at or self.count < self.hang_at:
+            return call()
+        if self.under_way is None:
+            self.under_way = call
+            call.__self__.is_begun = True  # type: ignore[attr-defined] # it hangs in the midst of it
+        raise UnreachableError(f"{what} hangs")
+
+    def end(self) -> None:
+        """What hangs is done now."""
+        self.hang_at = 0
+        call, self.under_way = self.under_way, None
+        if call is not None:
+            with suppress(PowerCut):
+                call()
+
+
+class LanesThatHang(InTurn):
+    """One after the other in the caller's thread, but for calls at a start."""
+
+    def __init__(self) -> None:
+        self.each: dict[str, HangingCalls] = defaultdict(HangingCalls)
+
+    def calls(self, key: str) -> HangingCalls:
+        """Give those of one directory; a process that starts anew meets the same disk."""
+        return self.each[key]
+
+
 class Machine:
     """Simulated disks by directory, and the journal that is mirrored on them."""
 
@@ -49,6 +109,8 @@ class Machine:
         }
         self._ids = 0
         self.lanes: Lanes = InTurn()
+        self.settings = MirrorSettings()
+        self.equalize: Equalize = equalize
         self.caretaker: Caretaker
         self.log: LocalJournal
 
@@ -57,8 +119,8 @@ class Machine:
         self.caretaker = MirrorOpening(
             directories or self.directories,
             lambda path: StandingDisk(self.disks[path]),
-            MirrorSettings(),
-            equalize=equalize,
+            self.settings,
+            equalize=self.equalize,
             rescued=rescued,
             lanes=self.lanes,
             new_id=self._new_id,
@@ -87,13 +149,21 @@ class Machine:
         while self.caretaker.turn() >= 0:
             pass
 
+    def hanging(self) -> Iterable[HangingCalls]:
+        """What may hang at a start, and what still does."""
+        return self.lanes.each.values() if isinstance(self.lanes, LanesThatHang) else ()
+
     def kill(self) -> None:
-        """The process is gone; what it wrote is there."""
+        """The process is gone, and with it its locks, once what hangs is done."""
+        for it in self.hanging():
+            it.end()
         for disk in self.disks.values():
             disk.kill_process()
 
     def cut_power(self) -> None:
-        """All disks lose what was not synced."""
+        """All disks lose what was not synced, and what hangs is never done."""
+        for it in self.hanging():
+            it.hang_at, it.under_way = 0, None
         for disk in self.disks.values():
             disk.power_cut()
 
@@ -113,6 +183,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - to be repeated from a seed
         self.machine = Machine(*"abc"[: self.chance.choice((2, 2, 3))], seed=seed)
+        self.lanes = self.machine.lanes = LanesThatHang()
         self.stored: dict[int, bytes] = {}
         self.happened: Counter[str] = Counter()
         self.failing = self.chance.choice((0.0, 0.05, 0.15))
@@ -153,8 +224,10 @@ class World:
             self._put_copy_in_place()
         elif draw < 0.84:
             self._rot()
-        elif draw < 0.88:
+        elif draw < 0.86:
             self._bring_back()
+        elif draw < 0.88:
+            self._answer_again()
         elif draw < 0.91:
             self._note()
             machine.kill()
@@ -253,9 +326,9 @@ class World:
             if self.chance.random() < 0.5:
                 for disk in machine.disks.values():
                     disk.fail_next.clear()
-                self._start(all_given=True)
+                self._start(all_given=True, may_hang=False)
                 return
-        self._start()
+        self._start(may_hang=False)  # The only whole copy is on one of those that are given.
 
     def _spoil(self, directory: Path, name: Path) -> None:
         disk, path = self.machine.disks[directory], directory / name
@@ -287,13 +360,24 @@ class World:
             self.happened["brought back"] += 1
             try:
                 machine.caretaker.enable(mirror.directory)
-            except OSError:
+            except (OSError, MirrorError):
                 self.happened["enable failed"] += 1
+            except StoreError:
+                self.happened["refused while it hangs"] += 1
             return
 
-    def _start(self, *, all_given: bool = False) -> None:
+    def _answer_again(self) -> None:
+        """What hung at the start answers; what was under way there is done by now, or later."""
+        for it in self.machine.hanging():
+            it.hang_at = 0
+            if self.chance.random() < 0.5:
+                it.end()
+
+    def _start(self, *, all_given: bool = False, may_hang: bool = True) -> None:
         machine = self.machine
         for _ in range(100):
+            for calls in machine.hanging():
+                calls.end()
             for disk in machine.disks.values():
                 disk.cut_at = 0
                 disk.locks.clear()
@@ -310,6 +394,9 @@ class World:
                 if self.chance.random() < 0.3:
                     disk = machine.disks[self.chance.choice(given)]
                     disk.cut_at = disk.operations + self.chance.randint(1, 30)
+            hanging = self.lanes.calls(str(self.chance.choice(given)))
+            if may_hang and self.chance.random() < 0.2:
+                hanging.hang_at = hanging.count + self.chance.randint(1, 60)
             try:
                 machine.open(*given)
             except MirrorsMissingError:
@@ -319,8 +406,18 @@ class World:
                 machine.cut_power()
             except JournalFailedError:
                 machine.kill()
+            except (StoreError, OSError):
+                if hanging.under_way is None:
+                    raise
+                self.happened["refused while it hangs"] += 1
+                machine.kill()
             else:
                 self.happened["started"] += 1
+                if hanging.under_way is not None:
+                    self.happened["started though one hangs"] += 1
+                    hanging.hang_at *= self.chance.random() < 0.5
+                else:
+                    hanging.hang_at = 0
                 self._check()
                 return
         raise LostError("no start succeeds")

@@ -36,15 +36,20 @@ from holdfast.cli.output import (
     write_table,
 )
 from holdfast.config.store_url import hidden
+from holdfast.environment.bounded_disk import BoundedDisk
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import MirrorError
 from holdfast.mirrors.found import FoundAll, look, peek
+from holdfast.mirrors.lanes import ThreadLanes
 from holdfast.mirrors.mirror_set import Start, newest_of
 from holdfast.mirrors.opening import accept_found
 
 mirror = typer.Typer(
     no_args_is_help=True, help="The directories or databases of a node that has several."
 )
+
+_SECONDS_MORE = 10.0
+"""How much longer than for another one a directory is waited for that does not answer."""
 
 _Directories = Annotated[
     list[Path] | None,
@@ -90,7 +95,8 @@ def status(
         databases.tell(store, as_json=json, allow_unsafe=allow_unsafe)
         return
     if data:
-        _tell_found(peek([it.absolute() for it in data], RealDisk()), as_json=json)
+        found_all = peek([it.absolute() for it in data], RealDisk(), ThreadLanes(_SECONDS_MORE))
+        _tell_found(found_all, as_json=json)
         return
     found = read_status(to_ask(admin)).store.mirrors
     if json:
@@ -190,8 +196,8 @@ def _left_of(
 
 
 def _accept_directories(directories: Sequence[Path], *, is_stated: bool) -> None:
-    _require_members({it: "" for it in directories if not it.exists()})
-    found = look(directories, lambda _path: RealDisk())
+    _require_members(_not_there(directories))
+    found = look(directories, lambda _path: RealDisk(), ThreadLanes(_SECONDS_MORE))
     try:
         copies = found.copies
         if not copies and not any(it.problem for it in found.each):
@@ -214,6 +220,20 @@ def _accept_directories(directories: Sequence[Path], *, is_stated: bool) -> None
     places = found.places()
     left = ", ".join(sorted(places.get(it, it) for it in accepted.active))
     write_line(f"accepted: start the node with {left}; what comes back of the others is filled")
+
+
+def _not_there(directories: Sequence[Path]) -> dict[Path, str]:
+    """Those that are not there, or do not answer, and then why; nothing is made."""
+    others: dict[Path, str] = {}
+    for directory in directories:
+        disk = BoundedDisk(RealDisk(), directory)
+        disk.seconds = _SECONDS_MORE
+        try:
+            if not disk.exists(directory):
+                others[directory] = ""
+        except OSError as error:
+            others[directory] = f"{directory} cannot be looked at: {error.strerror or error}"
+    return others
 
 
 def _require_members(others: Mapping[Path, str]) -> None:

@@ -31,6 +31,7 @@ from holdfast.config.sources import (
     words_of_file,
     words_of_flags,
 )
+from holdfast.environment.bounded_disk import glance
 from holdfast.model.policies import NO_POLICIES, FilePolicies
 from holdfast.transport.tls import TlsOptions
 
@@ -156,7 +157,7 @@ def read_directories(word: Word) -> list[Path]:
     if not 1 <= len(given) <= DIRECTORY_COUNT_MAX:
         raise ValueError(f"{len(given)} directories; allowed: 1 to {DIRECTORY_COUNT_MAX}")
     found: list[Path] = [read_value(CATALOGUE["data"], it) for it in given]
-    places = [os.path.realpath(it) for it in found]
+    places = [glance(it.resolve, otherwise=it.absolute()) for it in found]
     for place, path in zip(places, found, strict=True):
         if places.count(place) > 1:
             raise ValueError(f"{shown_path(path)} is given twice; each mirror has its own")

@@ -9,11 +9,14 @@ Pure, but for one look at whether the data directory is a directory.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from holdfast.config.draft import Draft
 from holdfast.config.members import MemberConfig
 from holdfast.config.node_settings import NodeSettings
 from holdfast.config.reading import shown_path
 from holdfast.config.tls import PEERS_TABLE
+from holdfast.environment.bounded_disk import glance
 from holdfast.model.limits import MEMBERS_MAX, STORES_MAX
 
 # Fewer heartbeats than this in the shortest election timeout, and one late packet deposes a leader.
@@ -168,7 +171,7 @@ def _check_timing(check: Draft) -> None:
 def _check_directory(fields: NodeSettings, check: Draft) -> None:
     for directory in (fields.data, *check.mirrors):
         try:
-            is_usable = not directory.exists() or directory.is_dir()
+            is_usable = _is_directory_or_none(directory)
             why = "is not a directory"
         except OSError as error:
             # Of several mirrors one may be on a disk that failed: the others go on.
@@ -190,6 +193,11 @@ def _check_directory(fields: NodeSettings, check: Draft) -> None:
             "stomp admin peers listen",
             f"stomp, listen, admin, peers: two of them are bound to {twice}",
         )
+
+
+def _is_directory_or_none(directory: Path) -> bool:
+    """Whether it may be used; of one that does not answer the start tells, once it can speak."""
+    return glance(lambda: not directory.exists() or directory.is_dir(), otherwise=True)
 
 
 def _check_listening(fields: NodeSettings, check: Draft) -> None:

@@ -21,6 +21,8 @@ from typing import Final, Generic, TypeVar
 from holdfast.errors import UnreachableError
 
 CLOSE_SECONDS_MAX: Final = 1.0
+TELL_SECONDS: Final = 5.0
+"""How often whoever waits is told that it takes long."""
 
 Result = TypeVar("Result")
 
@@ -63,9 +65,21 @@ class BoundedCalls:
         self._calls: SimpleQueue[_Call[object] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def run(self, call: Callable[[], Result], seconds_max: float, what: str) -> Result:
+    def run(
+        self,
+        call: Callable[[], Result],
+        seconds_max: float,
+        what: str,
+        told: Callable[[float], None] | None = None,
+    ) -> Result:
         """
         Make a call and return what it gave, or raise what it raised.
+
+        Args:
+            call: What is done.
+            seconds_max: How long it is waited for.
+            what: What does not answer, for the sentence.
+            told: Called with the seconds that it has taken, now and then.
 
         Raises:
             UnreachableError: It took longer; unless the sentence says that it was not begun, it
@@ -76,7 +90,7 @@ class BoundedCalls:
             self._thread.start()
         asked: _Call[Result] = _Call(call)
         self._calls.put(asked)  # type: ignore[arg-type] # each gives what it gives
-        if not asked.done.wait(max(0.0, seconds_max)):
+        if not _is_done(asked.done, max(0.0, seconds_max), told):
             is_not_begun = asked.give_up()
             behind = ": an earlier call hangs, this one was not begun" if is_not_begun else ""
             raise UnreachableError(f"{what} has not answered in {seconds_max:.1f} s{behind}")
@@ -97,3 +111,16 @@ class BoundedCalls:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call.make()
+
+
+def _is_done(
+    done: threading.Event, seconds_max: float, told: Callable[[float], None] | None
+) -> bool:
+    """Wait so long at most, and tell of it on the way."""
+    waited = 0.0
+    while told is not None and seconds_max - waited > TELL_SECONDS:
+        if done.wait(TELL_SECONDS):
+            return True
+        waited += TELL_SECONDS
+        told(waited)
+    return done.wait(seconds_max - waited)

@@ -193,6 +193,9 @@ class Caretaker:
 
     def _known(self, directory: Path) -> Mirror | None:
         """The mirror in this directory, by whatever name it is called."""
+        for it in self._keeper.mirrors:  # By its own name nothing is asked of any that hangs.
+            if it.directory == directory:
+                return it
         real = directory.resolve()
         return next((it for it in self._keeper.mirrors if it.directory.resolve() == real), None)
 

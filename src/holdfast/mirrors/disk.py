@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from holdfast.environment.bounded_disk import HangingError
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import (
     DirectoryLock,
@@ -39,7 +40,7 @@ from holdfast.environment.disk import (
 from holdfast.environment.standing_disk import ANOTHER
 from holdfast.mirrors.away import Told, are_all_away, done_once_one_is_back
 from holdfast.mirrors.gate import Gate
-from holdfast.mirrors.lanes import HangingError, Outcome, attempt
+from holdfast.mirrors.lanes import Outcome, attempt
 from holdfast.mirrors.set_file import FILE_NAME
 
 if TYPE_CHECKING:
@@ -358,7 +359,8 @@ class MirroredDisk:
 
     def is_hanging(self, mirror: Mirror) -> bool:
         """Whether something is still under way there that was given up, or takes long."""
-        return self._lanes.is_hanging(mirror.member) or self.is_slow(mirror)
+        hangs = mirror.is_under_way() or self._lanes.is_hanging(mirror.member)
+        return hangs or self.is_slow(mirror)
 
     def close(self) -> None:
         """End what works for it; the directories stay locked."""

@@ -3,14 +3,17 @@ What is found in the directories that an operator gives, before anything of it i
 
 Invariants:
     A directory that is found is locked; whoever looks gives the locks back or hands them on.
+    Each call to a directory is bounded: one that hangs, on reading too, holds no start up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from holdfast.environment.bounded_disk import BoundedDisk, HangingError
 from holdfast.environment.disk import DirectoryLock, Disk
 from holdfast.environment.lock_holder import in_use
 from holdfast.errors import (
@@ -21,6 +24,7 @@ from holdfast.errors import (
     MirrorsMissingError,
 )
 from holdfast.mirrors.filling import files_below
+from holdfast.mirrors.lanes import InTurn, Lanes
 from holdfast.mirrors.mirror import LOCK_NAME
 from holdfast.mirrors.mirror_set import MirrorSet
 from holdfast.mirrors.set_file import WrittenSet, read_set, write_set
@@ -31,9 +35,14 @@ class Found:
     """One directory."""
 
     directory: Path
-    disk: Disk
+    disk: BoundedDisk
+    """It may be one that hangs."""
+
     lock: DirectoryLock | None = None
     written: WrittenSet | None = None
+    real: Path = Path()
+    """Where that really is."""
+
     is_empty: bool = False
     """Nothing of a store is in it."""
     problem: str = ""
@@ -60,6 +69,7 @@ class Found:
         if self.lock is not None:
             self.lock.release()
             self.lock = None
+        self.disk.end()
 
 
 @dataclass(slots=True)
@@ -127,16 +137,18 @@ class FoundAll:
         return error
 
 
-def require_apart(directories: Sequence[Path]) -> None:
+def require_apart(places: Sequence[tuple[Path, Path]]) -> None:
     """
     Make sure that no mirror is inside another one: it would be copied into itself without end.
+
+    Args:
+        places: Each directory, and where that really is.
 
     Raises:
         MirrorError: One is, or is another one by a different name.
     """
-    real = [(it, it.resolve()) for it in directories]
-    for place, (first, here) in enumerate(real):
-        for second, there in real[place + 1 :]:
+    for place, (first, here) in enumerate(places):
+        for second, there in places[place + 1 :]:
             if here == there:
                 raise MirrorError(
                     f"{first} and {second} are the same directory: give each mirror one of its own,"
@@ -150,19 +162,36 @@ def require_apart(directories: Sequence[Path]) -> None:
                 )
 
 
-def look(directories: Sequence[Path], disk_of: Callable[[Path], Disk]) -> FoundAll:
+def bounded(disk: Disk, directory: Path, lanes: Lanes) -> BoundedDisk:
+    """Give a disk that is not waited for without end; one that is, is given as it is."""
+    if isinstance(disk, BoundedDisk):
+        return disk
+    return BoundedDisk(disk, directory, lanes.calls(str(directory)))
+
+
+def look(
+    directories: Sequence[Path],
+    disk_of: Callable[[Path], Disk],
+    lanes: Lanes | None = None,
+) -> FoundAll:
     """
     Lock each directory, made if need be, and read what it knows; give what is found.
+
+    One that does not answer is a problem of that one: of several, it is waited for a while longer
+    than for another one; if none answers, for `LOOK_SECONDS`.
 
     Raises:
         StoreLockedError: Another process has one of them.
         MirrorError: Two of them are the same member: one is a copy of the other.
     """
-    require_apart(directories)
+    lanes = lanes or InTurn()
     found = FoundAll()
+    for directory in directories:
+        found.each.append(Found(directory, bounded(disk_of(directory), directory, lanes)))
+    _each(found.each, lanes, _find)
+    require_apart([(it.directory, it.real) for it in found.each if not it.problem])
     try:
-        for directory in directories:
-            found.each.append(_look_at(directory, disk_of(directory)))
+        _each([it for it in found.each if not it.problem], lanes, _look_at)
         seen: dict[str, Path] = {}
         for it in found.each:
             if it.member in seen:
@@ -178,30 +207,56 @@ def look(directories: Sequence[Path], disk_of: Callable[[Path], Disk]) -> FoundA
     return found
 
 
-def peek(directories: Sequence[Path], disk: Disk) -> FoundAll:
+def peek(directories: Sequence[Path], disk: Disk, lanes: Lanes | None = None) -> FoundAll:
     """The same without locks, and without making anything: also beside a running node."""
-    found = FoundAll()
-    for directory in directories:
-        it = Found(directory, disk)
-        found.each.append(it)
-        try:
-            it.written = read_set(directory, disk)
-        except OSError as error:
-            it.problem = f"{directory} cannot be read: {error.strerror or error}"
-        except MirrorError as error:
-            it.problem = str(error)
+    lanes = lanes or InTurn()
+    found = FoundAll([Found(it, bounded(disk, it, lanes)) for it in directories])
+    _each(found.each, lanes, _peek_at)
     return found
 
 
+def _peek_at(found: Found) -> None:
+    try:
+        found.written = read_set(found.directory, found.disk)
+    except OSError as error:
+        found.problem = f"{found.directory} cannot be read: {error.strerror or error}"
+    except MirrorError as error:
+        found.problem = str(error)
+
+
 def _unusable(directory: Path, error: OSError) -> str:
+    if isinstance(error, HangingError):
+        return (
+            f"{directory} does not answer: {error.strerror}; see that its disk is well, or, on a"
+            f" network, that its server answers, and start again"
+        )
     return (
         f"{directory} cannot be used: {error.strerror or error}; see that it is mounted, and that"
         f" this user may write there"
     )
 
 
-def _look_at(directory: Path, disk: Disk) -> Found:
-    found = Found(directory, disk)
+def _each(each: Sequence[Found], lanes: Lanes, act: Callable[[Found], None]) -> None:
+    """Do this with each at the same time; one that hangs is left, and has that for its problem."""
+    outcomes = lanes.run([(str(it.directory), partial(act, it)) for it in each]) if each else []
+    for it, (_, error) in zip(each, outcomes, strict=True):
+        if isinstance(error, HangingError):
+            it.disk.leave()
+            it.problem = _unusable(it.directory, error)
+        elif error is not None:
+            raise error
+
+
+def _find(found: Found) -> None:
+    """Find out where it really is; it need not be there yet."""
+    try:
+        found.real = found.disk.ask(found.directory.resolve)
+    except OSError as error:
+        found.problem = _unusable(found.directory, error)
+
+
+def _look_at(found: Found) -> None:
+    directory, disk = found.directory, found.disk
     try:
         disk.make_directory(directory)
         found.lock = disk.lock(directory / LOCK_NAME)
@@ -213,4 +268,3 @@ def _look_at(directory: Path, disk: Disk) -> Found:
         found.problem = _unusable(directory, error)
     except MirrorError as error:
         found.problem = str(error)
-    return found

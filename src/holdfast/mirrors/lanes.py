@@ -13,26 +13,20 @@ Invariants:
 
 from __future__ import annotations
 
-import errno
 import threading
 import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from holdfast.environment.bounded import BoundedCalls
+from holdfast.environment.bounded_disk import Calls, CallsInTurn, HangingError
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.kept_errors import without_frames
 
 T = TypeVar("T")
 Outcome = tuple[Any, BaseException | None]
 """What came of it, or what was raised."""
-
-
-class HangingError(OSError):
-    """A mirror has not answered for so long that it is given up."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(errno.ETIMEDOUT, f"it has not answered for {seconds:g} s")
 
 
 class Lanes(Protocol):
@@ -75,6 +69,10 @@ class Lanes(Protocol):
 
     def is_hanging(self, key: str) -> bool:
         """Whether something that was given up is still under way there."""
+        ...
+
+    def calls(self, key: str) -> Calls:
+        """Give what makes calls to one directory of which it is not known whether it answers."""
         ...
 
     def close(self) -> None:
@@ -140,6 +138,11 @@ class InTurn:
         """Never: it is waited for."""
         del key
         return False
+
+    def calls(self, key: str) -> Calls:
+        """They are made here: it is waited for."""
+        del key
+        return CallsInTurn()
 
     def close(self) -> None:
         """Nothing is to be ended."""
@@ -274,6 +277,10 @@ class ThreadLanes:
     def is_hanging(self, key: str) -> bool:
         """Whether something that was given up is still under way there."""
         return any(lane.begun for lane in self._given_up.get(key, ()))
+
+    def calls(self, key: str) -> Calls:
+        """Give a thread of its own."""
+        return BoundedCalls(f"mirror-{key[-8:]}")
 
     def close(self) -> None:
         """End all threads that are not hanging."""

@@ -6,6 +6,7 @@ Values and paths only; who may be written to, and when, is decided in `disk`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,9 @@ class Mirror:
     state: MirrorState = "active"
     reason: str = ""
     """Why it is failed."""
+
+    is_under_way: Callable[[], bool] = lambda: False
+    """Whether something that was given up at the start is still being done there."""
 
     sequence: int = 0
     """Of what stands in its set file."""

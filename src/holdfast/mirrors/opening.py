@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.environment.bounded_disk import BoundedDisk, HangingError
 from holdfast.environment.disk import Disk, write_part
-from holdfast.errors import ForeignMirrorError, MirrorError, MirrorsMissingError
+from holdfast.errors import ForeignMirrorError, MirrorError, MirrorsMissingError, StoreError
 from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.disk import MirroredDisk
 from holdfast.mirrors.filling import PIECE_BYTES, Rescued, files_below
-from holdfast.mirrors.found import Found, FoundAll, look, require_apart
+from holdfast.mirrors.found import Found, FoundAll, bounded, look, require_apart
 from holdfast.mirrors.mirror import Mirror
 from holdfast.mirrors.mirror_set import Holding, MirrorSet, MirrorState, Start, accept, found_set
 from holdfast.mirrors.set_file import WrittenSet, read_set
@@ -59,7 +60,8 @@ class MirrorOpening:
         self._lanes = lanes
         self._new_id = new_id
         self._set_id = ""
-        self._found = look(directories, disk_of)
+        self._bounded: dict[Path, BoundedDisk] = {}
+        self._found = self._look(directories)
 
     def open(self) -> Caretaker:
         """
@@ -81,6 +83,7 @@ class MirrorOpening:
             caretaker = Caretaker(disk, self._settings, self._admit, self._rescued)
             self._make_alike(keeper)
             self._rescue(keeper)
+            self._ask_in_lanes(keeper)
             self._take_in(keeper)
             if not any(it.disk.exists(it.directory / "ballot") for it in keeper.active):
                 while caretaker.turn() >= 0:  # Nothing is stored yet: all begin together.
@@ -92,6 +95,20 @@ class MirrorOpening:
             found.release()
             raise
         return caretaker
+
+    def _look(self, directories: Sequence[Path]) -> FoundAll:
+        found = look(directories, self._bounded_disk, self._lanes)
+        for it in found.each:
+            it.disk.seconds = self._settings.timeout_seconds
+        return found
+
+    def _bounded_disk(self, directory: Path) -> BoundedDisk:
+        """Give the disk of a directory: the same for as long as a call to it hangs."""
+        disk = self._bounded.get(directory)
+        if disk is None or not disk.is_hanging:
+            disk = bounded(self._disk_of(directory), directory, self._lanes)
+            self._bounded[directory] = disk
+        return disk
 
     def _make_a_set(self) -> None:
         """Let what is there, or nothing, be the first mirror; the others are filled by it."""
@@ -115,6 +132,8 @@ class MirrorOpening:
         """Judge what is found until all that is gone by could be written."""
         found = self._found
         while True:
+            if not found.copies:  # Each was one of a set, and could not be written.
+                raise MirrorError("; ".join(it.problem for it in found.each if it.problem))
             start = Start(found.copies)
             places, failed = found.places(), False
             for member, copy in start.promise().items():
@@ -154,15 +173,43 @@ class MirrorOpening:
             member = next(iter(was_here), "")
         state: MirrorState = "failed" if it.problem else begun.state_of(member) or "failed"
         mirror = Mirror(member, it.directory, it.disk, self._base, state, it.problem)
+        mirror.is_under_way = lambda: it.disk.is_hanging
         mirror.sequence = it.written.sequence if it.written is not None else 0
         return mirror
 
     def _make_alike(self, keeper: SetKeeper) -> None:
         """Give every active mirror what the one with the longest log has."""
-        active = list(keeper.active)
-        if len(active) < 2:
+        while len(active := list(keeper.active)) > 1:
+            try:
+                place = self._equalize([(it.directory, it.disk) for it in active])
+            except (OSError, StoreError):
+                if not self._leave_hanging(keeper):
+                    raise
+            else:
+                # What was read of one that hung is not judged by: without it, once more.
+                if not self._leave_hanging(keeper):
+                    break
+        else:
             return
-        source = active[self._equalize([(it.directory, it.disk) for it in active])]
+        self._copy(active[place], active, keeper)
+        self._leave_hanging(keeper)
+
+    def _leave_hanging(self, keeper: SetKeeper) -> bool:
+        """Go on without the mirrors that hang; gives whether there was one."""
+        hanging = [it for it in self._found.each if it.disk.has_hung and not it.problem]
+        for it in hanging:
+            it.problem = f"{it.directory} does not answer: {HangingError(it.disk.seconds).strerror}"
+        failed = {
+            mirror: it.problem
+            for it in hanging
+            for mirror in keeper.mirrors
+            if mirror.directory == it.directory
+        }
+        if failed:
+            keeper.fail(failed)
+        return bool(failed)
+
+    def _copy(self, source: Mirror, active: Sequence[Mirror], keeper: SetKeeper) -> None:
         for mirror in active:
             if mirror is source:
                 continue
@@ -183,13 +230,29 @@ class MirrorOpening:
         """Take what those that were left behind have whole and no active one has: before the log
         is read, and before they are filled.
         """
+        is_done = False
+        while not is_done:
+            try:
+                self._rescue_from_all(keeper)
+                is_done = True
+            except HangingError:
+                pass
+            # What of an active one could not be read or written is not judged by.
+            is_done = not self._leave_hanging(keeper) and is_done
+
+    def _rescue_from_all(self, keeper: SetKeeper) -> None:
         active = list(keeper.active)
         source = active[0]
         members = {it.directory for it in active}
         for it in self._found.each:
             if it.problem or it.is_empty or it.written is None or it.directory in members:
                 continue
-            for path in files_below(it.disk, it.directory):
+            try:
+                paths = list(files_below(it.disk, it.directory))
+            except HangingError as error:
+                it.problem = f"{it.directory} does not answer: {error.strerror}"
+                continue
+            for path in paths:
                 here = source.directory / path.relative_to(it.directory)
                 for offset, data in self._rescued((here, source.disk), (path, it.disk)):
                     for mirror in active:
@@ -202,6 +265,13 @@ class MirrorOpening:
                         len(data),
                         offset,
                     )
+
+    def _ask_in_lanes(self, keeper: SetKeeper) -> None:
+        """From now on several are asked at once, and none is waited for longer than others."""
+        for mirror in keeper.mirrors:
+            mirror.disk = self._bounded[mirror.directory].unbounded
+        for it in self._found.each:
+            it.disk.end()
 
     def _take_in(self, keeper: SetKeeper) -> None:
         """Begin to fill those that are new or were left behind."""
@@ -226,20 +296,25 @@ class MirrorOpening:
 
     def _new_mirror(self, it: Found) -> Mirror:
         member = it.member or self._new_id()
-        mirror = Mirror(member, it.directory, it.disk, self._base, "joining")
+        mirror = Mirror(member, it.directory, it.disk.unbounded, self._base, "joining")
+        mirror.is_under_way = lambda: it.disk.is_hanging
         mirror.sequence = it.written.sequence if it.written is not None else 0
         return mirror
 
     def _admit(self, directory: Path) -> Mirror:
         """Take a directory while the store runs."""
         found = self._found
-        require_apart(
-            [directory, *(it.directory for it in found.each if it.directory != directory)]
-        )
+        known = self._bounded.get(directory)
+        if known is not None and known.is_hanging:
+            raise MirrorError(
+                f"{directory} still hangs: what was asked of it last may yet be done; wait until it"
+                f" answers, or give another directory"
+            )
+        self._require_apart(directory)
         for it in found.each:
             if it.directory == directory:
                 it.release()
-        fresh = look([directory], self._disk_of)
+        fresh = self._look([directory])
         it = fresh.each[0]
         try:
             if it.problem:
@@ -260,6 +335,15 @@ class MirrorOpening:
         found.each = [other for other in found.each if other.directory != directory]
         found.each.append(it)
         return self._new_mirror(it)
+
+    def _require_apart(self, directory: Path) -> None:
+        """Before anything is made there."""
+        seconds = self._settings.timeout_seconds
+        ((real, error),) = self._lanes.within(seconds, [(str(directory), directory.resolve)])
+        if error is not None:
+            raise MirrorError(f"{directory} cannot be used: {error}") from error
+        others = [it for it in self._found.each if it.directory != directory]
+        require_apart([(directory, real), *((it.directory, it.real) for it in others)])
 
 
 def copy_differences(source: Disk, top: Path, mirror: Mirror) -> int:

@@ -16,6 +16,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -28,6 +29,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.config.format_level import format_level_max
 from holdfast.config.node import NodeConfig
 from holdfast.config.tls import PEERS_TABLE
+from holdfast.environment.bounded_disk import BoundedDisk
 from holdfast.environment.clock import SystemClock
 from holdfast.environment.descriptors import RESERVE, raise_limit
 from holdfast.environment.disk import Disk, RealDisk
@@ -50,6 +52,7 @@ from holdfast.server.access import NodeAccess
 from holdfast.server.address_key import AddressKey
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import CLIENT_BACKLOG, SET_ASIDE, Shares, share_out
+from holdfast.server.first_look import require_answer
 from holdfast.server.leased_assembly import LogParts, leased, only_failures
 from holdfast.server.listener import ClientPort, Listener
 from holdfast.server.log_end_users import LogEndUsers
@@ -111,7 +114,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     shares = _share_descriptors(config)
     is_shared = is_leased(config)
     journal, caretaker = _open_log(config, shares)
-    pepper = _pepper(config)
+    pepper = _pepper(config, caretaker)
     checkpoint_files = CheckpointStore(journal.directory, journal.disk)
     broker, applied_index = _make_broker(config, settings, journal, checkpoint_files)
     writer = JournalWriter(journal, only_failures(hearer.stored) if is_shared else hearer.stored)
@@ -207,6 +210,8 @@ def _share_descriptors(config: NodeConfig) -> Shares:
 def _open_log(config: NodeConfig, shares: Shares) -> tuple[Journal, Caretaker | None]:
     """Open the journal; of several directories with who looks after them."""
     disk = RealDisk()
+    if not config.mirrors:
+        require_answer(config.data, disk)
     _refuse_caches(config, disk)
     caretaker = None if is_leased(config) else open_mirrors(config, disk)
     if caretaker is None:
@@ -226,9 +231,12 @@ def _open_journal(config: NodeConfig, shares: Shares, disk: Disk) -> Journal:
     return Journal.open(directory, disk, settings, resolve_unknown_tail=not config.members)
 
 
-def _pepper(config: NodeConfig) -> Pepper:
+def _pepper(config: NodeConfig, caretaker: Caretaker | None) -> Pepper:
     is_shared = bool(config.members) or is_leased(config)
-    return Pepper(config.secret, (config.data, *config.mirrors), is_shared=is_shared)
+    directories: tuple[Path, ...] = (config.data,)
+    if caretaker is not None:  # One that failed may hang; it is given the key as it is filled.
+        directories = tuple(it.directory for it in caretaker.disk.keeper.targets)
+    return Pepper(config.secret, directories, is_shared=is_shared)
 
 
 def _refuse_caches(config: NodeConfig, disk: Disk) -> None:
@@ -239,7 +247,17 @@ def _refuse_caches(config: NodeConfig, disk: Disk) -> None:
         ForeignDirectoryError: One is.
     """
     for directory in () if is_leased(config) else (config.data, *config.mirrors):
-        if is_cache(directory, disk):
+        bounded = BoundedDisk(disk, directory)
+        bounded.seconds = config.sections.mirrors.timeout_seconds
+        try:
+            is_foreign = is_cache(directory, bounded)
+        except OSError:
+            if not config.mirrors:
+                raise
+            continue  # Of several it is told of with the others.
+        finally:
+            bounded.end()
+        if is_foreign:
             raise ForeignDirectoryError(
                 f"{directory} belongs to a broker whose log is kept in a store that several share:"
                 f" nothing was changed. Start it with the --store or --shared that it had, or give"

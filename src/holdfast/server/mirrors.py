@@ -37,8 +37,9 @@ def open_mirrors(config: NodeConfig, disk: Disk) -> Caretaker | None:
     directories = [it.absolute() for it in (config.data, *config.mirrors)]
     if len(directories) == 1 and not is_of_a_set(config.data, disk):
         return None
-    _warn_of_one_disk(directories)
-    return open_set(directories, disk, config.sections.mirrors)
+    caretaker = open_set(directories, disk, config.sections.mirrors)
+    _warn_of_one_disk([it.directory for it in caretaker.disk.keeper.targets])
+    return caretaker
 
 
 def open_set(directories: Sequence[Path], disk: Disk, settings: MirrorSettings) -> Caretaker:
@@ -97,7 +98,7 @@ def _warn_of_one_disk(directories: Sequence[Path]) -> None:
     devices: dict[int, Path] = {}
     for directory in directories:
         try:
-            device = (directory if directory.exists() else directory.parent).stat().st_dev
+            device = directory.stat().st_dev
         except OSError:
             continue
         if device in devices:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from holdfast.cli import mirrors
 from holdfast.config.node import NodeConfig
 from holdfast.environment.disk import RealDisk
 from holdfast.server.mirrors import open_mirrors
@@ -108,3 +110,26 @@ def test_store_tools_do_not_change_one_of_several(pair: tuple[Path, Path], run: 
     """It would differ from the others."""
     assert run("store", "take-back", str(pair[0]), "--yes") == 1
     assert "is one of several mirrors" in run.err
+
+
+def test_accept_does_not_wait_for_one_that_hangs(
+    pair: tuple[Path, Path], run: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have what the other one lacks: it is named, and nothing is changed."""
+    gate = threading.Event()
+    one, two = pair
+    exists = Path.exists
+
+    def wait(path: Path) -> bool:
+        if path == two:
+            gate.wait(30)
+        return exists(path)
+
+    monkeypatch.setattr(mirrors, "_SECONDS_MORE", 0.05)
+    monkeypatch.setattr(Path, "exists", wait)
+    try:
+        assert run("mirror", "accept", "--data", str(one), "--data", str(two), "--yes") == 1
+    finally:
+        gate.set()
+    assert "two cannot be looked at: it has not answered for 0.05 s" in run.err
+    assert f"--without {two}" in run.err

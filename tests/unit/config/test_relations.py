@@ -4,11 +4,13 @@ Values that do not fit together.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.environment import bounded_disk
 from holdfast.errors import ConfigError
 
 THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
@@ -94,3 +96,26 @@ def test_a_directory_that_cannot_be_looked_at_is_one_of_the_mistakes(problems_of
     assert second.startswith("data: xxx")
     assert second.endswith("… cannot be looked at: file name too long") or "too long" in second
     assert len(second) < 1_200
+
+
+def test_a_directory_that_does_not_answer_is_no_mistake(
+    problems_of: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """
+    A start that hangs before it can write a line tells nobody why; it looks again once it can.
+    """
+    gate = threading.Event()
+    exists = Path.exists
+
+    def wait(path: Path) -> bool:
+        if path == tmp_path / "away":
+            gate.wait(30)
+        return exists(path)
+
+    monkeypatch.setattr(bounded_disk, "GLANCE_SECONDS", 0.05)
+    monkeypatch.setattr(Path, "exists", wait)
+    try:
+        (problem,) = problems_of(data=tmp_path / "away", copies=3)
+        assert problem.startswith("copies: 3")
+    finally:
+        gate.set()

@@ -90,4 +90,4 @@ def test_mirrors_stand_apart(tmp_path: Path) -> None:
         for order in ([tmp_path / "a", second], [second, tmp_path / "a"]):
             with pytest.raises(MirrorError, match=sentence):
                 look(order, lambda _: SimulatedDisk())
-    require_apart([tmp_path / "a", tmp_path / "ab"])
+    require_apart([(it, it) for it in (tmp_path / "a", tmp_path / "ab")])

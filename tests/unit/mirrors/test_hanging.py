@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.environment import bounded_disk
+from holdfast.environment.disk import Disk
+from holdfast.errors import MirrorError, StoreError
 from holdfast.mirrors import caretaker, filling
 from holdfast.mirrors import lanes as lanes_module
 from holdfast.mirrors.lanes import ThreadLanes
+from holdfast.mirrors.settings import MirrorSettings
 from trials.mirrors.logs import Machine
 
 A, B = Path("/a"), Path("/b")
@@ -50,8 +55,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     monkeypatch.setattr(lanes_module, "_SLOW_SECONDS", 0.02)
     monkeypatch.setattr(caretaker, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(filling, "THERE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(filling, "SYNC_SECONDS_MAX", 0.1)
     machine = Machine("a", "b")
     machine.lanes = ThreadLanes(0.1)
+    machine.settings = MirrorSettings(timeout_seconds=0.3)
     machine.open_disk()
     file = machine.caretaker.disk.open(FILE, create=True)
     file.write(b"hello", 0)
@@ -124,3 +131,92 @@ def test_one_that_hangs_while_it_is_filled_fails(
         file.write(b"again", 0)
     finally:
         hanging.end()
+
+
+# At a start
+
+
+@pytest.fixture
+def stopped(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Two mirrors of a process that has ended, both with everything."""
+    monkeypatch.setattr(bounded_disk, "LOOK_SECONDS", 0.3)
+    machine.caretaker.close()
+    machine.kill()
+    return machine
+
+
+@pytest.mark.parametrize("call", ["make_directory", "lock", "open", "list_directory"])
+def test_a_start_does_not_wait_for_one_that_hangs_on_reading(
+    stopped: Machine, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """W11: it may be the one that has more, so it is named, and nothing starts without it."""
+    hanging = Hanging(stopped, B, monkeypatch)
+    hanging.begin(call)
+    if call == "list_directory":
+        stopped.disks[B].unlink(B / "mirror-set")
+    try:
+        with pytest.raises(MirrorError, match="/b does not answer: it has not answered for"):
+            stopped.open_disk()
+        assert not stopped.disks[A].locks
+    finally:
+        hanging.end()
+
+
+def test_one_that_was_left_behind_may_hang(
+    stopped: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W11: what counts is on the other, and the one that hangs is filled once it answers."""
+    stopped.open_disk()
+    keeper = stopped.caretaker.disk.keeper
+    keeper.fail({keeper.active[1]: "broken"})
+    stopped.caretaker.close()
+    stopped.kill()
+    hanging = Hanging(stopped, B, monkeypatch)
+    hanging.begin("open")
+    stopped.open_disk()
+    assert stopped.states() == ["active", "failed"]
+    with pytest.raises(StoreError, match="/b still hangs"):
+        stopped.caretaker.enable(B)
+    hanging.end()
+    until = time.monotonic() + 30
+    while stopped.states()[1] != "joining":
+        assert time.monotonic() < until
+        with suppress(StoreError):
+            stopped.caretaker.enable(B)
+    stopped.fill()
+    assert stopped.states() == ["active", "active"]
+
+
+def test_one_that_hangs_once_the_set_is_begun_is_left_behind(
+    stopped: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were found and have promised; the other one has all that was confirmed."""
+    hanging = Hanging(stopped, B, monkeypatch)
+    equalize = stopped.equalize
+
+    def equalize_late(places: Sequence[tuple[Path, Disk]]) -> int:
+        hanging.begin("open", "exists", "list_directory", "make_directory", "unlink")
+        return equalize(places)
+
+    stopped.equalize = equalize_late
+    try:
+        stopped.open_disk()
+        assert stopped.states() == ["active", "failed"]
+        assert "does not answer" in stopped.caretaker.views()[1].reason
+    finally:
+        hanging.end()
+
+
+def test_none_that_answers_is_not_waited_for_without_end(
+    stopped: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are named."""
+    both = [Hanging(stopped, it, monkeypatch) for it in (A, B)]
+    for it in both:
+        it.begin("lock")
+    try:
+        with pytest.raises(MirrorError, match=r"/a does not answer.*/b does not answer"):
+            stopped.open_disk()
+    finally:
+        for it in both:
+            it.end()

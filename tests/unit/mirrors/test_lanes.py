@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
+from holdfast.environment.bounded_disk import HangingError
 from holdfast.mirrors import lanes as lanes_module
-from holdfast.mirrors.lanes import HangingError, InTurn, ThreadLanes
+from holdfast.mirrors.lanes import InTurn, ThreadLanes
 
 
 def fail() -> None:

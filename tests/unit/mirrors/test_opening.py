@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,14 @@ def test_directory_that_is_of_a_set_is_told() -> None:
     assert not is_of_a_set(A, machine.disks[A])
     machine.open_disk()
     assert is_of_a_set(A, machine.disks[A])
+
+
+def test_a_set_that_can_be_written_nowhere_is_said_so() -> None:
+    """Of each directory why; it was no sentence at all where none was left."""
+    machine = Machine("a", "b")
+    machine.open_disk()
+    machine.kill()
+    for disk in machine.disks.values():
+        disk.fail_next["sync"] = errno.EROFS
+    with pytest.raises(MirrorError, match=r"/[ab] cannot be written: simulated failure"):
+        machine.open_disk()

@@ -160,9 +160,9 @@ def test_a_whole_log_is_left_as_it_is() -> None:
 
 def test_a_seed_loses_without_the_mending(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator draws it: runs of rot while no process is there."""
-    assert lost_by(4) == ""
+    assert lost_by(2) == ""
     monkeypatch.setattr(mirrored_log, "mend_log", lambda *_: 0)
-    assert lost_by(4) != ""
+    assert lost_by(2) != ""
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
