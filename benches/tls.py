@@ -147,8 +147,7 @@ def main() -> None:
         authority, _ = open_authority(directory)
         make_node(authority, directory / "node.pem", "node", [], 1)
         table = f'[tls.outside]\ncertificate = "{directory}/node.pem"\n'
-        room = f"[ports]\nstranger_count_max = {max(given.clients, 1_024)}\n"  # Of one address.
-        (directory / "h.toml").write_text(room + table)
+        (directory / "h.toml").write_text(table)
         (port,) = free_ports(1)
         flags = ["--config", str(directory / "h.toml"), "--listen", f"127.0.0.1:{port},tls=outside"]
         cluster = stack.enter_context(LocalCluster(directory / "c", "single", flags))

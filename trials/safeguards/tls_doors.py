@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 from holdfast.transport import tls_connection, turn_slice
 from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.listener import PortListener
+from holdfast.transport.porch import Porch
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.tls_connection import TlsConnection
 from holdfast.transport.tls_records import EMPTY_RECORDS_MAX
@@ -127,6 +128,44 @@ def _fill(_seed: int) -> str:
     return _run(world())
 
 
+class _Comer(_Stranger):
+    """Somebody who was taken and waits for a place."""
+
+    has_spoken = True
+    has_begun = False
+    is_closed = False
+
+    def begin(self) -> None:
+        """Have a place, and its greeting there."""
+        self.has_begun = True
+
+    def give_up(self, _reason: str) -> None:
+        """Be closed."""
+        self.is_closed = True
+
+
+def _come_back(seed: int) -> str:
+    """Say whether of a fleet behind one address some are closed, with nobody else there."""
+
+    async def world() -> str:
+        settings = PortSettings(stranger_count_max=_ROOM)
+        line, now = Handshakes(settings, lent=lambda: 100 * _ROOM), [float(seed)]
+        line.clock = lambda: now[0]
+        fleet = [_Comer("10.0.0.1") for _ in range(5 * _ROOM)]
+        for each in fleet:
+            if line.expect(lambda: None):
+                line.let_in(each)
+        for each in fleet:
+            await asyncio.sleep(0)
+            now[0] += _STEP_SECONDS
+            if each.has_begun:
+                line.done(each)
+        closed = sum(not it.has_begun for it in fleet)
+        return f"S4: {closed} of a fleet of one address were not let in" if closed else ""
+
+    return _run(world())
+
+
 def _ask_for_keys(_seed: int) -> str:
     """Say whether a client may send records for ever that bring nothing."""
 
@@ -218,6 +257,10 @@ def _count_no_addresses() -> list[Patch]:
     return [(Handshakes, "_leaving_for", lambda _self, _source: None)]
 
 
+def _let_nobody_wait() -> list[Patch]:
+    return [(Porch, "count_max", property(lambda _self: 0))]
+
+
 def _count_no_records() -> list[Patch]:
     return [(TlsConnection, "_judge_records", lambda _self: None)]
 
@@ -237,6 +280,7 @@ ABLATIONS = [
     Ablation("handshakes have a slice of a turn", _work_for_as_long_as_there_is_work, lived=_storm),
     Ablation("a turn takes in a few at the door", _take_all_at_the_door, lived=_failover),
     Ablation("an address has a share of the room at the door", _count_no_addresses, lived=_fill),
+    Ablation("a fleet waits for its places", _let_nobody_wait, lived=_come_back),
     Ablation("new keys are asked for so often and no more", _count_no_records, lived=_ask_for_keys),
     Ablation("records by TLS have a slice of a turn", _read_on, lived=_trickle),
 ]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from holdfast.model.counts import Counts
 from holdfast.model.networks import networks_of
@@ -71,13 +71,13 @@ class Crowd(Generic[Item]):
         items[item] = items.pop(item)
         self._places[item] = self._places.pop(item)
 
-    def discard(self, item: Item) -> bool:
+    def discard(self, item: object) -> bool:
         """Forget one; false: it was not there."""
-        place = self._places.pop(item, None)
+        place = self._places.pop(cast("Item", item), None)
         if place is None:
             return False
         site, network = place
-        del self._turns[site][network][item]
+        del self._turns[site][network][cast("Item", item)]
         self._forget_empty(site, network)
         return True
 
@@ -145,17 +145,26 @@ class Crowd(Generic[Item]):
         """Give those of the network that has the most, of the site that has; empty: nobody."""
         return self._most_of(self._sites.first) if self._places else {}
 
-    def take(self) -> Item | None:
-        """Take out whose turn it is; None: there is nobody."""
+    @property
+    def count_of_sites(self) -> int:
+        """How many sites somebody is of."""
+        return len(self._turns)
+
+    def look(self) -> Item | None:
+        """Give whose turn it is, who stays; the next turn is another site's. None: nobody."""
         if not self._turns:
             return None
         site, networks = next(iter(self._turns.items()))
         network, items = next(iter(networks.items()))
-        item = next(iter(items))
-        del items[item], self._places[item]
         networks[network] = networks.pop(network)  # Behind the others.
         self._turns[site] = self._turns.pop(site)
-        self._forget_empty(site, network)
+        return next(iter(items))
+
+    def take(self) -> Item | None:
+        """Take out whose turn it is; None: there is nobody."""
+        item = self.look()
+        if item is not None:
+            self.discard(item)
         return item
 
     def next_of_fewest(self, others: Crowd[Item]) -> Item | None:

@@ -354,10 +354,17 @@ def _make_listener(
                 shown[each.tls] if each.tls else None,
             )
         )
+    admission = clients.admission
+    handshakes = Handshakes(
+        config.sections.ports,
+        count_max=shares.tls_strangers,
+        lent=lambda: admission.count_max - len(admission),
+    )
+    clients.make_way = handshakes.shrink
     return Listener(
         ports,
         conductor.role,
-        Handshakes(config.sections.ports, count_max=shares.tls_strangers),
+        handshakes,
         backlog=CLIENT_BACKLOG,
         lets_others_in=lambda: access.lets_others_in,
         fail=hearer.fail,

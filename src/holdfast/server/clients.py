@@ -13,7 +13,7 @@ Owned by the loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Final, Protocol
 
@@ -83,6 +83,7 @@ class Clients:
         *(
             "connections",
             "held_memory",
+            "make_way",
             "paused",
             "protocols",
             "reading",
@@ -118,6 +119,8 @@ class Clients:
         loop.broker.advising.connections = self.connections
         self.admission = client_admission(loop.settings.connection_count_max)
         loop.context.connection_shares.count_max = loop.settings.connection_count_max
+        self.make_way: Callable[[], None] = lambda: None
+        """Called when one more is inside: what room is left is lent to who comes by TLS."""
         self.reading = Reading(loop.settings)
         self.ready: list[ClientConnection] = []
         """Who brought something, of those who have said who they are."""
@@ -142,6 +145,7 @@ class Clients:
             connection.transport.abort()
             return
         leaving = self.admission.enter(connection, now)
+        self.make_way()
         if leaving is not None:
             turn_away(leaving)
         if leaving is connection:

@@ -4,8 +4,10 @@ Whose TLS handshake goes on: ten thousand clients come back at once after a fail
 A handshake takes half a millisecond to two of the loop, and one that a stranger begins and leaves
 lying takes memory. So few are under way at once, each turn of the loop spends a slice of its time
 on them, and whoever has said nothing yet has not even a context. Those that wait are taken from
-each network in turn (`Crowd`). And where there is no room left for one more, one goes that has left
-us waiting, of who has more: who fills it from one machine or site keeps nobody of another out.
+each network in turn (`Crowd`), and so are those for whom there is no place, who wait for one
+(`porch`): a fleet of one site gets in as fast as handshakes are made. Where these stand still, one
+goes that has left us waiting, of who has more, for one who has spoken: who fills the room from one
+machine or site keeps nobody of another out.
 On a port at whose door nobody waits it goes at once, also for one of its own site: there nothing
 that a stranger withholds keeps anybody out, from wherever both are. But a quarter of those that
 could go stay for as long as one that is far away needs.
@@ -13,7 +15,8 @@ could go stay for as long as one that is far away needs.
 Invariants:
     Never more than `handshake_count_max` handshakes are under way, nor more strangers inside than
     `stranger_count_max`.
-    Whoever waits for us goes only where its site has more than its share.
+    Whoever waits for us goes only where its site has more than its share, and nobody may wait for
+    a place.
     Where nobody waits at the door three quarters of the places are free again in `AT_ONCE_SECONDS`.
     A turn spends no more than its slice and one step of a handshake.
 
@@ -26,11 +29,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from holdfast.model.crowd import Crowd
 from holdfast.model.networks import network_of
 from holdfast.transport.inside import NowAndThen
+from holdfast.transport.porch import Comer, Porch, Stranger
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.turn_slice import TurnSlice
 
@@ -49,31 +53,30 @@ of those that try again do now."""
 _SPARED_PART: Final = 4
 """One in so many is."""
 
+LOOK_SECONDS: Final = 0.05
+"""How often it is looked whether somebody has left us waiting for too long."""
+
+NO_ROOM: Final = "there is no room, and its site has its share"
+
+_LOOKED_AT_MAX: Final = 8
+"""Of those that wait for a place so many are looked at each time."""
+
 _SHARES: Final = 10
 _SHARE_MIN: Final = 16
 
 logger = logging.getLogger("holdfast.transport")
 
 
-class Stranger(Protocol):
-    """A connection whose handshake is not done."""
-
-    @property
-    def source(self) -> str:
-        """The address it came from."""
-
-    def proceed(self) -> None:
-        """Do one step of the handshake."""
-
-    def give_up(self, reason: str) -> None:
-        """End it: others need the room."""
-
-
 class Handshakes:
     """The strangers of all of a node's TLS ports."""
 
     def __init__(
-        self, settings: PortSettings, *, count_max: int | None = None, has_door: bool = True
+        self,
+        settings: PortSettings,
+        *,
+        count_max: int | None = None,
+        has_door: bool = True,
+        lent: Callable[[], int] = lambda: 0,
     ) -> None:
         """
         Make a line with nobody in it.
@@ -82,6 +85,7 @@ class Handshakes:
             count_max: How many strangers may be inside, if fewer than the settings say.
             has_door: Whether who finds no room waits at the door, as a crowd of clients does that
                 comes back; else it is closed on, and so nobody who left us waiting is spared.
+            lent: How many descriptors there are now for those that wait for a place, see `porch`.
         """
         self.settings = settings
         patience = settings.handshake_patience_seconds
@@ -100,6 +104,10 @@ class Handshakes:
         self.clock: Callable[[], float] = lambda: asyncio.get_running_loop().time()
         self._inside: Crowd[Stranger] = Crowd()
         """All of them."""
+        self._porch = Porch(lent)
+        """Those that have no place yet."""
+        self._is_looking = False
+        self._look_timer: asyncio.TimerHandle | None = None
         self._silent: dict[Stranger, float] = {}
         """When they came of whom no whole greeting has, or who are refused; the oldest first."""
         self._waiting: Crowd[Stranger] = Crowd()
@@ -112,6 +120,8 @@ class Handshakes:
         """Those under way who have brought something."""
         self._done_at: dict[str, float] = {}
         """When a handshake came to its end last, by network, while there are others of it."""
+        self._ended_at = 0.0
+        """The same, of whatever network."""
         self._is_planned = False
         self._timer: asyncio.TimerHandle | None = None
         self._door_timer: asyncio.TimerHandle | None = None
@@ -127,9 +137,13 @@ class Handshakes:
 
         False: nobody does; `resume` is called as soon as that may be otherwise.
         """
+        if self._porch or self._porch.count_max:
+            if not self._porch.is_open:
+                self._stopped_ports.append(resume)
+            return self._porch.is_open
         if len(self) < self.count_max or self._inside.site_count_max > self.share:
             return True
-        left = self._left_of_oldest()
+        left = self._left_of_oldest(self._patience)
         if left is not None and left <= 0:
             return True
         if left is not None and self._door_timer is None:
@@ -139,15 +153,91 @@ class Handshakes:
 
     def admit(self, stranger: Stranger) -> bool:
         """Take one in, now that it is known from where it is; false: there is no room for it."""
+        if not self._make_place(stranger.source):
+            self._tell(stranger.source, NO_ROOM)
+            return False
+        self._add(stranger)
+        return True
+
+    def let_in(self, comer: Comer) -> None:
+        """
+        Give one a place as soon as it is its turn to have one.
+
+        It is told, now or later: by `begin`, or by `give_up` where too many wait.
+        """
+        has_place = len(self) < self.count_max and not self._porch
+        if has_place or (not self._porch.count_max and self._make_place(comer.source)):
+            self._add(comer)
+            comer.begin()
+            return
+        leaving = self._porch.enter(comer)
+        if leaving is not None:
+            leaving.give_up(NO_ROOM)
+        self._look_soon()
+
+    def shrink(self) -> None:
+        """Close on those for whom nothing is lent any more."""
+        for leaving in self._porch.surplus():
+            leaving.give_up(NO_ROOM)
+
+    def _look(self) -> None:
+        """Give places to some of those that wait for one."""
+        self._is_looking = False
+        for _ in range(self.settings.accept_count_max):
+            following = self._following()
+            if following is None:
+                break
+            self._porch.discard(following)
+            self._add(following)
+            following.begin()
+        else:
+            self._look_soon()
+        if self._porch.is_open and self._stopped_ports:
+            self._open_door()
+        if self._porch and self._look_timer is None:
+            loop = asyncio.get_running_loop()
+            self._look_timer = loop.call_later(LOOK_SECONDS, self._look_later)
+
+    def _look_later(self) -> None:
+        self._look_timer = None
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if not self._is_looking and self._porch:
+            self._is_looking = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _following(self) -> Comer | None:
+        """Give one for whom there is a place, or for whom somebody went."""
+        if len(self) < self.count_max:
+            return min(self._porch.looks(_LOOKED_AT_MAX), key=self._rank, default=None)
+        left = self._left_of_oldest(self._haste)
+        if left is None or left > 0 or self._ended_at > self.clock() - self._haste:
+            return None
+        tried = set()
+        for comer in self._porch.looks(_LOOKED_AT_MAX):
+            if comer.has_spoken and comer.source not in tried:
+                tried.add(comer.source)
+                if self._make_place(comer.source):
+                    return comer
+        return None
+
+    def _rank(self, comer: Comer) -> tuple[bool, int]:
+        """Who has spoken is before who has not, then who is of a site with fewer inside."""
+        return not comer.has_spoken, self._inside.site_count(comer.source)
+
+    def _add(self, stranger: Stranger) -> None:
+        self._inside.add(stranger, stranger.source)
+        self._silent[stranger] = self.clock()
+
+    def _make_place(self, source: str) -> bool:
+        """Whether there is a place for one from there, maybe as another one has to go."""
         if len(self) >= self.count_max:
-            leaving = self._leaving_for(stranger.source)
+            leaving = self._leaving_for(source)
             if leaving is None:
-                self._tell(stranger.source, "there is no room, and its site has its share")
                 return False
             leaving.give_up("others came, and it took its time or its site had more than they")
             self.leave(leaving)
-        self._inside.add(stranger, stranger.source)
-        self._silent[stranger] = self.clock()
         return True
 
     def _leaving_for(self, source: str) -> Stranger | None:
@@ -158,14 +248,21 @@ class Handshakes:
             if stalled is not None:
                 return stalled
             first = next(iter(group))
-            if self._inside.site_count(first.source) > self.share:
+            if self._inside.site_count(first.source) > self.share and not self._porch.count_max:
                 return self._last_of(group)
         own = self._inside.fellows(source)
+        if own and self._porch.count_max and self._came_to_an_end(next(iter(own))):
+            return None  # They are slow, and of one fleet.
         if self._has_door:
             oldest = (next(iter(it), None) for it in (self._silent, self._under_way))
             return self._stalled(own or (it for it in oldest if it is not None), self._patience)
         left = own or [*self._silent, *self._under_way]
         return self._stalled(left, self._patience, spared=len(left) // _SPARED_PART)
+
+    def _came_to_an_end(self, stranger: Stranger) -> bool:
+        """Whether somebody of its network has done so of late."""
+        done_at = self._done_at.get(network_of(stranger.source), 0.0)
+        return done_at > self.clock() - self._patience
 
     def _stalled(
         self, strangers: Iterable[Stranger], seconds: float, *, spared: int = 0
@@ -192,10 +289,10 @@ class Handshakes:
                 last = stranger
         return last or next(iter(group))
 
-    def _left_of_oldest(self) -> float | None:
-        """For how long one may still leave us waiting where nobody has more than another."""
+    def _left_of_oldest(self, seconds: float) -> float | None:
+        """How much of these is left to who has left us waiting for longest; None: nobody has."""
         since = [next(iter(it.values())) for it in (self._silent, self._under_way) if it]
-        return min(since) + self._patience - self.clock() if since else None
+        return min(since) + seconds - self.clock() if since else None
 
     def _open_door(self) -> None:
         self._door_timer = None
@@ -241,7 +338,7 @@ class Handshakes:
 
     def done(self, stranger: Stranger) -> None:
         """Let one go whose handshake is done."""
-        self._done_at[network_of(stranger.source)] = self.clock()
+        self._ended_at = self._done_at[network_of(stranger.source)] = self.clock()
         self.leave(stranger)
 
     def leave(self, stranger: Stranger) -> None:
@@ -250,7 +347,10 @@ class Handshakes:
         self._inside.discard(stranger)
         if not self._inside.of(stranger.source):
             self._done_at.pop(network_of(stranger.source), None)
-        if self._stopped_ports and len(self) < self.count_max:
+        self._porch.discard(stranger)
+        if self._porch:
+            self._look_soon()
+        elif self._stopped_ports and len(self) < self.count_max:
             self._open_door()
 
     def _leave(self, stranger: Stranger) -> None:

@@ -4,7 +4,8 @@ A listening port with an accept loop of its own, so that a crowd at the door sto
 asyncio and uvloop take all that wait in one go, a thousand of them if the queue is so long. Here a
 turn of the loop takes a few; the next ones have theirs. Whoever comes is asked for by address
 before anything is worked out for it, and with TLS goes through `handshakes`: counted by its address
-from the moment it is taken, also while it is looked at whether it speaks TLS at all. A port may
+from the moment it is taken, also while it is looked at whether it speaks TLS at all. Who finds no
+place there waits for one as a bare socket (`porch`). A port may
 have a line apart for those whom strangers must not keep out; then nobody waits at its door.
 
 Invariants:
@@ -87,6 +88,8 @@ class PortListener:
         self._apart = apart
         self._sockets: list[socket.socket] = []
         self._opening: set[asyncio.Task[None]] = set()
+        self._waiting: set[_Arrived] = set()
+        """Who was taken and has no place yet."""
 
     async def open(self, host: str, port: int, backlog: int) -> None:
         """
@@ -133,6 +136,8 @@ class PortListener:
             loop.remove_reader(bound)
             bound.close()
         self._sockets.clear()
+        for arrived in tuple(self._waiting):
+            arrived.give_up("the port was closed")
 
     def _accept(self, bound: socket.socket) -> None:
         for _ in range(self._settings.accept_count_max):
@@ -155,12 +160,18 @@ class PortListener:
 
     def _take(self, taken: socket.socket, source: str) -> None:
         taken.setblocking(False)
-        line = self._line_for(taken, source)
-        arrived = None if line is None else _Arrived(line, taken, source)
-        is_in = self._admits(source)
-        if not is_in or not (line is None or arrived is None or line.admit(arrived)):
+        if not self._admits(source):
             taken.close()
             return
+        line = self._line_for(taken, source)
+        if line is None:
+            self._begin(taken, None)
+            return
+        arrived = _Arrived(line, taken, source, (self._waiting, self._begin))
+        self._waiting.add(arrived)
+        line.let_in(arrived)
+
+    def _begin(self, taken: socket.socket, arrived: _Arrived | None) -> None:
         task = asyncio.get_running_loop().create_task(self._connect(taken, arrived))
         if arrived is not None:
             arrived.task = task
@@ -219,12 +230,35 @@ class PortListener:
 class _Arrived:
     """Somebody who was taken and is no connection yet."""
 
-    def __init__(self, handshakes: Handshakes, taken: socket.socket, source: str) -> None:
+    def __init__(
+        self,
+        handshakes: Handshakes,
+        taken: socket.socket,
+        source: str,
+        port: tuple[set[_Arrived], Callable[[socket.socket, _Arrived], None]],
+    ) -> None:
+        """Wait for a place; the port's are those that do, and what makes a connection of one."""
         self.handshakes = handshakes
         self.source = source
+        self._waiting, self._connect = port
         self._taken = taken
+        self._has_spoken = False
         self.task: asyncio.Task[None] | None = None
-        """Looks at what it says first; None: it is about to be a connection, which will ask."""
+        """Looks at what it says first; None: it waits for a place, or is about to be a connection,
+        which will ask."""
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether something has come of it."""
+        if not self._has_spoken:
+            with contextlib.suppress(OSError):  # Nothing, or nobody any more.
+                self._has_spoken = bool(self._taken.recv(1, socket.MSG_PEEK))
+        return self._has_spoken
+
+    def begin(self) -> None:
+        """Look at what it says first, or make a connection of it: it has a place now."""
+        self._waiting.discard(self)
+        self._connect(self._taken, self)
 
     def proceed(self) -> None:
         """It has no handshake yet."""
@@ -235,6 +269,8 @@ class _Arrived:
         self.handshakes.leave(self)
         if self.task is not None:
             self.task.cancel()
+        if self.task is not None or self in self._waiting:
+            self._waiting.discard(self)
             self._taken.close()
 
 

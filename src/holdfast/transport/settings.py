@@ -21,10 +21,11 @@ class PortSettings:
     """So many connections are taken from a port in one turn of the loop; others in the next."""
 
     stranger_count_max: Annotated[int, Allowed(16, 100_000)] = 1_024
-    """TLS connections that have not finished their handshake. Beyond it one goes of the network
-    that has more than whose that comes: one that has left us waiting for 0.3 s, and any where its
-    site has more than a tenth. Where all have as many, the oldest goes that has left us waiting for
-    `handshake_patience_seconds`; until then those that come wait at the door."""
+    """TLS connections that have not finished their handshake. Those beyond it wait for a place, as
+    many as the client ports have connections left; each address has its turns. Where none of them
+    comes to its end for 0.3 s, one goes of the network that has more than whose that comes, if it
+    has left us waiting for so long; where all have as many, the oldest that has done so for
+    `handshake_patience_seconds`."""
 
     handshake_count_max: Annotated[int, Allowed(1, 10_000)] = 256
     """TLS handshakes under way at once; who comes next waits, and those of each address take their

@@ -27,7 +27,8 @@ from typing import Any, Final, cast
 
 from holdfast.model.limits import KiB, MiB
 from holdfast.transport.ends import address_of
-from holdfast.transport.handshakes import Handshakes, Stranger
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.porch import Stranger
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_faults import refused_because
 from holdfast.transport.tls_records import EMPTY_RECORDS_MAX, RecordCount
@@ -478,8 +479,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         """Give the protocol within."""
-        found: asyncio.BaseProtocol = self._within
-        return found
+        return cast("asyncio.BaseProtocol", self._within)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from typing import cast
 
 from holdfast.transport.ends import address_of
-from holdfast.transport.handshakes import Handshakes, Stranger
+from holdfast.transport.handshakes import Handshakes
+from holdfast.transport.porch import Stranger
 from holdfast.transport.tls import ServerTls
 from holdfast.transport.tls_connection import TlsConnection
 from holdfast.transport.tls_faults import Fault, met

@@ -35,6 +35,17 @@ def test_sites_take_turns_and_within_one_its_networks() -> None:
     assert not there
 
 
+def test_who_is_looked_at_stays_and_the_next_turn_is_another_ones() -> None:
+    """Whoever finds no place for one goes on with those of another site, and loses nobody."""
+    there = crowd(*SITE_OF_MANY[:2], "10.0.0.1", "10.0.0.1")
+    seen = [there.look() for _ in range(4)]
+    one, two = SITE_OF_MANY[:2]
+    assert seen == [f"0@{one}", "2@10.0.0.1", f"1@{two}", "2@10.0.0.1"]
+    assert (len(there), there.count_of_sites) == (4, 2)
+    assert taken(there) == [one, "10.0.0.1", two, "10.0.0.1"]
+    assert (there.look(), there.count_of_sites) == (None, 0)
+
+
 def test_one_that_is_put_last_is_behind_all_others_of_its_network() -> None:
     """Also in the order of all; turns of networks stay as they are."""
     there = crowd("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.1")

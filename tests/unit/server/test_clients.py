@@ -212,3 +212,16 @@ def test_who_waited_for_room_is_read_again_once_there_is_some(new_node) -> None:
         node.settle()
     assert consumer.transport.take().count(b"MESSAGE\n") == 6
     assert not client.is_paused
+
+
+def test_what_is_lent_of_the_room_is_asked_for_as_a_client_comes(node) -> None:
+    """
+    Handshakes that wait for a place use what clients leave; each one inside leaves less.
+    """
+    node.serve()
+    clients = node.conductor.clients
+    left: list[int] = []
+    clients.make_way = lambda: left.append(clients.admission.count_max - len(clients.admission))
+    node.open()
+    node.open()
+    assert left[0] - left[1] == 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -15,6 +16,7 @@ from holdfast.transport.handshakes import (
     AT_ONCE_SECONDS,
     FAR_SECONDS,
     HASTE_SECONDS,
+    NO_ROOM,
     Handshakes,
 )
 from holdfast.transport.settings import PortSettings
@@ -25,10 +27,11 @@ GIVEN_UP = "others came, and it took its time or its site had more than they"
 class Line:
     """A node's line of strangers, with a clock that is advanced by hand."""
 
-    def __init__(self, *, has_door: bool = True, **given: float) -> None:
+    def __init__(self, *, has_door: bool = True, lent: int = 0, **given: float) -> None:
         values = {"stranger_count_max": 16, "handshake_count_max": 2, **given}
         settings = PortSettings(**values)  # type: ignore[arg-type]
-        self.handshakes = Handshakes(settings, has_door=has_door)
+        self.lent = lent
+        self.handshakes = Handshakes(settings, has_door=has_door, lent=lambda: self.lent)
         self.now = 100.0
         self.handshakes.clock = lambda: self.now
         self.proceeded: list[str] = []
@@ -46,6 +49,13 @@ class Line:
         self.handshakes.wait(stranger)
         return stranger
 
+    def knock(self, name: str, source: str = "s", *, has_spoken: bool = True) -> Fake:
+        """Come, and wait for a place where there is none."""
+        assert self.handshakes.expect(self.resume)
+        comer = Fake(self, name, source, has_spoken=has_spoken)
+        self.handshakes.let_in(comer)
+        return comer
+
     def resume(self) -> None:
         self.resumed += 1
 
@@ -53,11 +63,18 @@ class Line:
 class Fake:
     """Somebody at the door."""
 
-    def __init__(self, line: Line, name: str, source: str) -> None:
+    def __init__(self, line: Line, name: str, source: str, *, has_spoken: bool = True) -> None:
         self.line = line
         self.name = name
         self.source = source
+        self.has_spoken = has_spoken
+        self.has_begun = False
         self.seconds = 0.0
+
+    def begin(self) -> None:
+        self.has_begun = True
+        if self.has_spoken:
+            self.line.handshakes.wait(self)
 
     def proceed(self) -> None:
         self.line.proceeded.append(self.name)
@@ -510,6 +527,174 @@ def test_who_is_refused_stays_until_the_room_is_needed() -> None:
         for number in range(16):
             line.come(f"{number}")
         assert [name for name, _ in line.ended] == ["refused"]
+
+    run(work)
+
+
+def test_a_fleet_of_one_site_waits_for_its_places_and_none_is_closed() -> None:
+    """
+    Of two thousand clients behind one address a thousand were closed, as their site had its share,
+    though nobody else was there.
+    """
+
+    async def work() -> None:
+        line = Line(lent=1_000)
+        fleet = [line.knock(f"{number}") for number in range(200)]
+        assert [it.has_begun for it in fleet] == [True] * 16 + [False] * 184
+        for number in range(200):
+            for _ in range(4):
+                await turns()
+            line.now += 1.0  # They are slow: each second one of them comes to its end.
+            line.handshakes.done(fleet[number])
+        assert line.proceeded == [f"{number}" for number in range(200)], "in their order"
+        assert line.ended == []
+        assert len(line.handshakes) == 0
+
+    run(work)
+
+
+def test_who_says_nothing_has_no_place_before_a_fleet_and_takes_none_of_it() -> None:
+    """A crowd of another address, as many again: it waits, and has what nobody else wants."""
+
+    async def work() -> None:
+        line = Line(lent=1_000, handshake_count_max=8)
+        fleet = [line.knock(f"{number}", "10.0.0.1") for number in range(50)]
+        silent = [line.knock(f"s{it}", "10.0.0.2", has_spoken=False) for it in range(50)]
+        for number in range(50):
+            line.now += HASTE_SECONDS / 2
+            line.handshakes.done(fleet[number])
+            for _ in range(3):
+                await turns()
+            assert not any(it.has_begun for it in silent) or number >= 33
+        assert line.ended == []
+        assert [it.has_begun for it in silent].count(True) == 16, "the room is theirs now"
+        other = line.knock("other", "10.0.0.3")
+        await turns(2)
+        assert not other.has_begun, "each of them may have been about to speak"
+        line.now += HASTE_SECONDS
+        line.handshakes._look_soon()
+        await turns(2)
+        assert other.has_begun
+        assert [name[0] for name, _ in line.ended] == ["s"]
+        one_more = line.knock("silent", "10.0.0.4", has_spoken=False)
+        await turns(2)
+        assert not one_more.has_begun
+
+    run(work)
+
+
+def test_as_long_as_places_come_free_nobody_goes_for_who_waits_for_one() -> None:
+    """Who is of another site has the next one, before all of the fleet."""
+
+    async def work() -> None:
+        line = Line(lent=1_000, handshake_count_max=16)
+        fleet = [line.knock(f"{number}", "10.0.0.1") for number in range(30)]
+        for _ in range(3):
+            await turns()
+        line.now += 10  # All are waited for: a client's machine that is busy.
+        line.handshakes.done(fleet[0])
+        await turns(2)
+        assert fleet[16].has_begun
+        line.now += HASTE_SECONDS / 2
+        other = line.knock("other", "10.0.0.2")
+        await turns(2)
+        assert (other.has_begun, line.ended) == (False, [])
+        line.handshakes.done(fleet[1])
+        await turns(2)
+        assert (other.has_begun, fleet[17].has_begun, line.ended) == (True, False, [])
+        line.now += HASTE_SECONDS
+        third = line.knock("third", "10.0.0.3")
+        await turns(2)
+        assert third.has_begun, "and where they stand still one goes, of who has more"
+        assert [name for name, _ in line.ended] == ["2"]
+
+    run(work)
+
+
+def test_of_ones_own_nobody_goes_while_they_come_to_their_ends() -> None:
+    """A fleet on a busy machine says nothing for seconds; where none goes on the oldest goes."""
+
+    async def work() -> None:
+        line = Line(lent=1_000, handshake_patience_seconds=3)
+        silent = [line.knock(f"s{number}", has_spoken=False) for number in range(15)]
+        first, second = line.knock("first"), line.knock("second")
+        line.now += 20
+        line.handshakes.done(first)
+        await turns(2)
+        third = line.knock("third")
+        line.now += 2.5
+        line.handshakes._look_soon()
+        await turns(2)
+        assert (second.has_begun, third.has_begun, line.ended) == (True, False, [])
+        line.now += 1
+        line.handshakes._look_soon()
+        await turns(2)
+        assert third.has_begun
+        assert [name for name, _ in line.ended] == [silent[0].name]
+
+    run(work)
+
+
+def test_who_waits_for_a_place_gives_it_back_to_those_inside() -> None:
+    """What is lent is the clients' own: where they need it, nobody waits, and all is as without."""
+
+    async def work() -> None:
+        line = Line(lent=40)
+        fleet = [line.knock(f"{number}") for number in range(56)]
+        assert line.handshakes.expect(line.resume), "one of another site may come"
+        line.knock("more")
+        assert line.ended == [("more", NO_ROOM)]
+        line.lent = 32
+        line.handshakes.shrink()
+        assert [name for name, _ in line.ended[1:]] == [f"{it}" for it in range(55, 47, -1)]
+        line.handshakes.leave(fleet[20])
+        line.lent = 0
+        line.handshakes.shrink()
+        assert len(line.ended) == 1 + 8 + 31
+        assert not line.handshakes.expect(line.resume)
+        line.handshakes.let_in(Fake(line, "closed", "s"))
+        assert line.ended[-1] == ("closed", NO_ROOM)
+        line.handshakes.done(fleet[0])
+        assert line.resumed == 1
+        assert line.knock("last").has_begun
+
+    run(work)
+
+
+def test_a_door_that_is_shut_opens_as_soon_as_one_may_wait() -> None:
+    """As many sites as there is room for wait, each with one: whoever comes waits in the kernel."""
+
+    async def work() -> None:
+        line = Line(lent=32)
+        crowd = [line.knock(f"{number}", f"10.0.0.{number}") for number in range(48)]
+        assert not line.handshakes.expect(line.resume)
+        await turns(2)
+        assert line.resumed == 0
+        line.handshakes.leave(crowd[3])
+        await turns(2)
+        assert line.resumed == 1
+        assert line.handshakes.expect(line.resume)
+        assert len(line.handshakes) == 16
+
+    run(work)
+
+
+def test_no_turn_gives_places_to_more_than_a_port_takes_in_one() -> None:
+    """A room that stood still all at once is filled again in some turns, and soon."""
+
+    async def work() -> None:
+        line = Line(lent=1_000, stranger_count_max=100, handshake_patience_seconds=1)
+        crowd = [line.knock(f"s{number}", "10.0.0.1", has_spoken=False) for number in range(100)]
+        fleet = [line.knock(f"{number}", "10.0.0.2") for number in range(100)]
+        line.now += HASTE_SECONDS
+        began = []
+        for _ in range(6):
+            await turns()
+            began.append(sum(it.has_begun for it in fleet))
+        assert [after - before for before, after in pairwise(began)] == [16, 16, 2, 0, 0]
+        assert len(line.ended) == 50, "each has as many as the other then"
+        assert {name[0] for name, _ in line.ended} == {"s"}
+        assert crowd[-1].name not in dict(line.ended)
 
     run(work)
 

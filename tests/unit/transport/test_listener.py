@@ -187,6 +187,51 @@ def test_who_finds_no_room_waits_at_the_door(new_loop, options, certificates: Pa
 
 
 @LOOPS
+def test_a_fleet_waits_for_its_places_beside_a_crowd_that_says_nothing(
+    new_loop, options, certificates: Path
+) -> None:
+    """
+    It is of one address that has more than its share: none is closed. Who waits is a socket and no
+    connection, and is closed with its port.
+    """
+
+    async def work() -> None:
+        settings = PortSettings(stranger_count_max=16, handshake_patience_seconds=60)
+        handshakes = Handshakes(settings, lent=lambda: 500)
+        port = PortListener(Echo, settings, tls=(ServerTls(options()), handshakes))
+        number = await opened(port)
+        context = ssl.create_default_context(cafile=certificates / "ca.pem")
+        silent = []
+        for _ in range(40):
+            place = ("127.0.0.2", 0)
+            silent.append(socket.create_connection(("127.0.0.1", number), source_address=place))
+        while len(port._waiting) < 24:
+            await asyncio.sleep(0)
+        assert not any(it.has_spoken for it in port._waiting)
+        found = await asyncio.gather(*(echo(number, context) for _ in range(40)))
+        assert found == [b"hello"] * 40
+        while len(handshakes) < 16:
+            await asyncio.sleep(0)
+        waits = next(iter(port._waiting))
+        for each in silent:
+            if each.getsockname() == waits._taken.getpeername():
+                each.send(b"\x16")
+        while not waits.has_spoken:
+            await asyncio.sleep(0)
+        last = [it._taken for it in port._waiting]
+        assert len(last) >= 12, "half of the room was theirs at most while the fleet came"
+        port.close()
+        assert {it.fileno() for it in last} == {-1}
+        assert not port._waiting
+        for each in silent:
+            each.close()
+        while len(handshakes) or port._opening:
+            await asyncio.sleep(0)
+
+    run(new_loop, work())
+
+
+@LOOPS
 def test_one_address_keeps_nobody_of_another_out(new_loop, options, certificates: Path) -> None:
     """It fills the room with sockets that say nothing, and dials more; somebody else comes in."""
 
