@@ -20,7 +20,7 @@ import json
 import logging
 import socket
 from collections.abc import Callable, Generator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import h11
 import uvicorn
@@ -38,6 +38,14 @@ from holdfast.transport.handshakes import Handshakes
 from holdfast.transport.listener import Apart, PortListener
 from holdfast.transport.settings import PortSettings
 from holdfast.transport.tls import ServerTls
+
+FINISH_SECONDS_MAX: Final = 10.0
+"""So long may a request take whose connection had to make room for somebody else's."""
+
+LAST_SECONDS_MAX: Final = 1.0
+"""So long one may be on its way to such a connection."""
+
+_CLOSE: Final = (b"connection", b"close")
 
 _logger = logging.getLogger("holdfast.admin.http")
 _logger.setLevel(logging.ERROR)  # a warning for each thing that strangers send would fill the log
@@ -189,6 +197,7 @@ class AdminConnection(H11Protocol):
         """Whether it is from this machine."""
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._finishing: asyncio.TimerHandle | None = None
         self._ignored_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -233,13 +242,37 @@ class AdminConnection(H11Protocol):
         held = self.config.places.hold(self, who, self.loop.time())
         if held.leaving is not None:
             held.leaving.transport.abort()
+        if held.finishing is not None:
+            held.finishing.finish()
         return held.is_held
+
+    def finish(self) -> None:
+        """Answer the request that is here, or one that is on its way now, and close; or soon."""
+        if self._finishing is None and not self.transport.is_closing():
+            self._finishing = self.loop.call_later(LAST_SECONDS_MAX, self._finish_now)
+            self._say_last()
+
+    def _finish_now(self) -> None:
+        """Take no more requests."""
+        self._finishing = self.loop.call_later(FINISH_SECONDS_MAX, self.transport.abort)
+        self.shutdown()
+
+    def _say_last(self) -> None:
+        """Have the answer to the present request say that it is the last one, and close behind."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            return
+        cycle.keep_alive = False
+        if not cycle.response_started:
+            cycle.scope["headers"] = [*cycle.scope["headers"], _CLOSE]  # So uvicorn says it, too.
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make room for another."""
         self.config.places.leave(self)
         self._stop_watching()
         self._stop_patience()
+        if self._finishing is not None:
+            self._finishing.cancel()
         super().connection_lost(exc)
         self.is_lost = True
 
@@ -259,6 +292,8 @@ class AdminConnection(H11Protocol):
     def handle_events(self) -> None:
         """Do what has come whole, then read on if more is needed for the next."""
         super().handle_events()
+        if self._finishing is not None:
+            self._say_last()
         if self.conn.their_state is h11.IDLE:
             self.flow.resume_reading()
 

@@ -6,8 +6,11 @@ does not. Guests make room for whoever comes, see `guests`: a socket costs a str
 Whoever is known holds his connection. But all who are known have three quarters of the places
 together, whoever they are, and who has more of them gives way to who has fewer: a user who may only
 look, or a program of his that leaks connections, keeps nobody out. It is one between two requests
-that goes; one in the middle of a request goes only for who has none at all. The fourth quarter is
-for what other nodes pass on; more of that has places as who knows the secret has.
+that goes; one in the middle of a request goes only for who has none at all. It finishes that first,
+as one between two does the request that may be on its way. So long it stands beside the places of
+users, in the fourth quarter. Of those that do there are few: where one more comes the oldest of
+them is closed. The fourth quarter is for what other nodes pass on; more of that has places as who
+knows the secret has.
 
 Beside those places there are as many for guests of this machine, and as many for those from
 elsewhere, `GUEST_COUNT_MAX` at most: so many of them would have to come between the turn in which
@@ -18,7 +21,8 @@ Invariants:
     Never more than `count_max` connections are inside, those of guests with them.
     Guests of this machine give way to guests from elsewhere only beyond the places that are theirs,
     and these to them.
-    Those that are held by users and by the secret's word are never more than `held_max`.
+    Those that are held by users and by the secret's word are never more than `held_max`, and those
+    that finish a request beside them than `FINISHING_COUNT_MAX`.
     A connection of one person is closed for another one only where he has as many left as that one.
     Nothing that another node passes on is closed for anybody as long as it has its own places.
 
@@ -43,6 +47,10 @@ GUEST_COUNT_MAX: Final = 64
 
 LOOKED_AT_MAX: Final = 64
 """So many of one person are asked whether they are idle."""
+
+FINISHING_COUNT_MAX: Final = 16
+"""So many may finish a request when they have to go; of a small port, as many as its fourth quarter
+has places."""
 
 _GIVERS_MAX: Final = 8
 """So many persons are looked at, who have the most first."""
@@ -71,16 +79,19 @@ class Held(NamedTuple, Generic[T]):
 
     is_held: bool
     """False: there is no place for one more of his."""
+    finishing: T | None = None
+    """The connection to close for it once a request is answered that is here or on its way; None:
+    none."""
     leaving: T | None = None
-    """The connection to close for it; None: none."""
+    """The one to close at once, as too many finish; None: none."""
 
 
 class Places(Generic[T]):
     """The connections inside the admin port."""
 
     __slots__ = (
-        *("_elsewhere", "_here", "_inside", "_is_here", "_is_idle", "_telling"),
-        *("count_max", "held_max", "members_max", "turned_away"),
+        *("_elsewhere", "_finishing", "_here", "_inside", "_is_here", "_is_idle", "_telling"),
+        *("count_max", "finishing_max", "held_max", "members_max", "turned_away"),
     )
 
     def __init__(
@@ -105,6 +116,7 @@ class Places(Generic[T]):
         self.count_max = count_max + guest_count_max(count_max)
         self.held_max = max(count_max * 3 // 4, 1)
         self.members_max = count_max - self.held_max
+        self.finishing_max = min(FINISHING_COUNT_MAX, self.members_max)
         self.turned_away = 0
         """Connections closed because the port was full, since the start."""
         self._is_idle = is_idle
@@ -120,18 +132,21 @@ class Places(Generic[T]):
         )
         self._inside = Inside[T]()
         """Those that are held, by who holds them, the oldest first."""
+        self._finishing: dict[T, None] = {}
+        """Those that had to go, and finish a request; the oldest first."""
         self._telling = NowAndThen()
 
     def __len__(self) -> int:
-        return len(self._inside) + len(self._here) + len(self._elsewhere)
+        guests = len(self._here) + len(self._elsewhere)
+        return len(self._inside) + len(self._finishing) + guests
 
     def enter(self, connection: T, now: float) -> T | None:
         """
         Take a new connection; `now` in seconds of the monotonic clock.
 
         Returns:
-            The one to close: a guest's, an idle one of the node's own user, or the new one
-            itself. None: nobody.
+            The one to close: a guest's, an idle one of the node's own user, one that finishes a
+            request, or the new one itself. None: nobody.
         """
         leaving = None
         if len(self) >= self.count_max:
@@ -153,7 +168,9 @@ class Places(Generic[T]):
         if len(own) < own.places and len(other) > other.places:
             return other.leaving_for(comer)
         leaving = own.leaving_for(comer)
-        return self._idle_of(MACHINE) if leaving is None else leaving
+        if leaving is None:
+            leaving = self._idle_of(MACHINE)
+        return next(iter(self._finishing), None) if leaving is None else leaving
 
     def hold(self, connection: T, who: str, now: float) -> Held[T]:
         """
@@ -171,20 +188,31 @@ class Places(Generic[T]):
             return Held(is_held=True)
         if who == MEMBERS and self._inside.count(MEMBERS) >= self.members_max:
             who = CLUSTER
-        leaving = None
+        leaving = finishing = None
         if who not in _UNBOUND and self._held_count >= self.held_max:
             self._turn_away(now)
-            leaving = self._giving_way(who)
-            if leaving is None:
+            finishing = self._giving_way(who)
+            if finishing is None:
                 line.add(connection)
                 return Held(is_held=False)
-            self.leave(leaving)
+            leaving = self._finish(finishing)
         self._inside.put(connection, who)
-        return Held(True, leaving)
+        return Held(True, finishing, leaving)
+
+    def _finish(self, connection: T) -> T | None:
+        """Let one finish; gives the one that does so for longest, where they are too many."""
+        self._inside.leave(connection)
+        longest = None
+        if len(self._finishing) >= self.finishing_max:
+            longest = next(iter(self._finishing))
+            del self._finishing[longest]
+        self._finishing[connection] = None
+        return longest
 
     def leave(self, connection: T) -> None:
         """Forget a connection that is gone; fine if it is not inside."""
         self._inside.leave(connection)
+        self._finishing.pop(connection, None)
         self._line_of(connection).discard(connection)
 
     @property

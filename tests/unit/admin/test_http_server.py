@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from uvicorn.server import ServerState
 
+from holdfast.admin import http_server
 from holdfast.admin.access import Access
 from holdfast.admin.http_api import build_application
 from holdfast.admin.http_server import AdminConnection, AdminPortSettings, AdminServer
@@ -293,6 +294,54 @@ def test_who_takes_no_answer_leaves_us_waiting_as_who_asks_nothing(node) -> None
         while not connection.is_idle:
             await asyncio.sleep(0)
         assert connection.leaves_waiting
+        connection.connection_lost(None)
+
+    asyncio.run(scenario())
+
+
+QUESTION = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("is_here", [True, False], ids=["is here", "is on its way"])
+def test_who_has_to_go_is_answered_first_and_told_that_it_is_the_last(node, is_here: bool) -> None:
+    """Who reads without a rest was cut off in the middle by whoever came with one connection."""
+
+    async def scenario() -> None:
+        connection, transport = connected(server_of(node))
+        if is_here:
+            connection.data_received(QUESTION)
+        connection.finish()
+        assert not transport.is_ended
+        if not is_here:
+            connection.data_received(QUESTION)
+        while not transport.is_ended:
+            await asyncio.sleep(0)
+        head, _, body = transport.written.partition(b"\r\n\r\n")
+        assert b"connection: close" in head.lower()
+        assert f"content-length: {len(body)}\r\n".encode() in head.lower() + b"\r\n", "all of it"
+        connection.connection_lost(None)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_asking", [True, False])
+def test_who_has_to_go_and_takes_too_long_is_closed(
+    node, monkeypatch: pytest.MonkeyPatch, is_asking: bool
+) -> None:
+    """As one that takes its answer byte by byte, or asks nothing; another has its place."""
+    monkeypatch.setattr(http_server, "FINISH_SECONDS_MAX", 0.001)
+    monkeypatch.setattr(http_server, "LAST_SECONDS_MAX", 0.001)
+
+    async def scenario() -> None:
+        connection, transport = connected(server_of(node))
+        if is_asking:
+            connection.data_received(QUESTION)
+            connection.pause_writing()
+        connection.finish()
+        connection.finish()
+        while not transport.is_ended:
+            await asyncio.sleep(0)
+        assert transport.written == b""
         connection.connection_lost(None)
 
     asyncio.run(scenario())

@@ -41,7 +41,10 @@ class Port:
         """Let them come, and be known."""
         self.come(*names)
         self.busy |= set(names) if is_busy else set()
-        return [self.places.hold(name, who, 0.0) for name in names]
+        held = [self.places.hold(name, who, 0.0) for name in names]
+        for it in held:
+            self.places.leave(it.finishing or "")
+        return held
 
 
 def test_the_oldest_guest_makes_room() -> None:
@@ -59,7 +62,7 @@ def test_one_who_is_known_leaves_room_for_whoever_comes(is_busy: bool) -> None:
     port = Port()
     held = port.hold("eve", *(f"e{number}" for number in range(8)), is_busy=is_busy)
     assert [it.is_held for it in held] == [True] * 6 + [not is_busy] * 2
-    assert [it.leaving for it in held[6:]] == ([None] * 2 if is_busy else ["e0", "e1"])
+    assert [it.finishing for it in held[6:]] == ([None] * 2 if is_busy else ["e0", "e1"])
     for number in range(5):
         (is_in,) = port.hold(MACHINE, f"machine{number}")
         assert is_in == Held(is_held=True)
@@ -69,7 +72,8 @@ def test_one_who_is_known_leaves_room_for_whoever_comes(is_busy: bool) -> None:
 def test_who_has_more_gives_way_to_who_has_fewer() -> None:
     """
     One that does nothing, and never so that it would be taken back. In the middle of a request
-    nobody is closed but for one who has none: who comes and goes cut off those who are at work.
+    nobody gives way but to one who has none, and finishes first: who comes and goes cut off those
+    who are at work.
     """
     port = Port()
     port.hold("eve", *(f"e{number}" for number in range(5)), is_busy=True)
@@ -91,7 +95,28 @@ def test_idle_ones_of_all_who_have_more_go_before_a_busy_one() -> None:
     port.hold("eve", *(f"e{number}" for number in range(4)), is_busy=True)
     port.hold("bob", "b0", "b1")
     assert port.hold("ann", "a0", is_busy=True) == [Held(True, "b0")]
-    assert port.hold("cid", "c0", is_busy=True) == [Held(True, "e0")], "one each is left to others"
+    assert port.hold("cid", "c0", is_busy=True) == [Held(True, "e0")], "one each is left"
+
+
+def test_few_finish_what_they_are_in_the_middle_of() -> None:
+    """
+    In the places of what other nodes pass on: more of them would be more than the port has. The
+    oldest makes room, also for whoever comes where there is no guest.
+    """
+    port = Port()
+    port.places.count_max = 8 + guest_count_max(8)
+    port.hold("eve", *(f"e{number}" for number in range(6)), is_busy=True)
+    port.come("a", "b", "c", "d")
+    first = [port.places.hold(name, f"user {name}", 0.0) for name in "abcd"]
+    assert [it.finishing for it in first] == ["e0", "e1", "e2", "e3"]
+    assert [it.leaving for it in first] == [None, None, "e0", "e1"]
+    assert len(port.places) == 8
+    port.places.leave("e2")
+    assert port.places.hold("e3", "eve", 0.0) == Held(is_held=True), "it is no place of hers"
+    assert len(port.places) == 7
+    port.places.count_max = 7
+    assert port.come("x") == ["e3"]
+    assert port.come("y") == ["x"]
 
 
 def test_what_other_nodes_pass_on_has_places_of_its_own() -> None:
