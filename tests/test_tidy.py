@@ -91,9 +91,20 @@ class SourceFile:
         return ast.parse(self.text, self.name)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Of the whole tree: to walk it takes longer than any rule, so that is done once."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
         found = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return [node for node in ast.walk(self.tree) if isinstance(node, found)]
+        return [node for node in self.nodes if isinstance(node, found)]
+
+    @cached_property
+    def calls(self) -> list[tuple[ast.Call, str]]:
+        """Each call, and what is called, as it is written."""
+        found = (node for node in self.nodes if isinstance(node, ast.Call))
+        return [(node, ast.unparse(node.func)) for node in found]
 
     @property
     def is_product(self) -> bool:
@@ -245,7 +256,7 @@ def function_name_says_what(file: SourceFile) -> Iterator[str]:
 
 def class_name_is_a_noun(file: SourceFile) -> Iterator[str]:
     """A class is called what it is."""
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         if isinstance(node, ast.ClassDef):
             for word in re.findall(r"[A-Z][a-z]+", node.name):
                 if word.removesuffix("s") in CLASS_INSTEAD:
@@ -283,18 +294,12 @@ def public_method_says_what(file: SourceFile) -> Iterator[str]:
                 yield file.at(method, f"{place}: add what it promises, its units and its errors")
 
 
-def calls_of(file: SourceFile) -> Iterator[tuple[ast.Call, str]]:
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.Call):
-            yield node, ast.unparse(node.func)
-
-
 def nothing_prints(file: SourceFile) -> Iterator[str]:
     """The product logs, and the command line speaks through rich."""
     is_script = file.name.startswith("tests/soak/")  # started by hand, watched by a person
     if is_script or not (file.is_program or file.is_test):
         return
-    for node, name in calls_of(file):
+    for node, name in file.calls:
         if name == "print":
             instead = "assert with a message" if file.is_test else "structlog, or rich in cli/"
             yield file.at(node, f"print: use {instead}")
@@ -304,7 +309,7 @@ def time_is_an_argument(file: SourceFile) -> Iterator[str]:
     """Only environment/ asks what time it is, so that a test can say what time it is."""
     if not file.is_program or file.name.startswith("src/holdfast/environment/"):
         return
-    for node, name in calls_of(file):
+    for node, name in file.calls:
         if name in {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now"}:
             yield file.at(node, f"{name}: take `now` as an argument, or an environment.Clock")
 
@@ -313,7 +318,7 @@ def unit_tests_do_not_sleep(file: SourceFile) -> Iterator[str]:
     """A test that sleeps is slow on a good day and flaky on a bad one."""
     if not file.name.startswith(("tests/unit/", "tests/property/")):
         return
-    for node, name in calls_of(file):
+    for node, name in file.calls:
         is_yield = name == "asyncio.sleep" and ast.unparse(node.args[0]) == "0"
         if name in {"asyncio.sleep", "time.sleep"} and not is_yield:
             yield file.at(node, f"{name}: advance a clock, or wait for the condition itself")
