@@ -165,6 +165,9 @@ class StoreStatus:
     mended: int = 0
     """Pieces that were wrong on one mirror, and were written again by another one's copy."""
 
+    warnings: tuple[str, ...] = ()
+    """What does not last of what is stored, and why, a sentence each."""
+
     unremovable: tuple[str, ...] = ()
     """Files that are not needed and could not be removed: their room is lost until they can be."""
 

@@ -141,6 +141,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("damage", f"{store.unrepaired_count:,} places" if store.unrepaired_count else "none"),
         *([("waits", store.unknown_end)] if store.unknown_end else []),
         *[("lives in damage", name) for name in store.pinned_queues],
+        *[("store warning", it) for it in store.warnings],
         *[("cannot be removed", path) for path in store.unremovable],
         *[(f"mirror {it.state}", f"{it.directory} {it.reason}") for it in store.mirrors],
         *_certificate_fields(status),

@@ -15,6 +15,7 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -157,7 +158,7 @@ def read_directories(word: Word) -> list[Path]:
     if not 1 <= len(given) <= DIRECTORY_COUNT_MAX:
         raise ValueError(f"{len(given)} directories; allowed: 1 to {DIRECTORY_COUNT_MAX}")
     found: list[Path] = [read_value(CATALOGUE["data"], it) for it in given]
-    places = [glance(it.resolve, otherwise=it.absolute()) for it in found]
+    places = [glance(partial(os.path.realpath, it), str(it.absolute())) for it in found]
     for place, path in zip(places, found, strict=True):
         if places.count(place) > 1:
             raise ValueError(f"{shown_path(path)} is given twice; each mirror has its own")

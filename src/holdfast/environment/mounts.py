@@ -60,3 +60,29 @@ def mount_of(path: Path, mountinfo: str) -> Mount | None:
 def _unescaped(text: str) -> str:
     """Mount points are written with their spaces and tabs in octal."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs", "rootfs"})
+_LAYERED: Final = frozenset({"overlay", "aufs", "fuse.fuse-overlayfs"})
+
+
+def why_fleeting(mount: Mount | None) -> str:
+    """
+    Say that what is stored on this file system goes with something else than a disk; or nothing.
+
+    Nothing is refused for it: tests and trials are well there.
+    """
+    if mount is None:
+        return ""
+    if mount.kind in _IN_MEMORY:
+        return (
+            f"it is in memory ({mount.kind} at {mount.point}): all that is confirmed is gone once"
+            f" this machine restarts; put it on a disk"
+        )
+    if mount.kind in _LAYERED:
+        return (
+            f"it is in a layer over other files ({mount.kind} at {mount.point}), as a container's"
+            f" own files are: all that is confirmed is gone with the container; mount a volume or a"
+            f" folder of the machine there"
+        )
+    return ""

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -250,7 +251,8 @@ def _each(each: Sequence[Found], lanes: Lanes, act: Callable[[Found], None]) -> 
 def _find(found: Found) -> None:
     """Find out where it really is; it need not be there yet."""
     try:
-        found.real = found.disk.ask(found.directory.resolve)
+        # Links that lead round in a circle are no error here: to use them is.
+        found.real = Path(found.disk.ask(partial(os.path.realpath, found.directory)))
     except OSError as error:
         found.problem = _unusable(found.directory, error)
 

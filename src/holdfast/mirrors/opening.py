@@ -12,7 +12,9 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -339,11 +341,12 @@ class MirrorOpening:
     def _require_apart(self, directory: Path) -> None:
         """Before anything is made there."""
         seconds = self._settings.timeout_seconds
-        ((real, error),) = self._lanes.within(seconds, [(str(directory), directory.resolve)])
+        find = partial(os.path.realpath, directory)
+        ((real, error),) = self._lanes.within(seconds, [(str(directory), find)])
         if error is not None:
             raise MirrorError(f"{directory} cannot be used: {error}") from error
         others = [it for it in self._found.each if it.directory != directory]
-        require_apart([(directory, real), *((it.directory, it.real) for it in others)])
+        require_apart([(directory, Path(real)), *((it.directory, it.real) for it in others)])
 
 
 def copy_differences(source: Disk, top: Path, mirror: Mirror) -> int:

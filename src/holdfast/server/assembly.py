@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,7 @@ from holdfast.server.address_key import AddressKey
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import CLIENT_BACKLOG, SET_ASIDE, Shares, share_out
 from holdfast.server.first_look import require_answer
+from holdfast.server.fleeting import fleeting_places
 from holdfast.server.leased_assembly import LogParts, leased, only_failures
 from holdfast.server.listener import ClientPort, Listener
 from holdfast.server.log_end_users import LogEndUsers
@@ -114,7 +115,8 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     shares = _share_descriptors(config)
     is_shared = is_leased(config)
     journal, caretaker = _open_log(config, shares)
-    pepper = _pepper(config, caretaker)
+    directories = _answering(config, caretaker)
+    pepper = _pepper(config, directories)
     checkpoint_files = CheckpointStore(journal.directory, journal.disk)
     broker, applied_index = _make_broker(config, settings, journal, checkpoint_files)
     writer = JournalWriter(journal, only_failures(hearer.stored) if is_shared else hearer.stored)
@@ -143,6 +145,8 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         journal=journal,
         checkpoint_files=checkpoint_files,
         caretaker=caretaker,
+        # That of a broker whose log is elsewhere is a cache: its medium tells of itself.
+        fleeting=() if is_shared else fleeting_places(directories),
         writer=writer,
         links=links,
         driver=driver,
@@ -231,11 +235,15 @@ def _open_journal(config: NodeConfig, shares: Shares, disk: Disk) -> Journal:
     return Journal.open(directory, disk, settings, resolve_unknown_tail=not config.members)
 
 
-def _pepper(config: NodeConfig, caretaker: Caretaker | None) -> Pepper:
+def _answering(config: NodeConfig, caretaker: Caretaker | None) -> tuple[Path, ...]:
+    """Give the node's directories but for those that failed, and may hang."""
+    if caretaker is None:
+        return (config.data,)
+    return tuple(it.directory for it in caretaker.disk.keeper.targets)
+
+
+def _pepper(config: NodeConfig, directories: Sequence[Path]) -> Pepper:
     is_shared = bool(config.members) or is_leased(config)
-    directories: tuple[Path, ...] = (config.data,)
-    if caretaker is not None:  # One that failed may hang; it is given the key as it is filled.
-        directories = tuple(it.directory for it in caretaker.disk.keeper.targets)
     return Pepper(config.secret, directories, is_shared=is_shared)
 
 

@@ -65,3 +65,6 @@ class Parts:
     """What its ports show by TLS, by name."""
     caretaker: Caretaker | None = None
     """Who looks after the mirrors, where there are several directories."""
+
+    fleeting: tuple[str, ...] = ()
+    """Of which directories what is stored goes with the machine's start, or with a container."""

@@ -171,6 +171,7 @@ def _store(node: Parts, replication: ReplicationStatus) -> StoreStatus:
         pinned_queue_count=len(pinned),
         mirrors=mirror_statuses(node),
         mended=0 if node.caretaker is None else node.caretaker.disk.mended_total,
+        warnings=node.fleeting,
         unremovable=tuple(sorted(map(str, islice(unremovable, _TOLD_MAX)))),
     )
 

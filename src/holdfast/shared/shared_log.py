@@ -10,6 +10,7 @@ Source: Gray, Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locki
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from typing import Final, TypeVar
 from holdfast.environment.bounded import BoundedCalls
 from holdfast.environment.disk import NoRoomError
 from holdfast.environment.machine import Machine, this_machine
-from holdfast.environment.mounts import MOUNTINFO, Mount, mount_of
+from holdfast.environment.mounts import MOUNTINFO, Mount, mount_of, why_fleeting
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.environment.shared_disk import RealSharedDisk, SharedDisk
 from holdfast.errors import StoreError
@@ -39,6 +40,8 @@ from holdfast.shared.way import Way
 LEASE_SECONDS: Final = 10.0
 LEASE_SECONDS_NFS: Final = 30.0
 OPEN_SECONDS_MAX: Final = 60.0
+
+logger = logging.getLogger("holdfast.shared")
 
 Result = TypeVar("Result")
 
@@ -87,6 +90,7 @@ class SharedLog:
         self._calls = BoundedCalls("holdfast-shared")
         self._kind = "directory"
         self._warnings: tuple[str, ...] = ()
+        self._logged: set[str] = set()
         # Without a look at the path itself, which may hang: where a link leads shows `open`.
         self._mount = mount_of(root.absolute(), self._surroundings.mountinfo())
         self.lease_seconds = _lease_seconds(self._mount)
@@ -222,14 +226,24 @@ class SharedLog:
             self._kind = f"directory on {self._mount.kind}"
             self.lease_seconds = _lease_seconds(self._mount)
         reason = why_unsafe(self._mount)
-        self._warnings = () if reason is None else (self._allowed(reason),)
+        warnings: tuple[str, ...] = () if reason is None else (self._allowed(reason),)
+        if fleeting := why_fleeting(self._mount):
+            warnings += (f"{self._places.root} does not last: {fleeting}",)
+        self._warn(warnings)
 
     def _judge_host(self) -> None:
         mount = self._mount
         if mount is not None and mount.is_local:
             reason = why_foreign(self._disk, self._places, self._surroundings.machine())
             if reason:
-                self._warnings += (self._allowed(reason),)
+                self._warn((*self._warnings, self._allowed(reason)))
+
+    def _warn(self, warnings: tuple[str, ...]) -> None:
+        for it in warnings:
+            if it not in self._logged:
+                self._logged.add(it)
+                logger.warning(it)
+        self._warnings = warnings
 
     def _allowed(self, reason: str) -> str:
         sentence = f"{self._places.root} cannot be shared safely: {reason}"

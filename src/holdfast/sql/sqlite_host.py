@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.environment.machine import Machine, judge, this_machine
+from holdfast.environment.mounts import why_fleeting
 from holdfast.sql.session import Surroundings
 from holdfast.sql.sqlite_file import MODE, mount_at, real_path, why_readable, why_shared
 
@@ -45,7 +46,11 @@ def _where(path: str, *, may_note: bool) -> Surroundings:
         return Surroundings()
     if not mount.is_local:
         return Surroundings(unsafe=(why_shared(path, mount),))
-    return look_at_host(real_path(path), here(), may_note=may_note)
+    found = look_at_host(real_path(path), here(), may_note=may_note)
+    fleeting = why_fleeting(mount)
+    if fleeting and may_note:
+        return found._replace(told=(*found.told, f"{path} does not last: {fleeting}"))
+    return found
 
 
 def here() -> Machine:

@@ -107,6 +107,15 @@ def test_damage_is_shown_with_its_place(cluster, run) -> None:
     assert "not serving clients" in run.out
 
 
+def test_what_does_not_last_is_shown(cluster, run) -> None:
+    """
+    What is wrong with a place is with the store; a node is well on it all the same.
+    """
+    cluster.set_status(A, replace(now_of(cluster), store=StoreStatus(warnings=("/d: in memory",))))
+    assert run("status") == 0
+    assert "store warning  /d: in memory\n" in run.out
+
+
 def test_status_shows_the_readers_of_the_log(cluster, run) -> None:
     """
     Asked for apart, with a proof; where there is none the rest is shown all the same.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from holdfast.environment.mounts import MOUNTINFO, mount_of
+import pytest
+
+from holdfast.environment.mounts import MOUNTINFO, Mount, mount_of, why_fleeting
 
 TABLE = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
@@ -42,3 +45,27 @@ def test_this_machines_table_can_be_read(tmp_path: Path) -> None:
 
     assert found is not None
     assert found.point in [tmp_path.resolve(), *tmp_path.resolve().parents]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (
+            "tmpfs",
+            r"in memory \(tmpfs at /m\): all .* once this machine restarts; put it on",
+        ),
+        ("ramfs", "in memory"),
+        ("overlay", "is gone with the container; mount a volume or a folder of the machine there"),
+        ("fuse.fuse-overlayfs", "is gone with the container"),
+    ],
+)
+def test_what_does_not_last_is_told(kind: str, sentence: str) -> None:
+    """A forgotten volume is the commonest mistake with containers."""
+    assert re.search(sentence, why_fleeting(Mount(Path("/m"), kind, frozenset())))
+
+
+@pytest.mark.parametrize("kind", ["ext4", "nfs4", "gfs2", "btrfs"])
+def test_what_lasts_is_no_matter(kind: str) -> None:
+    """Nor what is not known."""
+    assert why_fleeting(Mount(Path("/m"), kind, frozenset())) == ""
+    assert why_fleeting(None) == ""

@@ -9,6 +9,7 @@ import structlog.testing
 
 from holdfast.config.node import NodeConfig
 from holdfast.server.node import Node
+from holdfast.server.status import node_status
 from holdfast.sessions.registration import Arrival
 from holdfast.sessions.stomp import StompSession
 from tests.unit.server.whole_node import config
@@ -57,3 +58,16 @@ def test_every_part_has_the_settings_of_its_section(tmp_path) -> None:
     assert parts.journal.settings.segment_bytes == 64 * 1024
     assert parts.driver._state.settings.retry_seconds_min == 0.05
     assert parts.links.settings.ping_seconds == 1.25
+
+
+def test_a_directory_that_does_not_last_is_in_the_status(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    As one in a container whose volume was forgotten; it is refused to nobody.
+    """
+    told = ("/data does not last",)
+    monkeypatch.setattr("holdfast.server.assembly.fleeting_places", lambda _directories: told)
+    node = Node(config(tmp_path))
+    node.parts.journal.close()
+    assert node_status(node.parts).store.warnings == told

@@ -203,6 +203,16 @@ def test_an_unsafe_mount_that_is_allowed_is_shown(logs: list[SharedLog], tmp_pat
     assert len(facts.warnings) == 1 and "'soft'" in facts.warnings[0]
 
 
+def test_a_directory_that_does_not_last_is_told(
+    logs: list[SharedLog], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R16: what is confirmed on tmpfs, or in a container's own layer, goes with it."""
+    memory = surroundings(LOCAL.replace("ext4", "tmpfs"))
+    log = opened(logs, tmp_path, surroundings=memory)
+    assert [it for it in log.facts().warnings if "shared does not last: it is in memory" in it]
+    assert caplog.text.count("does not last") == 1
+
+
 def test_a_lease_on_nfs_is_longer(logs: list[SharedLog], tmp_path: Path) -> None:
     """A server that starts anew must not cost a takeover; no host is noted there."""
     unopened = SharedLog(tmp_path / "shared", surroundings=surroundings(NFS))

@@ -25,6 +25,7 @@ class Place:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
+        self.table = folder.with_name("mountinfo")
         self.path = folder / "log.db"
         self.file = folder / "log.db-host"
         self._monkeypatch = monkeypatch
@@ -145,6 +146,15 @@ def test_what_cannot_be_known_is_told(place: Place) -> None:
     place.on(B)
     with pytest.raises(StoreError, match="machine 'a' has it"):
         place.log().open()
+
+
+def test_what_does_not_last_is_told(place: Place) -> None:
+    """R16: it is lost with the container, of which nobody was told."""
+    place.table.write_text("22 1 0:9 / / rw - overlay overlay rw\n")
+    log = place.log()
+    log.open()
+    assert [it for it in log.facts().warnings if "log.db does not last: it is in a layer" in it]
+    log.close()
 
 
 def test_a_command_notes_nothing(place: Place) -> None:
