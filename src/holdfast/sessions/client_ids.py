@@ -109,6 +109,8 @@ def introduce(
         session.address = address_of(client_id, shown)
     if shown:
         lost |= dict.fromkeys(_succeed(session, context, shown))
+    if session.is_gone:  # Before this was read: it may be back before all is.
+        let_go(session, context)
     return Introduction(known_by, tuple(lost))
 
 

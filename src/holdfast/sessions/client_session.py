@@ -24,12 +24,11 @@ from holdfast.model.destination import parse_sources
 from holdfast.model.records import ReturnCause
 from holdfast.security.principal import Principal
 from holdfast.sessions.client_ids import let_go
-from holdfast.sessions.connection_shares import Place
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.holdings import Holdings, ReadMessage
 from holdfast.sessions.ownership import named
-from holdfast.sessions.permissions import require_granted
+from holdfast.sessions.permissions import require_granted, sharer
 from holdfast.sessions.send_templates import SendTemplates
 from holdfast.sessions.target import Action
 
@@ -62,8 +61,6 @@ class ClientSession(Holder):
         """How often it was not yet there what one message needs where it goes."""
         self.is_told_of = False
         """Whether it is to be said of it that it is gone."""
-        self.place: Place | None = None
-        """What it takes of the connections that its user may have."""
 
     def take_place(self, who: Principal) -> None:
         """
@@ -72,11 +69,8 @@ class ClientSession(Holder):
         Raises:
             RemoteProtocolError: He has as many as he may have.
         """
-        if not self.holdings.broker.access_book.is_guarded:
-            return
         shares = self.context.connection_shares
-        self.place = shares.take(who.name)
-        if self.place is None:
+        if not shares.take(self, sharer(self, self.holdings.broker)):
             raise RemoteProtocolError(
                 f"{named(who)} has {shares.of(who.name):,} connections of {shares.count_max:,} that"
                 f" there may be, and may have three times what is left for others at most: close"
@@ -183,9 +177,8 @@ class ClientSession(Holder):
         """Tell the client that a consumer of its is ended, and why."""
 
     def disconnected(self) -> None:
-        place, self.place = self.place, None
-        if place is not None:
-            self.context.connection_shares.give_back(place)
+        super().disconnected()
+        self.context.connection_shares.give_back(self)
         let_go(self, self.context)
 
     def leaving(self) -> Iterator[None]:

@@ -1,66 +1,70 @@
 """
-How many connections each user has of those that the clients' port takes, and may have.
+Which connections of the clients' port are whose, and how many each user may have.
 
 A connection that is used is closed for nobody. So places for it have to be left over for who comes:
 each user has a share (`model.shares`), and one alone three quarters of all at most. Those who come
 as nobody in particular are one user. Before there are users there are no shares.
+
+A place is its connection's, and of nothing else: it is asked for as the client is let in, and given
+back as the socket is gone, however that came, and whatever is left to be done for the session.
+
+Invariants:
+    Who has a place is connected, and his socket is not known to be gone.
+    What users have is what their connections here have.
 
 Owned by the context of all sessions.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from holdfast.model.shares import Shares
-
-
-class _Counted:
-    """What is counted as long as all of these clients are there."""
-
-    __slots__ = ("count", "shares")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.shares = Shares()
-
-
-class Place(NamedTuple):
-    """What one connection has; given back once."""
-
-    user: str
-    counted: _Counted
+from holdfast.sessions.session import Session
 
 
 class ConnectionShares:
     """The places of one port."""
 
-    __slots__ = ("_counted", "count_max")
+    __slots__ = ("_shares", "_users", "count_max")
 
     def __init__(self, count_max: int = 0) -> None:
         """Take how many connections there may be; 0: as many as come."""
         self.count_max = count_max
-        self._counted = _Counted()
+        self._users: dict[Session, str | None] = {}
+        self._shares = Shares()
+
+    @property
+    def users(self) -> Mapping[Session, str | None]:
+        """Give who has a place, and of which user's share; None: nobody is somebody."""
+        return self._users
 
     def of(self, user: str) -> int:
         """Give how many connections a user has."""
-        return self._counted.shares.of(user)
+        return self._shares.of(user)
 
-    def take(self, user: str) -> Place | None:
-        """Let one more connection be this user's; None: he has as many as he may have."""
-        counted = self._counted
-        left = self.count_max - counted.count - 1
-        if self.count_max and not counted.shares.has_room(user, 1, left):
-            return None
-        counted.count += 1
-        counted.shares.add(user, 1)
-        return Place(user, counted)
+    def take(self, session: Session, user: str | None) -> bool:
+        """
+        Let a connection have a place of this user's; false: he has as many as he may have.
 
-    def give_back(self, place: Place) -> None:
-        """Let others have it; what was taken before all were sent away counts nowhere any more."""
-        place.counted.count -= 1
-        place.counted.shares.add(place.user, -1)
+        One that is gone needs none: what it sent is only read to its end.
+        """
+        assert session not in self._users, "a connection is let in once"
+        if session.is_gone:
+            return True
+        left = self.count_max - len(self._users) - 1
+        if self.count_max and not self._shares.has_room(user, 1, left):
+            return False
+        self._users[session] = user
+        self._shares.add(user, 1)
+        return True
+
+    def give_back(self, session: Session) -> None:
+        """Let others have the place of one that is gone; fine if it has none."""
+        if session in self._users:
+            self._shares.add(self._users.pop(session), -1)
 
     def clear(self) -> None:
-        """Begin anew, as all clients are sent away."""
-        self._counted = _Counted()
+        """Begin anew, as all clients are sent away: they have nothing to give back any more."""
+        self._users = {}
+        self._shares = Shares()

@@ -77,6 +77,8 @@ class Session(ABC):
         """It has said who it is, as far as its protocol wants that."""
         self.principal: Principal | None = None
         """Who the client is; None: it is not known yet."""
+        self.is_gone = False
+        """Its socket is: nobody hears what it is told, and it keeps nothing from who comes."""
         self.is_leaving = False
         """It gives back what it holds: nothing more is done that it asks for."""
         self.is_closing = False
@@ -244,8 +246,13 @@ class Session(ABC):
         """Obey what users and grants are now, in steps; see `ClientSession`."""
         return iter(())
 
-    def disconnected(self) -> None:  # noqa: B027 - nothing to do in many protocols
-        """Note at once that the client is gone; `leave` comes when there is time for it."""
+    def disconnected(self) -> None:
+        """
+        Note at once that the client is gone; `leave` comes when there is time for it.
+
+        What it sent before may be read after this: nothing that others want may be its own then.
+        """
+        self.is_gone = True
 
     def leave(self) -> None:
         """Give back everything this connection holds; called again it goes on where it failed."""

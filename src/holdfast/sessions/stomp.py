@@ -299,7 +299,6 @@ class StompSession(ClientSession):
         if isinstance(answer, AuthenticationError):
             raise RemoteProtocolError(str(answer), code=NOT_AUTHENTICATED)
         self.principal = answer
-        self.take_place(answer)
         said, book = frame.headers, self.holdings.broker.access_book
         self.client, lost = introduce(
             self,
@@ -310,6 +309,7 @@ class StompSession(ClientSession):
             address_key=self.context.address_key() if book.is_guarded else b"",
             life=book.owner(answer.name).life,
         )
+        self.take_place(answer)
         self.given_client_id = said.get("client-id", "")
         if lost:
             self.holdings.wait_for_earlier(self, lost)

@@ -73,6 +73,8 @@ class Undecided(Session):
         session.connection = connection
         session.room_bytes = self.room_bytes
         connection.session = session
+        if self.is_gone:
+            session.disconnected()
         self.connection = None
         return session
 

@@ -239,6 +239,15 @@ class World:
         broker = self.desk.broker
         assert not broker.broken, broker.broken
         assert not broker.errands.broken, broker.errands.broken
+        self.require_places()
+
+    def require_places(self) -> None:
+        """Each connection that is let in has a place until it is gone, and nobody else has one."""
+        places = self.desk.context.connection_shares.users
+        assert not any(it.is_gone for it in places), "a place of who is gone"
+        there = [it.stomp.session for it in self.clients if not it.stomp.session.is_gone]
+        missing = [it.id for it in there if it.is_connected and it not in places]
+        assert not missing, f"{missing} are let in and have no place"
 
     def require_replayed(self) -> None:
         state = self.desk.broker.state
@@ -263,6 +272,7 @@ class World:
             self.part_of_turn: 6,
             self.pass_time: 3,
             self.leave: 1.5,
+            self.hang_up_unread: 0.5,
             self.say_policy: 1.5,
             self.fail_over: 0.4,
             self.ask: 0.7,
@@ -277,9 +287,10 @@ class World:
     def subscribe_to_all_topics(self) -> None:
         """Once: many have sent before, and what their headers come to is remembered."""
         if not self.wants_all_topics:
-            self.desk.connect(client_id="zed").subscribe("/topic/>", **ALL_TOPICS)
+            client = self.desk.connect(client_id="zed")
+            client.subscribe("/topic/>", **ALL_TOPICS)
             self.desk.turn()
-            self.desk.context.client_ids["zed"].leave()
+            client.leave()
             self.desk.turn()
             self.wants_all_topics = True
             if self.random.random() < 0.7:
@@ -533,6 +544,14 @@ class World:
         client.read()
         client.stomp.leave()
         self.clients.remove(client)
+
+    def hang_up_unread(self) -> None:
+        """Say all at once, and go before anything of it is read."""
+        client = self.desk.connect(version="")
+        client.session.disconnected()
+        client.say("CONNECT", accept_version="1.2", client_id="eve")
+        client.say("SUBSCRIBE", destination="/queue/a.1", id="1", ack="client")
+        client.session.leave()
 
     def turn(self) -> None:
         self.desk.turn()

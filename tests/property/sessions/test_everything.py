@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settling import Settling
 from holdfast.model.records import MoveRecord
+from holdfast.sessions.connection_shares import ConnectionShares
+from holdfast.sessions.session import Session
 from tests.property.sessions.everything import walk
 
 SEEDS = st.integers(0, 1 << 32)
@@ -54,6 +56,23 @@ def test_an_acknowledgement_that_is_not_logged_is_found_out(monkeypatch) -> None
 
     monkeypatch.setattr(Settling, "settle", forgets)
     found_out("is settled, and comes again|settled, and there again")
+
+
+def test_a_place_that_is_not_given_back_is_found_out(monkeypatch) -> None:
+    """
+    However a connection ends: also where that is known before anything of it is read.
+    """
+    take = ConnectionShares.take
+
+    def takes_too_late(self: ConnectionShares, session: Session, user: str | None) -> bool:
+        was_gone, session.is_gone = session.is_gone, False
+        try:
+            return take(self, session, user)
+        finally:
+            session.is_gone = was_gone
+
+    monkeypatch.setattr(ConnectionShares, "take", takes_too_late)
+    found_out("a place of who is gone")
 
 
 def test_a_dead_letter_that_is_nowhere_is_found_out(monkeypatch) -> None:

@@ -4,11 +4,16 @@ The clients of one node, as they come, are read, wait and go. What they ask is t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.settings import BrokerSettings
 from holdfast.protocols.detect import by_words
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.security.principal import ANONYMOUS
+from holdfast.server.connection import ClientConnection
 from holdfast.server.protocols import served
 from holdfast.server.settings import ServerSettings
 from holdfast.sessions.registration import Arrival, Registration
@@ -225,3 +230,98 @@ def test_what_is_lent_of_the_room_is_asked_for_as_a_client_comes(node) -> None:
     node.open()
     node.open()
     assert left[0] - left[1] == 1
+
+
+CONNECT = b"CONNECT\naccept-version:1.2\nholdfast-client:secret\nclient-id:c\n\n\0"
+
+
+def never_read(node, client: ClientConnection) -> None:
+    client.data_received(CONNECT)
+
+
+def never_answered(node, client: ClientConnection) -> None:
+    node.conductor.context.check = lambda session, credential: None
+    client.data_received(CONNECT)
+    node.settle()
+    client.connection_lost(None)
+    node.conductor.clients.authenticated(client, ANONYMOUS)
+
+
+def refused(node, client: ClientConnection) -> None:
+    client.data_received(CONNECT.replace(b"1.2", b"9.9"))
+    node.settle()
+
+
+def let_in(node, client: ClientConnection) -> None:
+    client.data_received(CONNECT)
+    node.settle()
+
+
+def refused_by_name(node, client: ClientConnection) -> None:
+    let_in(node, node.open())
+    client.data_received(CONNECT.replace(b"secret", b"other"))
+    node.settle()
+
+
+def let_in_twice(node, client: ClientConnection) -> None:
+    let_in(node, client)
+    let_in(node, client)
+
+
+def said_goodbye(node, client: ClientConnection) -> None:
+    let_in(node, client)
+    client.data_received(b"DISCONNECT\nreceipt:r\n\n\0")
+    node.settle()
+
+
+def followed(node, client: ClientConnection) -> None:
+    let_in(node, client)
+    let_in(node, node.open())
+
+
+def broken(node, client: ClientConnection) -> None:
+    let_in(node, client)
+    node.conductor.containment.broke(client.session, ValueError())
+
+
+def broken_as_it_is_let_in(node, client: ClientConnection) -> None:
+    client.session.write = None  # type: ignore[attr-defined]
+    let_in(node, client)
+
+
+def with_more_unread(node, client: ClientConnection) -> None:
+    let_in(node, client)
+    client.data_received(b"SEND\ndestination:/queue/q\n\nx\0")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *(never_read, never_answered, refused, refused_by_name, let_in, let_in_twice, said_goodbye),
+        *(followed, broken, broken_as_it_is_let_in, with_more_unread),
+    ],
+)
+@pytest.mark.parametrize("is_any_protocol", [False, True], ids=["STOMP", "any protocol"])
+def test_a_connection_gives_its_place_back_however_it_ends(
+    node, end: Callable[..., None], *, is_any_protocol: bool
+) -> None:
+    """
+    Once its socket is gone nothing of it is counted, and nobody finds its name in use. Before that
+    it is counted if it was let in, whatever became of it since.
+    """
+    (stomp,) = served(StompSettings())
+    other = Registration("OTHER", by_words([b"HELO"], b" "), stomp.accept)
+    context, clients = node.conductor.context, node.conductor.clients
+    client = node.open(stomp, other) if is_any_protocol else node.open()
+    end(node, client)
+    places = context.connection_shares.users
+    assert len(places) == sum(
+        it.session.is_connected and not it.is_lost for it in clients.connections
+    )
+    for connection in list(clients.connections):
+        if not connection.is_lost:
+            connection.connection_lost(None)
+    node.settle()
+    assert (places, clients.connections) == ({}, set())
+    assert not (context.client_ids or context.shown_by)
+    assert not (context.leaving_by or context.leaving_shown)

@@ -105,6 +105,7 @@ class StompClient:
 
     def leave(self) -> None:
         """Lose the connection."""
+        self.session.disconnected()
         self.session.leave()
 
 
