@@ -18,21 +18,18 @@ Invariants:
 from __future__ import annotations
 
 import os
-import pwd
 import stat
-from pathlib import Path
-from typing import Final
 
 from holdfast.environment.listeners import listeners_users
+from holdfast.environment.node_users import (
+    ROOT,
+    STATE_DIRECTORY,
+    VARIABLE,
+    name_of,
+    named,
+    owner_by_root,
+)
 from holdfast.environment.secret_files import others_of
-
-VARIABLE: Final = "HOLDFAST_NODE_USER"
-"""Under this name root says as which user the node runs."""
-
-STATE_DIRECTORY: Final = Path("/var/lib/holdfast")
-
-_ROOT: Final = 0
-_OTHERS_WRITE: Final = 0o022
 
 
 def why_not_taken(found: os.stat_result, folder: os.stat_result, place: tuple[str, int]) -> str:
@@ -52,25 +49,17 @@ def why_not_taken(found: os.stat_result, folder: os.stat_result, place: tuple[st
         )
     if others_of(found, is_own=True):
         return f"others than its owner may use it (mode {stat.S_IMODE(found.st_mode):04o})"
-    if folder.st_uid not in (owner, _ROOT):
+    if folder.st_uid not in (owner, ROOT):
         return f"its directory belongs to user {name_of(folder.st_uid)}, not to its owner"
     if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
         return "everybody may write into its directory"
     listening = listeners_users(*place)
-    if listening is None or (listening and listening <= {owner, _ROOT}):
+    if listening is None or (listening and listening <= {owner, ROOT}):
         return ""
     if not listening:
         return f"no process of this machine is known to listen at {place[0]} port {place[1]}"
-    others = ", ".join(sorted(name_of(it) for it in listening - {owner, _ROOT}))
+    others = ", ".join(sorted(name_of(it) for it in listening - {owner, ROOT}))
     return f"who listens at {place[0]} port {place[1]} is user {others}, not {name_of(owner)}"
-
-
-def name_of(uid: int) -> str:
-    """Give the name of a user, or his number if he has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _nodes_users() -> set[int]:
@@ -79,28 +68,7 @@ def _nodes_users() -> set[int]:
     known = {caller}
     said = os.environ.get(VARIABLE, "")
     if said:
-        known |= _named(said)
-    elif caller == _ROOT:
-        known |= _owner_by_root(STATE_DIRECTORY)
+        known |= named(said)
+    elif caller == ROOT:
+        known |= owner_by_root(STATE_DIRECTORY)
     return known
-
-
-def _named(user: str) -> set[int]:
-    if user.isascii() and user.isdecimal():
-        return {int(user)}
-    try:
-        return {pwd.getpwnam(user).pw_uid}
-    except (KeyError, ValueError):
-        return set()
-
-
-def _owner_by_root(directory: Path) -> set[int]:
-    """Give to whom root has given a directory; to nobody, where others could have made it."""
-    try:
-        real = directory.resolve(strict=True)
-        above = [it.stat() for it in {*directory.parents, *real.parents}]
-        found = real.stat()
-    except (OSError, RuntimeError):
-        return set()
-    is_by_root = all(it.st_uid == _ROOT and not it.st_mode & _OTHERS_WRITE for it in above)
-    return {found.st_uid} if is_by_root and stat.S_ISDIR(found.st_mode) else set()

@@ -60,9 +60,9 @@ def unknown_variables(
 
 def _of_settings() -> set[str]:
     from holdfast.admin.endpoint import VARIABLES as FILES
-    from holdfast.admin.node_user import VARIABLE as NODE_USER
     from holdfast.config.catalogue import variable_names
     from holdfast.config.format_level import VARIABLE as FORMAT_LEVEL_MAX
+    from holdfast.environment.node_users import VARIABLE as NODE_USER
 
     return {*variable_names(), FORMAT_LEVEL_MAX, *PASSWORDS, NODE_USER, *FILES.values()}
 

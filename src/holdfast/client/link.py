@@ -18,13 +18,14 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from typing import Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from holdfast.client.address import Address
 from holdfast.client.race import open_socket
 from holdfast.client.settings import ClientSettings, TlsSettings
 from holdfast.client.tls_failures import TLS_REQUIRED, in_clear, tls_failure
 from holdfast.client.wire import VERSION, control
+from holdfast.environment.told_in_clear import why_not_told
 from holdfast.errors import (
     AuthenticationError,
     ConfigError,
@@ -51,6 +52,9 @@ GOODBYE_SECONDS = 1.0
 
 _OF_OUR_HEADERS = {"bad-header", "header-too-long", "header-block-too-large"}
 """Codes of a refused CONNECT: its client-id, login or passcode is one that no broker takes."""
+
+
+SocketEnd: TypeAlias = "tuple[Any, ...]"
 
 
 class LinkOwner(Protocol):
@@ -88,11 +92,11 @@ class Link(asyncio.Protocol):
         self._is_closed = False
 
     @property
-    def is_local(self) -> bool:
-        """Whether the other end is on this machine, where nobody listens on the way."""
+    def ends(self) -> tuple[SocketEnd | None, SocketEnd | None]:
+        """Address and port of the other end and of ours, where the socket has them."""
         assert self._transport is not None, "it is open"
         there, here = (self._transport.get_extra_info(it) for it in ("peername", "sockname"))
-        return bool(there) and is_same_machine(there[0], here[0] if here else None)
+        return there or None, here or None
 
     def write(self, frame: bytes) -> None:
         """Send a frame with the others of this turn; nothing happens on a link that is lost."""
@@ -273,7 +277,7 @@ async def open_link(
         CertificateError: Its certificate is not to be trusted.
         RemoteProtocolError: What answers does not speak STOMP 1.2.
         ConfigError: A TLS file, the host's name or the passcode cannot be used, or the passcode
-            would be sent in clear to another machine.
+            would be sent in clear to another machine, or to another user of this one.
     """
     seconds = address.connect_seconds_max or settings.connect_seconds_max
     link = Link(address, owner)
@@ -325,7 +329,8 @@ async def _open_socket(link: Link, settings: ClientSettings) -> None:
         # What the URI says about TLS goes before the settings, as a whole.
         tls = settings.tls if address.tls == TlsSettings() else address.tls
         context = tls.build_context()
-    opened = await open_socket(address.host, address.port)
+    is_secret_in_clear = context is None and bool(settings.passcode)
+    opened = await open_socket(address.host, address.port, is_one_loopback=is_secret_in_clear)
     await asyncio.get_running_loop().create_connection(
         lambda: link,
         sock=opened,
@@ -336,16 +341,23 @@ async def _open_socket(link: Link, settings: ClientSettings) -> None:
 
 def _require_private(link: Link, settings: ClientSettings) -> None:
     """
-    Let a passcode leave this machine by TLS only: a broker says so once it was read on the way.
+    Let a passcode leave this machine by TLS only, and go to nobody else on it.
 
     Raises:
-        ConfigError: It would be sent in clear.
+        ConfigError: It would be sent in clear where it may be somebody else's then.
     """
     address = link.address
+    if not settings.passcode or address.tls is not None:
+        return
+    there, here = link.ends
+    if there is not None and is_same_machine(there[0], here[0] if here else None):
+        if here is not None and (reason := why_not_told(there, here)):
+            raise ConfigError([f"{address} is not used: {reason}"])
+        return
     is_allowed = address.plain_without_tls
     if is_allowed is None:
         is_allowed = settings.plain_without_tls
-    if not settings.passcode or address.tls is not None or is_allowed or link.is_local:
+    if is_allowed:
         return
     reason = (
         f"{address} is another machine and is spoken to in clear: the passcode would be readable on"

@@ -5,6 +5,9 @@ An address that drops packets (IPv6 without a route, a pod that has died) says n
 for it would use up all the time there is. As RFC 8305 has it ("happy eyeballs"): the next address
 is tried beside it after a moment, families take turns, and the first to answer is used.
 
+A name that means this machine by both families (`localhost`) is its address of IPv4 first, where
+brokers listen if nobody says otherwise: at the other one any user of the machine can listen.
+
 Invariants:
     Every socket but the one that is given is closed, in the loop's next turn at the latest.
 """
@@ -21,22 +24,29 @@ from collections import deque
 from itertools import chain, zip_longest
 from typing import Any, TypeAlias
 
+from holdfast.model.networks import is_loopback
+
 NEXT_SECONDS = 0.25
 """RFC 8305, 5: "Connection Attempt Delay ... recommended value ... is 250 milliseconds"."""
 
 SocketAddress: TypeAlias = "tuple[socket.AddressFamily, tuple[Any, ...]]"
 
 
-async def open_socket(host: str, port: int) -> socket.socket:
+async def open_socket(host: str, port: int, *, is_one_loopback: bool = False) -> socket.socket:
     """
     Connect to the first address of a name that answers. Cancelling gives up; nothing limits the
     time here.
+
+    Args:
+        is_one_loopback: Of a name with addresses of this machine only in both families, leave those
+            of IPv6 alone: who listens there is told nothing.
 
     Raises:
         OSError: The name has no address, or none of them can be reached.
         ValueError: This can be no name (as a UnicodeError: a label is empty or too long).
     """
-    untried = deque(in_turns(await addresses_of(host, port)))
+    found = brokers_first(await addresses_of(host, port), is_one_loopback=is_one_loopback)
+    untried = deque(in_turns(found))
     running: set[asyncio.Task[socket.socket]] = set()
     problems: list[str] = []
     try:
@@ -98,6 +108,23 @@ async def addresses_of(host: str, port: int) -> list[SocketAddress]:
 def _found(host: str, port: int, flags: int) -> list[SocketAddress]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return [(socket.AddressFamily(family), address) for family, _, _, _, address in found]
+
+
+def brokers_first(addresses: list[SocketAddress], *, is_one_loopback: bool) -> list[SocketAddress]:
+    """
+    Put this machine's own address of IPv4 before that of IPv6, or leave it alone; what has only one
+    of them stays as it is.
+    """
+    by_ipv4, by_ipv6 = (
+        [it for it in addresses if it[0] == family and is_loopback(it[1][0])]
+        for family in (socket.AF_INET, socket.AF_INET6)
+    )
+    if not by_ipv4 or not by_ipv6:
+        return addresses
+    others = [it for it in addresses if it not in by_ipv4]
+    if is_one_loopback:
+        others = [it for it in others if it not in by_ipv6]
+    return by_ipv4 + others
 
 
 def in_turns(addresses: list[SocketAddress]) -> list[SocketAddress]:

@@ -50,15 +50,54 @@ def listeners_users(host: str, port: int, tables: Path = _TABLES) -> frozenset[i
     return frozenset(next((it for it in tiers if it), set()))
 
 
+def answerers_users(
+    there: tuple[str, int], here: tuple[str, int], tables: Path = _TABLES
+) -> frozenset[int] | None:
+    """
+    Give the users who have the other end of an open connection of this machine, or listen there.
+
+    It takes both. As long as a connection was not accepted the kernel shows its other end as
+    root's, and it ends if its listener is closed. Once it was accepted its end tells who did that,
+    whether he still listens or not; so what listens is read first. None: the system says nothing.
+    """
+    listening = listeners_users(*there, tables)
+    if listening is None:
+        return None
+    return listening | _others_of(there, here, tables)
+
+
+def _others_of(there: tuple[str, int], here: tuple[str, int], tables: Path) -> set[int]:
+    ends = [_plain(ip_address(host.partition("%")[0])) for host, _ in (there, here)]
+    ports = there[1], here[1]
+    found = set()
+    for name in ("tcp", "tcp6"):
+        try:
+            text = (tables / name).read_text("ascii", "replace")
+        except OSError:
+            continue
+        for fields in _of_port(text, there[1]):
+            addresses = [it.partition(":") for it in fields[1:3]]
+            if tuple(int(port, 16) for _, _, port in addresses) != ports:
+                continue
+            if [_plain(_address(address)) for address, _, _ in addresses] == ends:
+                found.add(int(fields[7]))
+    return found
+
+
 def _listening(text: str, port: int) -> Iterator[tuple[IPv4Address | IPv6Address, int]]:
+    for fields in _of_port(text, port):
+        if fields[3] == _LISTENS:
+            yield _address(fields[1].partition(":")[0]), int(fields[7])
+
+
+def _of_port(text: str, port: int) -> Iterator[list[str]]:
+    """Give the rows of sockets that have this port themselves."""
     mark = f":{port:04X} "
     for line in text.splitlines()[1:]:
-        if mark not in line:
-            continue
-        fields = line.split()
-        local, _, local_port = fields[1].partition(":")
-        if fields[3] == _LISTENS and int(local_port, 16) == port:
-            yield _address(local), int(fields[7])
+        if mark in line:
+            fields = line.split()
+            if int(fields[1].partition(":")[2], 16) == port:
+                yield fields
 
 
 def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.admin import in_clear
 from holdfast.admin.in_clear import require_private
 from holdfast.errors import ConfigError
 
@@ -51,3 +52,14 @@ def test_it_opens_the_connection_first() -> None:
     connection.connect = connect
     require_private(connection)
     assert connection.sock is not None
+
+
+def test_another_person_of_this_machine_is_sent_no_secret(monkeypatch) -> None:
+    """Who listens where a node is stopped; by TLS the certificate says who it is."""
+    monkeypatch.setattr(in_clear, "why_not_told", lambda there, here: f"eve has {there[1]}")
+    plain, sealed = HTTPConnection("node", 8161), HTTPConnection("node", 8161)
+    plain.sock = socket_between("127.0.0.1", "127.0.0.1")
+    sealed.sock = SSLSocket.__new__(SSLSocket)
+    require_private(sealed)
+    with pytest.raises(ConfigError, match=r"node:8161 is not asked: eve has 1"):
+        require_private(plain)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import stat
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.admin import node_user
-from holdfast.admin.node_user import VARIABLE, why_not_taken
+from holdfast.admin.node_user import why_not_taken
+from holdfast.environment.node_users import VARIABLE
 
 PLACE = ("127.0.0.1", 8161)
 ROOT, NODE, EVE = 0, 990, 1234
@@ -38,7 +38,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(pwd, "getpwnam", by_name)
     monkeypatch.setattr(pwd, "getpwuid", by_uid)
     monkeypatch.setattr(node_user, "listeners_users", lambda *_: it.listening)
-    monkeypatch.setattr(node_user, "_owner_by_root", lambda _directory: set(it.given))
+    monkeypatch.setattr(node_user, "owner_by_root", lambda _directory: set(it.given))
     monkeypatch.delenv(VARIABLE, raising=False)
     return it
 
@@ -124,27 +124,3 @@ def test_what_others_may_reach_is_none(machine, more: dict[str, int], said: str)
     """The file is the node's alone, and so is what stands in its directory."""
     with pytest.raises(AssertionError, match=said):
         assert why(**more) == ""
-
-
-def test_root_goes_by_a_directory_that_only_root_can_have_given(tmp_path: Path) -> None:
-    """Where anybody could have made one of that name, it says nothing; nor does a file."""
-    if os.geteuid() != ROOT:
-        pytest.skip("only root can give a directory to somebody")
-    above = tmp_path / "lib"
-    given = above / "private" / "holdfast"
-    given.mkdir(parents=True)
-    os.chown(given, NODE, -1)
-    (above / "holdfast").symlink_to(given)  # As systemd does for a user that it makes up.
-    open_above = {it for it in tmp_path.parents if it.stat().st_mode & 0o022}
-    found = node_user._owner_by_root
-    assert found(above / "holdfast") == (set() if open_above else {NODE})
-    if not open_above:
-        (above / "private").chmod(0o777)
-        assert found(above / "holdfast") == set()
-    assert found(above / "none") == found(Path(os.devnull)) == set()
-    assert found(Path("/usr")) == {ROOT}
-
-
-def test_a_user_without_a_name_is_his_number() -> None:
-    """As one of a container is."""
-    assert node_user.name_of(3_999_999_999) == "3999999999"

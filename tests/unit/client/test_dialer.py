@@ -13,6 +13,7 @@ import pytest
 from scripted_broker import ScriptedBroker, Store
 
 from holdfast.client import finder
+from holdfast.client import link as link_module
 from holdfast.client.dialer import Dialer
 from holdfast.client.link import Link
 from holdfast.client.settings import ClientSettings
@@ -317,7 +318,7 @@ async def test_a_passcode_in_clear_stays_on_this_machine(
     dns = Found(monkeypatch)
     async with ScriptedBroker() as broker:
         dns.tell(broker)
-        monkeypatch.setattr(Link, "is_local", property(lambda _: False))
+        monkeypatch.setattr(link_module, "is_same_machine", lambda _there, _here: False)
         settings = ClientSettings(login="ann", passcode="secret")
         uri = "discovery:dns:orders.test"
         with pytest.raises(ConfigError, match="plainWithoutTls"):

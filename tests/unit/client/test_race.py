@@ -12,7 +12,8 @@ import pytest
 from scripted_broker import ScriptedBroker
 
 from holdfast.client import connect, race
-from holdfast.client.race import connect_one, in_turns, open_socket
+from holdfast.client.race import brokers_first, connect_one, in_turns, open_socket
+from holdfast.errors import LinkLostError
 
 V4, V6 = socket.AF_INET, socket.AF_INET6
 SILENT = (V4, ("192.0.2.1", 1))
@@ -150,3 +151,51 @@ async def test_families_take_turns() -> None:
     four = [(V4, (name,)) for name in "de"]
     assert in_turns([*six, *four]) == [six[0], four[0], six[1], four[1], six[2]]
     assert in_turns([]) == []
+
+
+HERE_4, HERE_6 = (V4, ("127.0.0.1", 1)), (V6, ("::1", 1, 0, 0))
+ELSEWHERE = (V6, ("2001:db8::1", 1, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("found", "order", "with_secret"),
+    [
+        ([HERE_6, HERE_4], [HERE_4, HERE_6], [HERE_4]),
+        ([HERE_4, HERE_6], [HERE_4, HERE_6], [HERE_4]),
+        ([HERE_6], [HERE_6], [HERE_6]),
+        ([ELSEWHERE, HERE_4], [ELSEWHERE, HERE_4], [ELSEWHERE, HERE_4]),
+        ([ELSEWHERE, HERE_6, HERE_4], [HERE_4, ELSEWHERE, HERE_6], [HERE_4, ELSEWHERE]),
+        ([], [], []),
+    ],
+)
+def test_localhost_is_where_brokers_listen(
+    found: list[race.SocketAddress],
+    order: list[race.SocketAddress],
+    with_secret: list[race.SocketAddress],
+) -> None:
+    """And a secret goes nowhere else: at the other family's address anybody can listen."""
+    assert brokers_first(found, is_one_loopback=False) == order
+    assert brokers_first(found, is_one_loopback=True) == with_secret
+
+
+async def test_a_passcode_for_localhost_does_not_go_to_who_listens_by_the_other_family(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the broker is stopped neither; by TLS a certificate tells who it is."""
+    tried: list[str] = []
+
+    async def connect_none(_family: Any, address: Any) -> socket.socket:
+        tried.append(address[0])
+        raise OSError("refused")
+
+    Names(monkeypatch, HERE_6, HERE_4)
+    monkeypatch.setattr(race, "connect_one", connect_none)
+    for uri, more, families in (
+        ("stomp://localhost:1", {"login": "ada", "passcode": "a secret"}, ["127.0.0.1"]),
+        ("stomp://localhost:1", {}, ["127.0.0.1", "::1"]),
+        ("stomp+ssl://localhost:1", {"passcode": "a secret"}, ["127.0.0.1", "::1"]),
+    ):
+        tried.clear()
+        with pytest.raises(LinkLostError):
+            await connect(uri, **more)
+        assert tried == families

@@ -6,10 +6,11 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast.environment.listeners import listeners_users
+from holdfast.environment.listeners import answerers_users, listeners_users
 
 _HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout"
 
@@ -22,8 +23,10 @@ def word(text: str) -> str:
     return raw.hex().upper()
 
 
-def row(address: str, port: int, uid: int, state: str = "0A", there: int = 0) -> str:
-    other = f"{word('::' if ':' in address else '0.0.0.0')}:{there:04X}"
+def row(
+    address: str, port: int, uid: int, state: str = "0A", there: int = 0, other: str = ""
+) -> str:
+    other = f"{word(other or ('::' if ':' in address else '0.0.0.0'))}:{there:04X}"
     return (
         f"   0: {word(address)}:{port:04X} {other} {state} 00000000:00000000 00:00000000 00000000"
         f" {uid:5}        0 4711 1 0000000000000000 100 0 0 10 0"
@@ -85,3 +88,53 @@ def test_where_the_system_does_not_say_nothing_is_known(tmp_path: Path) -> None:
     """Which is something else than that nobody listens."""
     assert listeners_users("127.0.0.1", 8161, tmp_path / "none") is None
     assert listeners_users("127.0.0.1", 8161, tables(tmp_path)) == frozenset()
+
+
+EVE = 12_345
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else for a moment")
+def test_who_took_a_connection_is_known_when_he_listens_no_more() -> None:
+    """
+    Or whoever wants to be told something closes his listener first, and nobody seems to be there.
+    """
+    ours = os.geteuid()
+
+    def as_eve(make: Any) -> Any:
+        os.seteuid(EVE)
+        try:
+            return make()
+        finally:
+            os.seteuid(ours)
+
+    listening = as_eve(lambda: socket.create_server(("127.0.0.1", 0)))
+    there = listening.getsockname()
+    with socket.create_connection(there) as client:
+        here = client.getsockname()
+        assert EVE in answerers_users(there, here)  # Not accepted yet: the kernel says root.
+        taken = as_eve(listening.accept)[0]
+        listening.close()
+        assert listeners_users(*there) == frozenset()
+        assert answerers_users(there, here) == {EVE}
+        taken.close()
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([row("127.0.0.1", 61613, 7)], {7}),
+        ([row("127.0.0.1", 61613, 9, "01", 5000, "127.0.0.1")], {9}),
+        ([row("::ffff:127.0.0.1", 61613, 9, "01", 5000, "::ffff:127.0.0.1")], {9}),
+        ([row("0.0.0.0", 61613, 7), row("127.0.0.1", 61613, 9, "01", 5000, "127.0.0.1")], {7, 9}),
+        ([row("127.0.0.1", 61613, 9, "01", 5001, "127.0.0.1")], set()),
+        ([row("127.0.0.1", 61613, 9, "01", 5000, "127.0.0.2")], set()),
+        ([row("127.0.0.1", 5000, 9, "01", 61613, "127.0.0.1")], set()),
+    ],
+)
+def test_who_has_the_other_end_counts_as_who_listens(
+    tmp_path: Path, rows: list[str], found: set[int]
+) -> None:
+    """Of this connection, and of no other one that goes to the same port."""
+    there, here = ("127.0.0.1", 61613), ("127.0.0.1", 5000)
+    assert answerers_users(there, here, tables(tmp_path, *rows)) == found
+    assert answerers_users(there, here, tmp_path / "none") is None
