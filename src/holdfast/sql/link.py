@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from holdfast.environment.kept_errors import without_frames
 from holdfast.environment.remote_server import Host
 from holdfast.errors import StoreError, UnreachableError
 from holdfast.sql.faults import ROTATES, Fault, error_of
@@ -183,7 +184,7 @@ class Link:
             try:
                 return self._connect_one(deadline)
             except UnreachableError as error:
-                failures.append(error)
+                failures.append(without_frames(error))  # They have what was half connected.
             self._rotate()
             if self._clock() >= deadline:
                 break
