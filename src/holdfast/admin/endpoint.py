@@ -18,6 +18,7 @@ Invariants:
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -216,6 +217,22 @@ def knocked(ask: Callable[[], T]) -> T:
                 raise ClosedError(*error.args) from error
         time.sleep(pause)
         pause *= _KNOCK_FACTOR
+
+
+def open_no_more(connection: HTTPConnection) -> None:
+    """
+    Let a connection end with its socket: by another one somebody else might answer.
+
+    Raises:
+        ConnectionResetError: It has ended already, so that nothing more was sent on it.
+    """
+
+    def refuse() -> None:
+        raise ConnectionResetError(errno.ECONNRESET, "it closed the connection it was known by")
+
+    connection.connect = refuse  # type: ignore[method-assign]
+    if connection.sock is None:
+        refuse()
 
 
 class _TlsConnection(HTTPConnection):

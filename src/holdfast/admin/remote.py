@@ -21,13 +21,20 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
 from holdfast.admin.answers import ANSWER_BYTES_MAX, BoundedResponse, read_object
 from holdfast.admin.by_password import ByPassword, Refused, Shown, lead_in
-from holdfast.admin.endpoint import CLOSED, TLS_REQUIRED, Endpoint, knocked, spoken_in_clear
+from holdfast.admin.endpoint import (
+    CLOSED,
+    TLS_REQUIRED,
+    Endpoint,
+    knocked,
+    open_no_more,
+    spoken_in_clear,
+)
 from holdfast.admin.forwarding import (
     FORWARDED_HEADER,
     LIFE_LENGTH,
@@ -68,6 +75,11 @@ CHANGE_SECONDS_MAX = 60.0
 FORWARD_SECONDS_MAX = 55.0
 """Shorter than a change may take, so that the asker hears why the leader did not answer."""
 
+Request: TypeAlias = tuple[str, str, bytes | None]
+"""Method, path and body."""
+
+_QUESTION: Final[Request] = ("GET", "/users", None)
+"""What only an admin may ask, as he must be to send anything private."""
 _ASKED_MAX = 3
 """In clear, by TLS, and with the token of the node's file."""
 
@@ -184,6 +196,8 @@ class Answer:
     body: dict[str, Any]
     is_proven: bool = field(default=False, compare=False)
     """Whether who answered has shown that he is the node: by TLS, or by what only both know."""
+    is_led_in: bool = field(default=False, compare=False)
+    """Whether it answers what was sent behind a question, on the connection of who proved that."""
 
     def error(self) -> HoldfastError:
         """The error that the node reported."""
@@ -255,17 +269,19 @@ class RemoteNode:
             return self._met().send(method, path, body)
         data = None if body is None else json.dumps(body).encode()
         endpoint, token = Endpoint.parse(self.address), ""
+        request = method, path, data
         if self.is_private and not self.forwarded_by:
             # A question that has no secret in it finds out by which way the node is asked, and
-            # that it is the one that wrote the file, or knows the secret.
-            known, endpoint, token = self._asked(endpoint, ("GET", "/users", None), token)
+            # that it is the one that wrote the file, or knows the secret. The request goes on the
+            # same connection: at another one somebody else may listen by then.
+            known, endpoint, token = self._asked(endpoint, _QUESTION, token, request)
             has_shown_all = isinstance(self.login, str) and self.login  # A token, to whoever it is.
-            if not (known.is_proven or has_shown_all or self.takes_earlier):
-                if known.status >= HTTPStatus.BAD_REQUEST:
-                    return known
-                if not self.login:  # Else a person has said that the password be told.
-                    raise AuthenticationError(PROVES_NOTHING.format(address=endpoint))
-        return self._asked(endpoint, (method, path, data), token)[0]
+            needs_none = has_shown_all or self.takes_earlier
+            if known.is_led_in or (known.status >= HTTPStatus.BAD_REQUEST and not needs_none):
+                return known
+            if not (needs_none or self.login):  # A person has said that the password be told.
+                raise AuthenticationError(PROVES_NOTHING.format(address=endpoint))
+        return self._asked(endpoint, request, token)[0]
 
     def _met(self) -> RemoteNode:
         """
@@ -282,35 +298,36 @@ class RemoteNode:
         return replace(self, life=str(life) if is_one else "", is_met=True)
 
     def _asked(
-        self,
-        endpoint: Endpoint,
-        request: tuple[str, str, bytes | None],
-        token: str,
+        self, endpoint: Endpoint, request: Request, token: str, then: Request | None = None
     ) -> tuple[Answer, Endpoint, str]:
         """
         Ask as often as it takes; gives by which way and with which token it was answered.
 
+        Args:
+            then: What is sent to who has answered and proven that he is the node, and only there.
+
         Raises:
             AuthenticationError: Who answered has not proven what he must.
         """
-        answer, endpoint, token = self._asked_at(endpoint, request, token, None)
+        answer, endpoint, token = self._asked_at(endpoint, (request, then), token, None)
         if (self.life or token) and (clock := clock_of(answer.body)) is not None:
-            answer, endpoint, token = self._asked_at(endpoint, request, token, clock)
-        self._require_proven(answer, endpoint, request[0], token)
+            answer, endpoint, token = self._asked_at(endpoint, (request, then), token, clock)
+        method = then[0] if then is not None and answer.is_led_in else request[0]
+        self._require_proven(answer, endpoint, method, token)
         return answer, endpoint, token
 
     def _asked_at(
         self,
         endpoint: Endpoint,
-        request: tuple[str, str, bytes | None],
+        requests: tuple[Request, Request | None],
         token: str,
         clock: int | None,
     ) -> tuple[Answer, Endpoint, str]:
         takes_token = not (self.login or self.secret)
         for _ in range(_ASKED_MAX):
-            answer, place = self._exchange(endpoint, request, token, clock)
+            answer, place = self._exchange(endpoint, requests, token, clock)
             again = asked_again(endpoint, answer, place, takes_token=takes_token)
-            if again is None or again == (endpoint, token):
+            if answer.is_led_in or again is None or again == (endpoint, token):
                 break
             endpoint, token = again
         return answer, endpoint, token
@@ -331,12 +348,14 @@ class RemoteNode:
     def _exchange(
         self,
         endpoint: Endpoint,
-        request: tuple[str, str, bytes | None],
+        requests: tuple[Request, Request | None],
         token: str,
         clock: int | None,
     ) -> tuple[Answer, tuple[str, int] | None]:
+        request, then = requests
+
         def ask() -> tuple[Answer, tuple[str, int] | None]:
-            return self._exchange_once(endpoint, request, token, clock)
+            return self._exchange_once(endpoint, (request, then), token, clock)
 
         try:
             return knocked(ask) if request[0] == "GET" else ask()
@@ -357,7 +376,7 @@ class RemoteNode:
         """
         question = RemoteNode(endpoint.place)
         try:
-            answer, place = question._exchange(endpoint, ("GET", "/health", None), "", None)
+            answer, place = question._exchange(endpoint, (("GET", "/health", None), None), "", None)
         except LinkLostError:
             return None
         fault = answer.body.get("error")
@@ -367,11 +386,11 @@ class RemoteNode:
     def _exchange_once(
         self,
         endpoint: Endpoint,
-        request: tuple[str, str, bytes | None],
+        requests: tuple[Request, Request | None],
         token: str,
         clock: int | None,
     ) -> tuple[Answer, tuple[str, int] | None]:
-        method, path, data = request
+        question, then = requests
         seconds = self.timeout_seconds
         connection = (
             HTTPConnection(endpoint.place, timeout=seconds)
@@ -380,30 +399,49 @@ class RemoteNode:
         )
         connection.response_class = BoundedResponse
         try:
-            shown = self._shown(connection)
-            if isinstance(shown, Refused):
-                return Answer(shown.status, read_object(shown.body)), same_machine(connection)
-            is_known = endpoint.files is not None
-            opened = (
-                reached(connection, endpoint.place)
-                if (self.life or token) and not self.forwarded_by
-                else ""
-            )
-            headers = self._headers(request, token, clock, shown.authorization, opened)
-            expected = self._expected(headers, token)
-            connection.request(method, path, data, headers)
-            place = same_machine(connection)
-            response = connection.getresponse()
-            if expected is not None:
-                told = response.headers.get(ANSWER_HEADER, "")
-                is_known = is_known or expected.is_proven(response.status, told)
-            body = read_object(response.read(ANSWER_BYTES_MAX))
-            note_answer(str(endpoint))
-            if isinstance(self.login, ByPassword):
-                is_known = self.login.check(shown, response) or is_known
-            return Answer(response.status, body, is_proven=is_known), place
+            answer, place = self._ask_on(connection, endpoint, question, token, clock)
+            if then is None or not answer.is_proven or answer.status >= HTTPStatus.BAD_REQUEST:
+                return answer, place
+            open_no_more(connection)
+            try:
+                answer, place = self._ask_on(connection, endpoint, then, token, clock)
+            except (OSError, HTTPException) as error:
+                raise LinkLostError(str(endpoint.failure(error))) from error  # It is not repeated.
+            return replace(answer, is_led_in=True), place
         finally:
             connection.close()
+
+    def _ask_on(
+        self,
+        connection: HTTPConnection,
+        endpoint: Endpoint,
+        request: Request,
+        token: str,
+        clock: int | None,
+    ) -> tuple[Answer, tuple[str, int] | None]:
+        method, path, data = request
+        shown = self._shown(connection)
+        if isinstance(shown, Refused):
+            return Answer(shown.status, read_object(shown.body)), same_machine(connection)
+        is_known = endpoint.files is not None
+        opened = (
+            reached(connection, endpoint.place)
+            if (self.life or token) and not self.forwarded_by
+            else ""
+        )
+        headers = self._headers(request, token, clock, shown.authorization, opened)
+        expected = self._expected(headers, token)
+        connection.request(method, path, data, headers)
+        place = same_machine(connection)
+        response = connection.getresponse()
+        if expected is not None:
+            told = response.headers.get(ANSWER_HEADER, "")
+            is_known = is_known or expected.is_proven(response.status, told)
+        body = read_object(response.read(ANSWER_BYTES_MAX))
+        note_answer(str(endpoint))
+        if isinstance(self.login, ByPassword):
+            is_known = self.login.check(shown, response) or is_known
+        return Answer(response.status, body, is_proven=is_known), place
 
     def _shown(self, connection: HTTPConnection) -> Shown | Refused:
         """Give how a user is shown by an open connection, where nobody else can listen."""
@@ -417,7 +455,7 @@ class RemoteNode:
 
     def _headers(
         self,
-        request: tuple[str, str, bytes | None],
+        request: Request,
         token: str,
         clock: int | None,
         authorization: str,

@@ -9,10 +9,11 @@ import json
 import os
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast.admin import node_user, remote
+from holdfast.admin import endpoint, node_user, remote
 from holdfast.admin.answer_proofs import ANSWER_HEADER, Expected
 from holdfast.admin.by_password import ByPassword
 from holdfast.admin.forwarding import ForwardCheck, Forwarded, digest_of, proof_in
@@ -446,6 +447,78 @@ def test_a_password_is_sent_once_the_node_is_known_and_to_no_other_machine(
         with pytest.raises(ConfigError, match="is another machine and is asked in clear"):
             far.change("POST", "/users", {"password": "p"})
     assert len(guarded.asked) == 3
+
+
+class Squatted:
+    """
+    A node in clear, by the secret, at whose port somebody else listens from a moment on.
+
+    Moments: `idle`, when the question is answered and its connection closed by that; `sudden`, as
+    what stands behind it is sent.
+    """
+
+    def __init__(self, moment: str) -> None:
+        self.moment = moment
+        self.bodies: list[tuple[str, bytes]] = []
+        self.opened = 0
+
+    def make(self, _address: str, *, timeout: float) -> Squatted.Connection:
+        assert timeout
+        return Squatted.Connection(self)
+
+    class Connection:
+        def __init__(self, port: Squatted) -> None:
+            self.port = port
+            self.sock: PaperSocket | None = None
+            self.place, self.asked = "", ("", b"")
+
+        def connect(self) -> None:
+            self.port.opened += 1
+            # The mark is asked on a connection of its own, before anything is proven.
+            self.place = "node" if self.port.opened <= 2 else "squatter"
+            self.sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.1", 50_000))
+
+        def request(self, method: str, path: str, data: Any = None, headers: Any = None) -> None:
+            if self.sock is None:
+                self.connect()
+            if self.port.moment == "sudden" and method == "POST" and self.place == "node":
+                self.sock = None
+                raise BrokenPipeError
+            self.port.bodies.append((self.place, data or b""))
+            self.headers = headers
+
+        def getresponse(self) -> PaperResponse:
+            response = PaperResponse(json.dumps({"process": LIFE}).encode())
+            if self.place == "node":
+                response.prove(self.headers)
+            if self.port.moment == "idle" and "Authorization" in self.headers:
+                self.sock = None
+            return response
+
+        def close(self) -> None:
+            self.sock = None
+
+
+@pytest.mark.parametrize("moment", ["idle", "sudden", "never"])
+def test_what_is_private_goes_to_who_has_proven_that_he_is_the_node_and_to_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """
+    It went on a connection of its own behind the proof: whoever took the port between the two, as
+    the node stopped, was sent the password.
+    """
+    port = Squatted(moment)
+    monkeypatch.setattr(remote, "HTTPConnection", port.make)
+    monkeypatch.setattr(endpoint, "KNOCK_SECONDS_MAX", 0.0)
+    node = RemoteNode("127.0.0.1:8161", secret=SECRET, is_private=True)
+    if moment == "never":
+        assert node.change("POST", "/users/password", {"password": "new horse"})
+    else:
+        with pytest.raises(HoldfastError):
+            node.change("POST", "/users/password", {"password": "new horse"})
+    sent = [place for place, body in port.bodies if b"new horse" in body]
+    assert sent == (["node"] if moment == "never" else [])
+    assert port.opened == 2
 
 
 @pytest.mark.parametrize("secret", [b"", SECRET])
