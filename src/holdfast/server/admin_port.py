@@ -1,8 +1,8 @@
 """
 The admin port of a node, put together from its configuration.
 
-By TLS it has a line of its own for handshakes: whoever fills that of the clients' ports keeps no
-operator out. Its share of a turn is a part of theirs, so that both together stay what one was.
+By TLS it has lines of its own for handshakes: whoever fills that of the clients' ports keeps no
+operator out. Their share of a turn is a part of theirs, so that both together stay what one was.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from holdfast.admin.access import Access, Tell, tell_nobody
 from holdfast.admin.endpoint import Files
@@ -24,13 +23,8 @@ from holdfast.admin.token_file import new_token
 from holdfast.config.node import NodeConfig
 from holdfast.replication.peer_address import split_address
 from holdfast.server.administration import Administration
-from holdfast.server.descriptors import APART_COUNT_MAX
 from holdfast.server.parts import Parts
-from holdfast.transport.handshakes import Handshakes
-from holdfast.transport.settings import PortSettings
-
-SLICE_SHARE: Final = 3
-"""Of a turn it has this part of what handshakes of clients have."""
+from holdfast.server.port_lines import port_lines
 
 
 def admin_access(
@@ -72,23 +66,17 @@ def admin_server(
     """Put the port together; it is not open yet."""
     operations = Operations(administration, secret=config.secret, files=_files(config))
     tls = parts.shown.get(config.admin_tls)
-    ports = config.sections.ports
-    ports = replace(ports, handshake_slice_seconds=ports.handshake_slice_seconds / SLICE_SHARE)
     shares = parts.shares
+    lines = port_lines(config.sections.ports, common_count_max=shares.admin_strangers)
     return AdminServer(
         build_application(operations, access=access, renew=renew),
         host=config.admin.host,
         port=config.admin.port,
         settings=replace(config.sections.admin, connection_count_max=shares.admin),
-        tls=None if tls is None else (tls, _line(ports, shares.admin_strangers)),
-        apart=None if tls is None else _line(ports, APART_COUNT_MAX),
+        tls=None if tls is None else (tls, lines.common),
+        apart=None if tls is None else lines.apart,
         told_path=access.told_path,
     )
-
-
-def _line(ports: PortSettings, count_max: int) -> Handshakes:
-    """Nobody waits at the door of a port where some have a line apart."""
-    return Handshakes(ports, count_max=count_max, has_door=False)
 
 
 def _files(config: NodeConfig) -> Files:

@@ -15,9 +15,8 @@ from typing import Final
 from holdfast.config.node import NodeConfig
 from holdfast.config.tls import PEERS_TABLE
 from holdfast.replication.peer_tls import PeerTls
-from holdfast.server.admin_port import SLICE_SHARE
-from holdfast.server.descriptors import APART_COUNT_MAX, Shares
-from holdfast.transport.handshakes import Handshakes
+from holdfast.server.descriptors import Shares
+from holdfast.server.port_lines import port_lines
 from holdfast.transport.tls import ServerTls
 
 _STRANGERS_MIN: Final = 16
@@ -33,11 +32,7 @@ def peer_tls(config: NodeConfig, shares: Shares, shown: Mapping[str, ServerTls])
         handshake_seconds_max=min(
             ports.handshake_seconds_max, config.sections.links.handshake_seconds
         ),
-        handshake_slice_seconds=ports.handshake_slice_seconds / SLICE_SHARE,
     )
-    strangers = max(shares.strangers, _STRANGERS_MIN)
-    # Nobody waits at the door of a port where some have a line apart.
-    handshakes = Handshakes(ports, count_max=strangers, has_door=False)
-    members = Handshakes(ports, count_max=APART_COUNT_MAX, has_door=False)
+    lines = port_lines(ports, common_count_max=max(shares.strangers, _STRANGERS_MIN))
     is_required = config.peer_tls == "require"
-    return PeerTls(shown[PEERS_TABLE], handshakes, members, is_required=is_required)
+    return PeerTls(shown[PEERS_TABLE], lines.common, lines.apart, is_required=is_required)

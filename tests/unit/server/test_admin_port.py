@@ -11,11 +11,9 @@ import pytest
 from holdfast.admin.endpoint import NO_FILES, Files
 from holdfast.config.node import NodeConfig
 from holdfast.errors import ConfigError
-from holdfast.server.admin_port import _files, _line, admin_access
+from holdfast.server.admin_port import _files, admin_access
 from holdfast.server.descriptors import share_out
 from holdfast.transport.certificates import make_node, open_authority
-from holdfast.transport.handshakes import AT_ONCE_SECONDS
-from holdfast.transport.settings import PortSettings
 
 
 @pytest.fixture
@@ -61,9 +59,3 @@ def test_a_table_that_is_not_there_is_a_mistake(folder: Path) -> None:
     """With the name that was given."""
     with pytest.raises(ConfigError, match=r"admin_tls: .*\[tls\.ops\], and the file has no such"):
         NodeConfig.load(flags={"data": "d", "admin_tls": "ops"}, environment={})
-
-
-def test_nobody_waits_at_the_door_of_its_lines() -> None:
-    """So whoever leaves the node waiting there gives way at once."""
-    line = _line(PortSettings(), 20)
-    assert (line.count_max, line._patience) == (20, AT_ONCE_SECONDS)
