@@ -64,7 +64,8 @@ class ActiveMQ(Broker):
 
     def start(self) -> None:
         """Start it and wait for its STOMP port."""
-        (self.port,) = free_ports(1)
+        if not self.port:  # Else it is started again, where its clients look for it.
+            (self.port,) = free_ports(1)
         configuration = self.directory / "activemq.xml"
         configuration.write_text(
             _CONFIGURATION.format(

@@ -25,6 +25,7 @@ MODULES: Final = {
     "receive": "messages",
     "request": "message_asking",
     "reply": "message_asking",
+    "shovel": "shovel",
     "status": "cluster",
     "archive": "archive",
     "audit": "audit",

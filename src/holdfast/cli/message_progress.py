@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.message_patience import Patience
 from holdfast.cli.output import watched_console, write_error
@@ -72,16 +72,21 @@ async def connected(
     patience: Patience,
     *,
     is_quiet: bool,
-    client_id: str | None = None,
+    **options: Any,
 ) -> AsyncIterator[Connection]:
-    """A connection that tells its interruptions, for as long as there is patience."""
+    """
+    A connection that tells its interruptions, for as long as there is patience.
+
+    Args:
+        options: Of `connect`, beside who one is.
+    """
     waiting = asyncio.get_running_loop().call_later(
         CONNECT_PATIENCE_SECONDS, _tell, is_quiet, f"waiting for a broker at {uri}"
     )
     try:
         async with (
             patience.held(),
-            connect(uri, login=login, passcode=passcode, client_id=client_id) as connection,
+            connect(uri, login=login, passcode=passcode, **options) as connection,
         ):
             waiting.cancel()
             patience.connected(connection)

@@ -45,7 +45,7 @@ def _find(context: typer.Context, passcode: str | None) -> str | None:
     if path is not None and passcode and is_argument:
         raise ConfigError(["give --passcode or --passcode-file, not both"])
     if path is not None:
-        return _read(path)
+        return read_passcode(path)
     login = context.params.get("login")
     if passcode is None and login and sys.stdin.isatty():
         asked: str = typer.prompt(
@@ -59,7 +59,13 @@ def _find(context: typer.Context, passcode: str | None) -> str | None:
     return passcode
 
 
-def _read(path: Path) -> str:
+def read_passcode(path: Path) -> str:
+    """
+    Read a passcode from a file.
+
+    Raises:
+        ConfigError: It cannot be read, or holds none.
+    """
     try:
         content = read_secret_file(path, FILE_BYTES_MAX)
         passcode = content.decode().removesuffix("\n").removesuffix("\r")

@@ -343,7 +343,7 @@ class Connection:
         Nothing is promised there beyond at least once: what is sent again after a failover may be
         stored twice.
         """
-        return self._session.cluster
+        return self._session.greeting.get("holdfast-cluster")
 
     @property
     def unconfirmed_count(self) -> int:

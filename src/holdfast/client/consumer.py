@@ -29,13 +29,12 @@ from holdfast.client.message import Message
 from holdfast.client.overflow import Overflowed
 from holdfast.client.receiving import Receiver
 from holdfast.client.refusal import anew
-from holdfast.client.requests import SubscribeRequest, fail, succeed
+from holdfast.client.requests import SubscribeRequest, fail, subscribing, succeed
 from holdfast.client.sequence import is_lasting, is_one
 from holdfast.client.session import ClientSession
 from holdfast.client.settlements import ACKNOWLEDGE, REJECT, Promise, Settlement
 from holdfast.client.subscribing import is_durable
 from holdfast.client.wire import (
-    VERSION,
     WIRE_MODES,
     AcknowledgeMode,
     control,
@@ -46,7 +45,6 @@ from holdfast.errors import (
     TransactionError,
     UnknownDeliveryError,
 )
-from holdfast.protocols.stomp.codec import encode_frame
 from holdfast.protocols.stomp.frames import Frame
 
 
@@ -396,10 +394,9 @@ class Subscription(Receiver):
             "id": self.id,
             "destination": self.destination,
             "ack": self._wire_mode,
-            "receipt": receipt,
             **self._headers,
         }
-        frame = encode_frame("SUBSCRIBE", headers.items(), b"", VERSION)
+        frame = subscribing(headers, receipt, is_holdfast=session.is_holdfast)
         session.request(SubscribeRequest(self), receipt, frame)
 
     def subscribed(self) -> None:

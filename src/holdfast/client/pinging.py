@@ -32,6 +32,8 @@ class Statistics(NamedTuple):
     """Messages settled since the connection began."""
     uncertain_count: int
     """Of those, how many the broker has not said it has."""
+    server: str = ""
+    """What the broker says it is, as `ActiveMQ/5.17.2`; empty: nothing."""
 
 
 class Ping(Question):
@@ -68,4 +70,5 @@ def statistics(session: ClientSession) -> Statistics:
         held_count=sum(each.held_count for each in subscribers),
         settled_count=session.settlements.number,
         uncertain_count=len(session.settlements),
+        server=session.greeting.get("server", ""),
     )

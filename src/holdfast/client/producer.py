@@ -37,6 +37,7 @@ from holdfast.client.wire import (
     plain_send,
     produced_send,
     renumbered,
+    repeated,
     send_prefix,
     text_of,
 )
@@ -70,6 +71,7 @@ class Producer:
         self.told: Failure | None = None
         """The failure that was raised last."""
 
+        self.marks_repeats = session.settings.marks_repeats
         self._session = session
         self._is_fixed = producer_id is not None
         self._sequence = ProducerSequence(
@@ -335,6 +337,8 @@ class ProducedMessage(Operation):
 
     def replay(self) -> list[tuple[str, bytes]]:
         self.links += 1
+        if not self.number and self.producer.marks_repeats:
+            self.frame = repeated(self.frame)
         return [(self.receipt, self.frame)]
 
 
@@ -410,6 +414,8 @@ class SingleMessage(Operation):
 
     def replay(self) -> list[tuple[str, bytes]]:
         self.links += 1
+        if self.sequence is None and self.session.settings.marks_repeats:
+            self.frame = repeated(self.frame)
         return [(self.receipt, self.frame)]
 
 

@@ -12,8 +12,10 @@ from typing import Any, Protocol
 
 from holdfast.client.outstanding import Operation
 from holdfast.client.settlements import Promise, Settlement, Settlements
-from holdfast.client.wire import control
+from holdfast.client.wire import VERSION, control
 from holdfast.errors import HoldfastError, LinkLostError
+from holdfast.model.destination import has_wildcards
+from holdfast.protocols.stomp.codec import encode_frame
 
 
 def succeed(outcome: asyncio.Future[None]) -> None:
@@ -33,6 +35,19 @@ def nothing_done(transaction: str, receipt: str, **said: str) -> bytes:
     """A transaction with nothing in it: only what its COMMIT says, and its receipt."""
     begin = control("BEGIN", transaction=transaction)
     return begin + control("COMMIT", transaction=transaction, receipt=receipt, **said)
+
+
+def subscribing(headers: dict[str, str], receipt: str, *, is_holdfast: bool) -> bytes:
+    """
+    SUBSCRIBE, with a receipt.
+
+    ActiveMQ delivers nothing of a wildcard whose SUBSCRIBE asks for one: there the receipt is that
+    of a transaction with nothing in it, which comes behind.
+    """
+    if is_holdfast or not has_wildcards(headers["destination"]):
+        return encode_frame("SUBSCRIBE", {**headers, "receipt": receipt}.items(), b"", VERSION)
+    frame = encode_frame("SUBSCRIBE", headers.items(), b"", VERSION)
+    return frame + nothing_done(f"subscribed-{receipt}", receipt)
 
 
 class Farewell(Operation):

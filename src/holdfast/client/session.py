@@ -66,8 +66,8 @@ class ClientSession:
         self.subscribers: dict[str, Subscriber] = {}
         self.generation = 0
         self.failure: HoldfastError | None = None
-        self.cluster: str | None = None
-        """The cluster of the present or last link; None: it leads to another broker."""
+        self.greeting: dict[str, str] = {}
+        """What the broker of the present or last link has said of itself."""
 
         self.buffered_bytes = 0
         """In memory, delivered and not yet taken by the application, over all subscriptions."""
@@ -200,7 +200,7 @@ class ClientSession:
         Whether the present or last link leads to a broker of ours: only such a one knows producers'
         numbers, and messages by their ids over the end of a link.
         """
-        return self.cluster is not None
+        return "holdfast-cluster" in self.greeting
 
     @property
     def address(self) -> Address | None:
@@ -474,7 +474,7 @@ class ClientSession:
         self._is_useful = False
         self.generation += 1
         self._timeouts.clear()
-        was_holdfast, self.cluster = self.is_holdfast, link.greeting.get("holdfast-cluster")
+        was_holdfast, self.greeting = self.is_holdfast, link.greeting
         self.settlements.knows_names = self.is_holdfast
         if not was_holdfast:
             self.settlements.give_up()

@@ -71,6 +71,10 @@ class ClientSettings:
     """The messages sent are copies: headers such as `priority` and `expires` are stored as they are
     and nothing is done about them. Else a broker refuses what it would have to ignore."""
 
+    marks_repeats: bool = False
+    """What is sent again after a lost link, and has no number by which the broker knows it, says
+    `possible-duplicate:true`: it may have been stored before."""
+
     host: str | None = None
     """The STOMP `host` header. None means the host of the address."""
 

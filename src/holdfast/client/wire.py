@@ -53,6 +53,11 @@ SUBSCRIBE_RESERVED = frozenset(
 )
 """Headers a SUBSCRIBE gets from us: given by the application it would be another subscription."""
 
+POSSIBLE_DUPLICATE: Final = "possible-duplicate"
+"""Of a message: this header, `true`, says that it may have been stored before."""
+
+_REPEATED: Final = f"SEND\n{POSSIBLE_DUPLICATE}:true\n".encode()
+
 HEADERS_BYTES_MAX = 128 * 1024
 """Half of what a broker takes for all header lines, so that ours always fit."""
 
@@ -217,6 +222,11 @@ def produced_send(
         len(body),
         body,
     )
+
+
+def repeated(frame: bytes) -> bytes:
+    """A SEND that says of itself that the broker may have been told it before."""
+    return frame if frame.startswith(_REPEATED) else _REPEATED + frame.removeprefix(b"SEND\n")
 
 
 def renumbered(frame: bytes, before: tuple[bytes, int], after: tuple[bytes, int]) -> bytes:

@@ -129,7 +129,7 @@ def test_each_command_that_takes_a_passcode_takes_a_file() -> None:
             if "--passcode" in options:
                 assert "--passcode-file" in options, name
                 found.append(name)
-    assert sorted(found) == ["receive", "replay", "reply", "request", "send"]
+    assert sorted(found) == ["receive", "replay", "reply", "request", "send", "shovel"]
 
 
 def test_its_help_says_where_it_is_better_given() -> None:

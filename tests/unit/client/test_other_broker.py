@@ -8,6 +8,7 @@ does, confirms the sends of a transaction only after the COMMIT. tests/integrati
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import pytest
@@ -116,6 +117,42 @@ async def test_the_prefetch_is_said_in_both_words() -> None:
         (frame,) = broker.frames("SUBSCRIBE")
         words = {"activemq.prefetchSize": "7", "prefetch-count": "7"}
         assert words.items() <= frame.headers.items()
+
+
+async def test_a_wildcard_is_subscribed_to_without_a_receipt() -> None:
+    """ActiveMQ would deliver nothing of it; an empty transaction behind it has the receipt."""
+    async with (
+        OtherBroker() as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe("/queue/a.>"),
+        connection.subscribe(QUEUE),
+    ):
+        wild, plain = broker.frames("SUBSCRIBE")
+        (behind,) = broker.frames("COMMIT")
+        assert "receipt" not in wild.headers
+        assert behind.headers["receipt"]
+        assert plain.headers["receipt"]
+
+
+@pytest.mark.parametrize("marks", [True, False])
+async def test_what_is_sent_again_may_say_so(marks: bool) -> None:
+    """The broker may have stored it before the link was lost: only a number could tell."""
+    async with (
+        OtherBroker() as broker,
+        connect(broker.failover(), marks_repeats=marks) as connection,
+    ):
+        broker.is_holding = True
+        producer = connection.producer(QUEUE)
+        single = asyncio.ensure_future(connection.send(QUEUE, b"single"))
+        await producer.send(b"one")
+        await broker.saw(lambda: len(broker.sends) == 2)
+        broker.is_holding = False
+        broker.hang_up()
+        await producer.flush()
+        await single
+        said = [it.block.headers.get("possible-duplicate") for it in broker.sends]
+        assert said == [None, None, *["true" if marks else None] * 2]
+        assert len(broker.store.bodies(QUEUE)) == 4
 
 
 @pytest.mark.parametrize("mode", ["client", "client-individual", "auto"])

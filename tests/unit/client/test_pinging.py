@@ -37,7 +37,7 @@ async def test_a_ping_waits_for_the_broker() -> None:
 async def test_what_is_in_hand_is_told() -> None:
     """Sent, delivered, taken and settled, at this moment."""
     async with ScriptedBroker(filled("1", "2", "3")) as broker, connect(broker.uri) as connection:
-        assert connection.statistics() == (1, 0, 0, 0, 0, 0, 0, 0)
+        assert connection.statistics() == (1, 0, 0, 0, 0, 0, 0, 0, "Holdfast/test")
         async with connection.subscribe(QUEUE) as subscription:
             one = await anext(subscription)
             await anext(subscription)
