@@ -12,7 +12,8 @@ Invariants:
     A password that was found right counts only while its user's record is the one it was found
     right by.
     No secret is kept, but in work that is under way.
-    Whoever guesses holds up nobody who shows what was right, or what nobody can guess.
+    Whoever guesses holds up nobody who shows what was right, or what nobody can guess; and by one
+    name only whose it is, where he guesses.
 
 Pure: time is an argument, chance is handed in.
 """
@@ -35,7 +36,9 @@ from holdfast.security.tokens import digest_of, is_token, owner_of
 from holdfast.security.user_values import read_values
 
 WRONG: Final = "login or passcode is wrong"
-SHUT_OUT: Final = "too many failed logins from this address lately: try again in a minute"
+SHUT_OUT: Final = (
+    "too many failed logins from this address lately, of this name too: try again in a minute"
+)
 BUSY: Final = "more logins are being checked than there is time for: try again in a moment"
 UNKNOWN: Final = "there is no user of the name that this certificate has: say login and passcode"
 UNNAMED: Final = "a login is needed here: say login and passcode"
@@ -213,7 +216,7 @@ class Checking:
         """
         if not any(it.is_there() for it in waiting.waiters):
             return BUSY
-        if waiting.is_guess and self.throttle.is_shut_out(waiting.address, now):
+        if waiting.is_guess and self.throttle.is_shut_out(waiting.address, now, waiting.name):
             return SHUT_OUT
         return ""
 
@@ -301,7 +304,10 @@ class Checking:
         authority = None if is_token(shown.secret) else self._authority(shown, is_known=is_known)
         if authority is not None and not authority.is_guessable:
             return Refusal(WRONG, now + UNGUESSED_SECONDS)
-        return Refusal(WRONG, now + self.throttle.failed(shown.address, self._mark(shown), now))
+        is_looked_at = not is_token(shown.secret) and not _is_long(shown.secret)
+        name = shown.name if is_looked_at else None
+        delay = self.throttle.failed(shown.address, self._mark(shown), now, name)
+        return Refusal(WRONG, now + delay)
 
     def _token(self, shown: Shown, now: float, now_ms: int) -> Answer:
         name = owner_of(shown.secret)
@@ -334,10 +340,9 @@ class Checking:
         authority = self._authority(shown, is_known=record is not None)
         # What was right here is no guess, whoever else guesses from the same address.
         is_guess = not was_right and (authority is None or authority.is_guessable)
-        if is_guess and self.throttle.is_shut_out(shown.address, now):
+        if is_guess and self.throttle.is_shut_out(shown.address, now, shown.name):
             return Refusal(SHUT_OUT, now)
-        is_long = len(shown.secret.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX
-        if authority is None and is_long:
+        if authority is None and _is_long(shown.secret):
             return self.refused(shown, now)
         kept = "" if record is None else read_values(record.values).password
         waiting = Waiting(
@@ -367,6 +372,11 @@ class Checking:
         mark = blake2b(key=self._key, digest_size=32)
         mark.update(len(name).to_bytes(8, "little") + name + secret)
         return mark.digest()
+
+
+def _is_long(secret: str) -> bool:
+    """Whether it can be no password, and is not looked at."""
+    return len(secret.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX
 
 
 def _principal(record: UserRecord, kept: str = "") -> Principal:

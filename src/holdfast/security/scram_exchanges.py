@@ -221,7 +221,7 @@ class Exchanges:
             if not is_before:
                 self._right.pop(seen, None)
             guess = f"before {name}".encode() if is_before else ticket.mark + final.proof
-            delay = self._throttle.failed(address, guess, now)
+            delay = self._throttle.failed(address, guess, now, name)
             return Refusal(WRONG, now + delay)
         self._used[ticket.mark] = ticket.until_ms / 1000
         self._right.pop(seen, None)
@@ -246,7 +246,7 @@ class Exchanges:
         return values.scram if record is not None and self._peppers() else None
 
     def _is_shut_out(self, address: str, name: str, record: UserRecord | None, now: float) -> bool:
-        if not self._throttle.is_shut_out(address, now):
+        if not self._throttle.is_shut_out(address, now, name):
             return False
         by, until = self._right.get((network_of(address), name), (None, now))
         return record is None or by is not record or now >= until

@@ -1,16 +1,21 @@
 """
-Who guesses is slowed down, by the address it comes from and never by the name it says.
+Who guesses is slowed down, by the address it comes from and never by the name alone.
 
 By name it would be a weapon: anybody could shut out anybody else. What counts is the network that
 somebody has, and the site that it may be one of 65,536 of (`networks_of`). And as many live there
 as there are machines behind it, it is not how often somebody failed but with how many different
 guesses: a program with an old password shows the same one all the time, and guesses nothing.
 
+Where much was guessed each name still has chances of its own, whether there is such a user or not:
+else whoever guesses shuts out all others of his network. At one name nobody has more of them by
+that than if it were the only one that he guesses at.
+
 Invariants:
     Whoever comes from elsewhere is asked nothing more, whatever goes on here.
+    At one name a network that is shut out guesses once in `SHUT_OUT_SECONDS`, behind the first few.
     Of a site, the networks from where somebody came in lately are counted apart from all others.
-    It keeps as many networks and sites as it may. Of networks a site that has more gives way, and
-    else who failed longest ago.
+    It keeps as many networks, sites and names as it may. Of networks a site that has more gives
+    way, and else who failed longest ago; a name stays for as long as it counts.
 
 Pure: time is an argument.
 """
@@ -18,6 +23,7 @@ Pure: time is an argument.
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+from unicodedata import combining, normalize
 
 from holdfast.model.crowd import Crowd
 from holdfast.model.networks import networks_of
@@ -29,11 +35,15 @@ FAILURES_MAX: Final = 20
 """With more guesses lately nothing new is looked at for a while."""
 SITE_FAILURES_MAX: Final = 200
 """The same of a whole site. Half of an office may have mistyped a password lately."""
+NAME_FAILURES_MAX: Final = 2
+"""The same of one name, where nothing else is looked at. A person mistypes it twice."""
 LATELY_SECONDS: Final = 600.0
 SHUT_OUT_SECONDS: Final = 60.0
 ADDRESS_COUNT_MAX: Final = 10_000
 SITE_COUNT_MAX: Final = 1_000
 """26 MiB where each has guessed as much as it may, and 38 MiB for so many addresses (measured)."""
+NAME_COUNT_MAX: Final = 65_536
+"""Two threads look at no more passwords in ten minutes. Where it is full no name has chances."""
 
 
 class _Part(NamedTuple):
@@ -46,7 +56,7 @@ class _Part(NamedTuple):
 class Throttle:
     """Who failed to log in lately, from where, and how often."""
 
-    __slots__ = ("_crowd", "_networks", "_sites", "regulars")
+    __slots__ = ("_crowd", "_names", "_networks", "_sites", "regulars")
 
     def __init__(self, regulars: Regulars) -> None:
         """Tell by `regulars` from where somebody came in lately."""
@@ -56,14 +66,20 @@ class Throttle:
         self._crowd: Crowd[str] = Crowd()
         """The same networks by their sites."""
         self._sites: dict[_Part, _Guesses] = {}
+        self._names: dict[int, _GuessesAtName] = {}
+        """By what a name has of its own in a part of a site; what failed last stands last."""
 
-    def failed(self, address: str, mark: bytes, now: float) -> float:
+    def failed(self, address: str, mark: bytes, now: float, name: str | None) -> float:
         """
         Note a failure; gives for how many seconds it is not to be told.
 
-        `mark` stands for what was shown: the same again is no further guess.
+        Args:
+            mark: Stands for what was shown: the same again is no further guess.
+            name: At whose password it was a guess; None: at nobody's, it took no look.
         """
         site, network = networks_of(address)
+        if name is not None:
+            self._add_to_name(self._of_name(address, now, name), hash(mark), now)
         guesses = self._networks.pop(network, None)
         if guesses is None:
             guesses = _Guesses(FAILURES_MAX)
@@ -81,8 +97,17 @@ class Throttle:
             count = max(count, count_of_site * FAILURES_MAX // SITE_FAILURES_MAX)
         return min(_FIRST_SECONDS * 2.0**count, DELAY_SECONDS_MAX)
 
-    def is_shut_out(self, address: str, now: float) -> bool:
-        """Whether so much was guessed from there that nothing new is looked at."""
+    def is_shut_out(self, address: str, now: float, name: str) -> bool:
+        """Whether so much was guessed from there that nothing new of this name is looked at."""
+        if not self._has_guessed(address, now):
+            return False
+        guesses = self._names.get(self._of_name(address, now, name))
+        if guesses is None:
+            self._forget_names(now)
+            return len(self._names) >= NAME_COUNT_MAX
+        return guesses.are_too_many(now)
+
+    def _has_guessed(self, address: str, now: float) -> bool:
         guesses = self._networks.get(networks_of(address)[1])
         if guesses is not None and guesses.are_too_many(now):
             return True
@@ -91,6 +116,30 @@ class Throttle:
 
     def _part(self, address: str, now: float) -> _Part:
         return _Part(networks_of(address)[0], self.regulars.is_one(address, now))
+
+    def _of_name(self, address: str, now: float, name: str) -> int:
+        # A directory takes a name however it is written: each way is no chance more.
+        letters = normalize("NFKD", normalize("NFKD", name).casefold())
+        plain = "".join(it for it in letters if not combining(it))
+        return hash((self._part(address, now), plain))
+
+    def _add_to_name(self, name: int, mark: int, now: float) -> None:
+        self._forget_names(now)
+        guesses = self._names.get(name)
+        if guesses is not None and mark in guesses.marks:
+            return
+        if guesses is None and len(self._names) >= NAME_COUNT_MAX:
+            return
+        self._names.pop(name, None)
+        before = () if guesses is None else guesses.marks[-NAME_FAILURES_MAX:]
+        self._names[name] = _GuessesAtName((*before, mark), now)
+
+    def _forget_names(self, now: float) -> None:
+        while self._names:
+            name = next(iter(self._names))
+            if now - self._names[name].at <= LATELY_SECONDS:
+                return
+            del self._names[name]
 
     def _add_to_site(self, part: _Part, mark: bytes, now: float) -> int:
         guesses = self._sites.pop(part, None) or _Guesses(SITE_FAILURES_MAX)
@@ -142,3 +191,13 @@ class _Guesses:
             if now - self._at[mark] <= LATELY_SECONDS:
                 return
             del self._at[mark]
+
+
+class _GuessesAtName(NamedTuple):
+    """The last different ones at one name: as many as it takes to tell that they are too many."""
+
+    marks: tuple[int, ...]
+    at: float
+
+    def are_too_many(self, now: float) -> bool:
+        return len(self.marks) > NAME_FAILURES_MAX and now - self.at < SHUT_OUT_SECONDS

@@ -190,7 +190,7 @@ def test_a_token_in_the_place_of_the_password_is_shown_as_one(node, token: str) 
 def test_who_is_shut_out_hears_why(node) -> None:
     """Not that a login is needed: he has one."""
     for number in range(FAILURES_MAX + 1):
-        node.throttle.failed("127.0.0.1", bytes([number]), node.scram._clock.monotonic())
+        node.throttle.failed("127.0.0.1", bytes([number]), node.scram._clock.monotonic(), "ann")
     with pytest.raises(BusyError, match="too many failed logins"):
         asking().get("/queues")
     assert node.refused == [("", SHUT_OUT)]

@@ -118,7 +118,7 @@ def test_a_certificate_of_no_user_lets_nobody_in_and_is_no_guess(checking) -> No
     assert show(checking, certified="nobody", now=1.0) == Refusal(module.UNKNOWN, 1.0)
     found = checking.check(Shown(certified="nobody"), 1.0, 0, anonymous=ANONYMOUS)
     assert isinstance(found, Refusal)
-    assert checking.throttle.failed(HERE, b"", 1.0) == 0.1
+    assert checking.throttle.failed(HERE, b"", 1.0, "ann") == 0.1
 
 
 def test_who_is_in_stays_so_as_long_as_what_he_was_found_by_is_kept(checking, users) -> None:
@@ -172,7 +172,16 @@ def test_who_guesses_is_in_nobody_elses_way_who_was_right_or_cannot_guess(checki
     waiting = show(checking, "ann", "pw", now=700.0)
     assert isinstance(waiting, Waiting), "it was right, and is looked at again"
     assert checking.looked_at(waiting, True, now=700.0, now_ms=0) == ann
-    assert show(checking, "ben", "pw", now=700.0) == Refusal(module.SHUT_OUT, 700.0)
+    assert isinstance(show(checking, "ben", "pw", now=700.0), Waiting), "nobody guesses at him"
+    assert show(checking, "ann", "other", now=700.0) == Refusal(module.SHUT_OUT, 700.0)
+
+
+def test_wrong_tokens_and_what_is_too_long_guess_at_no_name(checking) -> None:
+    """They cost no look, so anybody could fill what is kept of names with them."""
+    for number in range(30):
+        show(checking, "ann", f"hf_wrong{number}")
+        show(checking, "ann", f"{number}" + "x" * 2_000)
+    assert isinstance(show(checking, "ann", "pw"), Waiting)
 
 
 def test_a_program_with_an_old_password_guesses_nothing(checking, users) -> None:
@@ -203,7 +212,7 @@ def test_there_is_a_limit_to_what_is_known(checking, monkeypatch) -> None:
     assert isinstance(show(checking, "ann", "pw"), Waiting)
     principal = Principal("ann", frozenset({"r"}), kept="kept")
     assert show(checking, "ann", "other", now=1.0) == principal
-    assert checking.throttle.failed(HERE, b"", 1.0) == 0.1
+    assert checking.throttle.failed(HERE, b"", 1.0, "ann") == 0.1
 
 
 def test_what_nobody_types_is_not_looked_at(checking) -> None:

@@ -235,7 +235,7 @@ def test_what_does_not_belong_to_the_first_message_is_no_guess(world) -> None:
         assert isinstance(found, Refusal)
         assert found.reason.startswith("SCRAM: the last message")
         assert found.due == 5.0
-    assert world.throttle.failed(HERE, b"x", 5.0) == 0.1
+    assert world.throttle.failed(HERE, b"x", 5.0, "ann") == 0.1
 
 
 def test_failed_proofs_are_guesses_and_shut_their_address_out(world) -> None:
@@ -271,8 +271,8 @@ def test_a_program_with_the_password_before_shuts_nobody_out(world) -> None:
 
 def test_whoever_was_right_from_there_goes_on_until_his_name_is_guessed_at(world) -> None:
     """
-    Who guesses at other names from the same address does not keep him out; who guesses at his has
-    one guess, and no more than before after that.
+    Who guesses at other names from the same address does not keep him out, nor anybody whose name
+    is not guessed at; who guesses at his has as many as at any other.
     """
     world.set_password("ben", "bens")
     assert isinstance(world.log_in("right"), Proven)
@@ -281,7 +281,11 @@ def test_whoever_was_right_from_there_goes_on_until_his_name_is_guessed_at(world
     assert world.log_in("bens", "ben") == Refusal(SHUT_OUT, 0.0)
     assert isinstance(world.log_in("right", now=1.0), Proven)
     assert world.log_in("wrong", now=2.0).reason == WRONG
+    assert world.log_in("wrong", now=2.0).reason == WRONG
+    assert world.log_in("wrong", now=2.0).reason == WRONG
     assert world.log_in("right", now=3.0) == Refusal(SHUT_OUT, 3.0)
+    world.set_password("eve", "eves")
+    assert isinstance(world.log_in("eves", "eve", now=3.0), Proven)
 
 
 def test_whoever_was_right_long_ago_or_by_another_record_is_shut_out_as_all_are(world) -> None:
@@ -289,14 +293,14 @@ def test_whoever_was_right_long_ago_or_by_another_record_is_shut_out_as_all_are(
     assert isinstance(world.log_in("right"), Proven)
     late = RIGHT_SECONDS
     for _ in range(FAILURES_MAX + 1):
-        world.log_in("wrong", "ben", now=late)
+        world.log_in("wrong", now=late)
     assert world.begin(now=late).reason == SHUT_OUT
     fresh = World()
     fresh.set_password("ann", "right")
     assert isinstance(fresh.log_in("right"), Proven)
     fresh.set_password("ann", "other")
     for _ in range(FAILURES_MAX + 1):
-        fresh.log_in("wrong", "ben")
+        fresh.log_in("wrong")
     assert fresh.begin().reason == SHUT_OUT
 
 

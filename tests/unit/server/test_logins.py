@@ -12,7 +12,7 @@ from holdfast.broker.serving.access_book import AccessBook
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import AuthenticationError
 from holdfast.model.access_records import UserRecord
-from holdfast.security.checking import BUSY, SHUT_OUT, UNKNOWN, WRONG, Checking
+from holdfast.security.checking import BUSY, SHUT_OUT, UNKNOWN, WRONG, Checking, Shown
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.security.tokens import digest_of, make_token
 from holdfast.server.logins import IN_CLEAR, Logins, address_of
@@ -156,7 +156,8 @@ def test_who_is_shut_out_is_told_at_once_and_nobody_elsewhere_is(desk: Desk) -> 
     """But who shows a token, which nobody guesses."""
     desk.add_user(tokens=[{"sha256": digest_of(TOKEN)}])
     for number in range(21):
-        desk.show("ann", f"hf_wrong{number}")
+        desk.show("ann", f"wrong {number}")
+        desk.found(is_right=False)
     refused = desk.show("ann", "right")
     assert isinstance(refused, AuthenticationError)
     assert str(refused) == SHUT_OUT
@@ -227,5 +228,5 @@ def test_what_nobody_waits_for_any_more_is_not_looked_at(desk: Desk) -> None:
     assert reason_to_skip(waiting) == BUSY
     desk.gone = set()
     for number in range(21):
-        desk.show("ann", f"hf_wrong{number}")
+        desk.logins._checking.refused(Shown("ann", f"wrong {number}", address="10.0.0.1"), desk.now)
     assert reason_to_skip(waiting) == SHUT_OUT
