@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 from holdfast.client.address import Address
 from holdfast.client.failover import (
     NO_PROMOTION,
+    TERM_DOUBT_SECONDS,
     Attempt,
     Exhausted,
     FailoverOptions,
@@ -50,6 +51,9 @@ ConnectError: TypeAlias = LinkError | ProtocolError | ConfigError
 
 _PROMOTION: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 _LASTING_CODES: Final = {"version", NO_TLS, TLS_REQUIRED}
+_TOLD_COUNT_MAX: Final = 10
+"""So many addresses of a pass stand in a warning; DNS may name any number."""
+
 logger = logging.getLogger("holdfast.client")
 
 NO_FAILOVER = FailoverOptions(reconnect_attempts_max=0, is_randomized=False)
@@ -70,6 +74,8 @@ class Dialer:
         self._finder = Finder(target.sources, self.options, settings, randomness)
         self._verdicts: dict[Address, ConnectError] = {}
         """What addresses have said that will not pass."""
+        self._refused: dict[Address, str] = {}
+        """Why brokers that answered were not believed, as it was warned of."""
 
         self._loop = asyncio.get_running_loop()
         self._plan: FailoverPlan[Address] = FailoverPlan(
@@ -97,8 +103,9 @@ class Dialer:
                 try:
                     return await self._attempt(step.address, owner)
                 except (LinkError, ProtocolError, ConfigError) as error:
+                    failures.pop(step.address, None)
                     failures[step.address] = error
-                    self._failed(step.address, error)
+                    self._failed(step.address, error, failures)
             elif isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
             elif isinstance(step, Find):
@@ -110,7 +117,7 @@ class Dialer:
 
     def _found(self, addresses: list[Address], failures: dict[Address, ConnectError]) -> None:
         """Try these in the pass that begins; what others have said does not count any more."""
-        for said in (failures, self._verdicts):
+        for said in (failures, self._verdicts, self._refused):
             for address in said.keys() - set(addresses):
                 del said[address]
         self._addresses_count = len(addresses)
@@ -127,25 +134,39 @@ class Dialer:
             address, owner, self._settings, term=self.fence.term, shown=self.shown
         )
         cluster = link.greeting.get("holdfast-cluster")
-        refusal = self.fence.refusal(cluster, term_of(link), promotion_of(link))
+        told = cluster, term_of(link), promotion_of(link)
+        refusal = self.fence.refusal(*told, now=self._loop.time())
         if refusal is not None:
             error = LinkLostError(f"{address} is not used: {refusal}")
             link.abort(error)
+            if str(error) != self._refused.get(address):
+                self._refused[address] = str(error)
+                logger.warning("%s", error)
             raise error
+        if self.fence.dropped_term is not None:
+            logger.warning(
+                "%s leads term %d and has done so for %d s: a leader of term %d, of which was heard"
+                " before, is none",
+                *(address, self.fence.term, TERM_DOUBT_SECONDS, self.fence.dropped_term),
+            )
         if link.is_closed:
             raise LinkLostError(f"{address} closed the connection at once")
         self._plan.connected(address)
         self._verdicts.clear()
+        self._refused.clear()
         return link
 
-    def _failed(self, address: Address, error: ConnectError) -> None:
+    def _failed(
+        self, address: Address, error: ConnectError, failures: dict[Address, ConnectError]
+    ) -> None:
         logger.debug("connecting failed: %s", error)
         if self.has_failover:
             self._judge(address, error)
         passes = self._plan.failed_passes
         self._plan.attempt_failed(address)
         if self._plan.failed_passes > passes:
-            self._warn_of_passes(str(error))
+            last = list(map(str, failures.values()))
+            self._warn_of_passes("; ".join(last[-_TOLD_COUNT_MAX:]))
 
     def _warn_of_passes(self, last: str) -> None:
         if self._plan.is_warning_due:

@@ -9,7 +9,7 @@ limit and start anew after a link that was of use.
 Invariants:
     Every address is tried once between two pauses.
     A pause never exceeds `reconnect_seconds_max`.
-    The highest term seen never falls.
+    The highest term seen falls only to one that was led on for `TERM_DOUBT_SECONDS` since.
 
 Owned by the session of one connection.
 """
@@ -232,6 +232,15 @@ NO_PROMOTION: Final = (0, 0)
 """Of a cluster that goes on by no promotion by force; else its generation, and when it was."""
 
 
+TERM_DOUBT_SECONDS: Final = 60.0
+"""
+For so long no leader goes on that was deposed: it stops when no quorum answers, or as its lease
+ends, which is 30 s where nothing else is said and longest (NFS).
+"""
+
+_LOWER_COUNT_MAX: Final = 8
+
+
 class TermFence:
     """
     Which broker may be believed: none of an older term, none of another cluster.
@@ -240,15 +249,29 @@ class TermFence:
     term in CONNECTED tells. Another cluster knows nothing of our sequence numbers and messages.
     A copy that an operator let go on by force knows nothing of elections that others held since:
     terms are compared within one promotion, and of two the later one rules.
+
+    In clear anybody can say any term, once, who is found where a broker was. A leader that was
+    deposed stops soon, and none leads one term twice. So who leads a lower one for
+    `TERM_DOUBT_SECONDS`, while nobody tells a higher one, was never deposed: what had been told
+    before was not so.
     """
 
     def __init__(self) -> None:
         self.cluster: str | None = None
         self.term = 0
         self.promotion = NO_PROMOTION
+        self.dropped_term: int | None = None
+        """The term that was given up for the one of now."""
+        self._lower: dict[int, float] = {}
+        """Lower terms that were told since the highest was, and since when."""
 
     def refusal(
-        self, cluster: str | None, term: int | None, promotion: tuple[int, int] = NO_PROMOTION
+        self,
+        cluster: str | None,
+        term: int | None,
+        promotion: tuple[int, int] = NO_PROMOTION,
+        *,
+        now: float = 0.0,
     ) -> str | None:
         """
         Why this broker must not be used, or None if it may; then its term is remembered.
@@ -256,6 +279,7 @@ class TermFence:
         A broker that tells no cluster (ActiveMQ, RabbitMQ) is taken as it is, unless this
         connection began with one: it would keep none of what was promised there.
         """
+        self.dropped_term = None
         if cluster is None and self.cluster is not None:
             return (
                 f"it is no Holdfast, this connection began with cluster {self.cluster};"
@@ -269,10 +293,21 @@ class TermFence:
         if promotion < self.promotion:
             return "it is of before a promotion by force, of which a leader was seen"
         if term is not None and term < self.term and promotion == self.promotion:
-            return f"it leads term {term}, a leader of term {self.term} was seen before"
+            if not self._is_led_on(term, now):
+                return f"it leads term {term}, a leader of term {self.term} was seen before"
+            self.dropped_term = self.term
+        self._lower.clear()
         if cluster is not None:
             self.cluster = cluster
         if term is not None:
             self.term = term
         self.promotion = promotion
         return None
+
+    def _is_led_on(self, term: int, now: float) -> bool:
+        """Whether a lower term was led for so long since the highest was told that it counts."""
+        if term not in self._lower:
+            if len(self._lower) >= _LOWER_COUNT_MAX:
+                del self._lower[next(iter(self._lower))]
+            self._lower[term] = now
+        return now - self._lower[term] >= TERM_DOUBT_SECONDS

@@ -269,7 +269,7 @@ async def open_link(
 
     Args:
         shown: By what a broker knows again whose client this is.
-        term: The highest term seen, told to the broker: one with a lower one knows it is deposed.
+        term: The highest term seen, told to the broker, which is deposed by no such word.
 
     Raises:
         LinkLostError: Nobody answered, or not in time.

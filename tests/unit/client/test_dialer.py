@@ -274,6 +274,33 @@ async def test_a_broker_of_an_older_term_is_not_believed_wherever_it_was_found(
             await dialer.open(Deaf())
 
 
+async def test_a_broker_that_is_not_believed_is_told_of_at_once_and_by_its_reason(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Not only what the last address of a pass said; and where it goes on leading it is believed.
+    """
+    caplog.clear()
+    async with ScriptedBroker() as dead:
+        pass
+    async with ScriptedBroker(Store(term=2)) as broker:
+        options = "randomize=false&warnAfterReconnectAttempts=2&maxReconnectDelay=1"
+        dialer = dialer_for(broker.failover(dead, options=options))
+        dialer.fence.cluster, dialer.fence.term = broker.store.cluster, 10**17
+        begun = dialer._loop.time()
+        monkeypatch.setattr("holdfast.client.failover.TERM_DOUBT_SECONDS", 0.1)
+        (await dialer.open(Deaf())).close()
+        assert dialer._loop.time() - begun >= 0.1
+    refused = f"{broker.port} is not used: it leads term 2, a leader of term {10**17} was seen"
+    told = [it.getMessage() for it in caplog.records if it.levelname == "WARNING"]
+    assert refused in told[0]
+    assert sum(it.startswith("stomp") and refused in it for it in told) == 1
+    passes = [it for it in told if it.startswith("no broker found in")]
+    assert all(refused in it and f"{dead.port} cannot be reached" in it for it in passes)
+    assert passes
+    assert f"term {10**17}, of which was heard before, is none" in told[-1]
+
+
 async def test_whoever_forges_dns_gets_no_passcode(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

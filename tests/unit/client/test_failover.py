@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.client.failover import (
+    TERM_DOUBT_SECONDS,
     Attempt,
     Exhausted,
     FailoverOptions,
@@ -181,6 +182,72 @@ def test_the_fence_compares_terms_within_one_promotion() -> None:
     assert "before a promotion" in (fence.refusal("c1", 1011, (1, 500)) or "")
     assert "before a promotion" in (fence.refusal("c1", 9000) or "")
     assert fence.refusal("c1", 5, (2, 100)) is None
+
+
+def test_a_deposed_leader_is_refused_for_as_long_as_it_may_go_on() -> None:
+    """
+    It stops within that time; the next leader is believed at once, and the old one never again.
+    """
+    fence = TermFence()
+    assert fence.refusal("c1", 6, now=0.0) is None
+    for now in (10.0, 30.0, 10.0 + TERM_DOUBT_SECONDS - 0.1):
+        assert "term 5" in (fence.refusal("c1", 5, now=now) or "")
+    assert fence.refusal("c1", 7, now=71.0) is None
+    assert fence.dropped_term is None
+    for now in (72.0, 71.0 + TERM_DOUBT_SECONDS):
+        assert fence.refusal("c1", 5, now=now) is not None, "what was told before 7 is no sign"
+
+
+def test_who_is_told_of_again_is_no_lie_however_long_a_lower_term_was_told_before() -> None:
+    """One that is slow to stop, and the leader, take turns: each time the highest is told anew."""
+    fence = TermFence()
+    assert fence.refusal("c1", 6, now=0.0) is None
+    for now in range(30, 600, 50):
+        assert fence.refusal("c1", 5, now=float(now)) is not None
+        assert fence.refusal("c1", 6, now=now + 1.0) is None
+    assert fence.term == 6
+
+
+@pytest.mark.parametrize("forged", [3, 10**17])
+def test_a_term_that_nobody_leads_keeps_nobody_from_its_broker_for_ever(forged: int) -> None:
+    """One word of a stranger, in clear, would be for as long as the program runs."""
+    fence = TermFence()
+    assert fence.refusal("c1", 2, now=0.0) is None
+    assert fence.refusal("c1", forged, now=1.0) is None
+    told = [fence.refusal("c1", 2, now=2.0 + it * 5) for it in range(13)]
+    assert [it is None for it in told] == [False] * 12 + [True]
+    assert (fence.term, fence.dropped_term) == (2, forged)
+    assert fence.refusal("c1", 1, now=70.0) is not None
+    assert fence.refusal("c1", 3, now=71.0) is None
+    assert fence.dropped_term is None
+
+
+def test_a_real_failover_meanwhile_is_waited_for_anew() -> None:
+    """The next leader leads a term of its own: each is judged by how long it was led itself."""
+    fence = TermFence()
+    assert fence.refusal("c1", 10**17, now=0.0) is None
+    for now, term in ((1.0, 2), (50.0, 3), (62.0, 3), (109.0, 3)):
+        assert fence.refusal("c1", term, now=now) is not None
+    assert fence.refusal("c1", 3, now=110.0) is None
+    assert fence.term == 3
+
+
+def test_neither_another_cluster_nor_an_older_promotion_is_believed_by_lasting() -> None:
+    """Of a promotion by force the old leader goes on with a quorum of its own, for hours."""
+    fence = TermFence()
+    assert fence.refusal("c1", 5, (1, 9), now=0.0) is None
+    for now in (1.0, 1_000.0, 10_000.0):
+        assert fence.refusal("c1", 9, now=now) is not None
+        assert fence.refusal("c2", 9, (1, 9), now=now) is not None
+
+
+def test_there_is_a_limit_to_the_lower_terms_that_are_kept() -> None:
+    """Whoever tells ever others is remembered no more than any."""
+    fence = TermFence()
+    assert fence.refusal("c1", 10**6, now=0.0) is None
+    for term in range(1_000):
+        assert fence.refusal("c1", term, now=1.0) is not None
+    assert len(fence._lower) == 8
 
 
 def test_a_plan_needs_an_address() -> None:
