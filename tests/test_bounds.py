@@ -43,6 +43,9 @@ NOTICED: dict[Bound, str] = {
     (ServerSettings, "unfinished_bytes_max"): (
         f"{_SERVER}test_unfinished_frames.py::test_who_has_begun_the_largest_frame_is_closed"
     ),
+    (ServerSettings, "unfinished_seconds_max"): (
+        f"{_SERVER}test_standing_frames.py::test_one_that_comes_on_slowly_is_served"
+    ),
     (ServerSettings, "held_bytes_max"): (
         f"{_SERVER}test_held_memory.py::test_who_makes_the_node_hold_the_most_is_closed"
     ),

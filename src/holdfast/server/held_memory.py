@@ -33,6 +33,7 @@ from holdfast.server.greediest import greediest
 from holdfast.server.settings import ServerSettings
 from holdfast.server.shared_messages import SharedMessages
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
+from holdfast.server.standing_frames import UNFINISHED_TOO_LONG, StandingFrames
 from holdfast.server.unfinished_frames import TOO_MUCH_UNFINISHED, UnfinishedFrames
 from holdfast.sessions.permissions import sharer
 from holdfast.sessions.session import LARGE_BYTES, Session
@@ -48,7 +49,8 @@ class HeldMemory:
     """Watches what is held for clients of one node."""
 
     __slots__ = (
-        *("_broker", "_containment", "_departures", "_leaving", "_looking", "_settings", "_unsent"),
+        *("_broker", "_containment", "_departures", "_leaving", "_looking", "_settings"),
+        *("_standing", "_unsent"),
         *("is_half_full", "shared", "slow_consumers", "unfinished", "unsent_bytes"),
     )
 
@@ -64,6 +66,7 @@ class HeldMemory:
         self._containment = containment
         self._departures = departures
         self.unfinished = UnfinishedFrames(settings.unfinished_bytes_max, self._whose)
+        self._standing = StandingFrames(self.unfinished.sizes, settings.unfinished_seconds_max)
         self.slow_consumers = SlowConsumers(broker, settings)
         self.unsent_bytes = 0
         """What sockets have not taken; too much at times, see `_count_unsent`."""
@@ -97,6 +100,11 @@ class HeldMemory:
         self.unfinished.note(connection, size)
         while (found := self.unfinished.take_largest()) is not None:
             self._close(*found, TOO_MUCH_UNFINISHED, until)
+
+    def close_standing(self, now: float) -> None:
+        """Close those whose frames stand still; they are given a while for the last word."""
+        for connection, why in self._standing.look(now):
+            self._close(connection, why, UNFINISHED_TOO_LONG, now + self._settings.drain_seconds)
 
     def note_unsent(self, connection: ClientConnection, size: int) -> None:
         """Take note of what a connection's socket has not taken."""

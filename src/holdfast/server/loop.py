@@ -181,6 +181,7 @@ class Conductor:
         self.budget.begin()
         until = now + self.settings.drain_seconds
         self.held_memory.look(self.connections, until, self.budget.is_spent)
+        self.held_memory.close_standing(now)
         if now >= self.heart_beats_at:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self.heart_beats.begin(self.connections)

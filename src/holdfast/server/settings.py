@@ -119,6 +119,10 @@ class ServerSettings:
     largest is closed with the code `too-much-unfinished`, where there are users the largest of the
     user whose frames take the most."""
 
+    unfinished_seconds_max: Annotated[float, Allowed(1, 86_400)] = 60.0
+    """In this time 1 KiB of a frame that is begun has to come, or its end; else its connection is
+    closed with the code `unfinished-too-long`."""
+
     held_bytes_max: int = 192 * MiB
     """What clients make the node hold in all: frames that have not come whole, open transactions,
     what waits for subscribers of topics, and what they do not read. From half of it on nobody is

@@ -174,6 +174,11 @@ class Session(ABC):
         """What it keeps of a request that has not come whole."""
         return 0
 
+    @property
+    def frame_number(self) -> int:
+        """Which one that is: while it stays the same it is the same request."""
+        return 0
+
     def give_up(self) -> None:  # noqa: B027 - nothing to do in many protocols
         """Read nothing more, and keep nothing of the request under way."""
 

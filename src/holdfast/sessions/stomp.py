@@ -54,7 +54,7 @@ from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle, 
 from holdfast.sessions.stomp_connecting import Login, connected, login_by, read_credential
 from holdfast.sessions.stomp_durables import may_begin_wildcard
 from holdfast.sessions.stomp_headers import ZERO, negative_key, unknown_name
-from holdfast.sessions.stomp_sending import resolve
+from holdfast.sessions.stomp_sending import judge_unfinished, resolve
 from holdfast.sessions.stomp_subscribing import subscribe, unsubscribe
 from holdfast.sessions.stomp_transactions import abort, begin, commit
 from holdfast.sessions.target import Goodbye, Outgoing, Target
@@ -140,6 +140,8 @@ class StompSession(ClientSession):
 
     def proceed(self, is_spent: IsSpent) -> bool:
         self.is_left_off = not (self._proceed(is_spent) and self._parse_on(is_spent))
+        if self.protocol.unjudged is not None:
+            judge_unfinished(self, self.protocol)
         return not self.is_left_off
 
     def _parse_on(self, is_spent: IsSpent) -> bool:
@@ -214,8 +216,7 @@ class StompSession(ClientSession):
 
     def _hold_back(self, frame: AcknowledgeFrame) -> None:
         """Let an acknowledgement, and what comes behind it, wait for a lease."""
-        self.held.append(frame)
-        self.held.extend(self.events)
+        self.held += (frame, *self.events)
 
     def _do(self, event: Event) -> None:
         """Do what anything but a SEND or an acknowledgement asks."""
@@ -360,6 +361,10 @@ class StompSession(ClientSession):
             size += self.protocol.unparsed_bytes + len(self.login.unread)
         return size
 
+    @property
+    def frame_number(self) -> int:
+        return self.protocol.frame_count
+
     def give_up(self) -> None:
         self.login = None
         self.protocol.give_up()
@@ -449,8 +454,7 @@ class StompSession(ClientSession):
         self._error(str(error), error.code, event.receipt, named)
 
     def _fail(self, error: ProtocolError, receipt: bytes | None) -> None:
-        self.context.refusals.note(self, error.code, str(error))
-        self._error(str(error), error.code, receipt)
+        self.say_refused(error, receipt)
         self.is_closing = True
 
     def _error(
@@ -475,7 +479,7 @@ class StompSession(ClientSession):
             frame = frame.replace(b"ERROR\n", b"ERROR\nid:%b\n" % named, 1)
         self.write(frame)
 
-    def say_refused(self, error: RefusedError, receipt: bytes | None) -> None:
+    def say_refused(self, error: RefusedError | ProtocolError, receipt: bytes | None) -> None:
         self.context.refusals.note(self, error.code, str(error))
         self._error(str(error), error.code, receipt)
 

@@ -19,7 +19,7 @@ from holdfast.broker.parts import Spares, mirrors_among, spares_of
 from holdfast.broker.serving.durable import StoredTopic
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
-from holdfast.errors import DestinationError, ScheduleError
+from holdfast.errors import DestinationError, RefusedError, ScheduleError
 from holdfast.model.destination import Destination, Kind, parse_destination, parse_destinations
 from holdfast.model.facts import PRIORITY_DEFAULT, Attributes, MessageFacts
 from holdfast.model.format_level import GROUPS_LEVEL
@@ -28,13 +28,15 @@ from holdfast.model.schedules import Schedule
 from holdfast.protocols.stomp.codec import escape
 from holdfast.protocols.stomp.frames import SendFrame
 from holdfast.protocols.stomp.mapping import with_authority, with_user
+from holdfast.protocols.stomp.reader import FrameReader
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.forwarding import SentContent
 from holdfast.sessions.permissions import may_pass_policies, require_granted, require_may_create
 from holdfast.sessions.producer_rooms import known_producer
-from holdfast.sessions.questions import question_of
+from holdfast.sessions.questions import STATISTICS, question_of
 from holdfast.sessions.refusals import IGNORED_GROUP
 from holdfast.sessions.requirements import read_producer_id
+from holdfast.sessions.schedule_management import MANAGEMENT
 from holdfast.sessions.send_templates import AskedHeaders, SendTemplate
 from holdfast.sessions.stomp_headers import read_group
 from holdfast.sessions.stomp_lifetimes import NOTHING, Lifetime, Said, lifetime_of, read_lifetime
@@ -53,6 +55,23 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
         RouteUnknownError: That takes more than one turn; nothing is done yet.
     """
     return question_of(session, frame.block.headers) or _resolve(session, frame, is_copy=is_copy)
+
+
+def judge_unfinished(session: ClientSession, reader: FrameReader) -> None:
+    """
+    Refuse a SEND of which much is to come by its head, where its client may not send there or it
+    names no destination: what comes of it then is not kept. All else is seen once it is whole, and
+    so is a question to the broker.
+    """
+    frame, reader.unjudged = reader.unjudged, None
+    assert frame is not None, "asked first"
+    named = frame.block.headers["destination"]
+    if STATISTICS in named or MANAGEMENT in named:
+        return
+    try:
+        require_granted(session, session.holdings.broker, parse_destinations(named), Action.SEND)
+    except RefusedError as error:
+        reader.refuse(frame, error)
 
 
 def _resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Target:

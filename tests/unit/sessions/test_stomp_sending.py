@@ -12,6 +12,7 @@ from holdfast.model.format_level import GROUPS_LEVEL
 from holdfast.model.groups import group_hash
 from holdfast.protocols.stomp.frames import HeaderBlock, SendFrame
 from holdfast.sessions.stomp_sending import resolve
+from tests.unit.sessions.guarded import Guarded
 
 
 def frame(lines: bytes = b"", **headers: str) -> SendFrame:
@@ -96,3 +97,57 @@ def test_a_number_in_a_group_that_is_none_refuses_its_message_before_a_queue_is_
         resolve(session, sent, is_copy=False)
     assert not desk.broker.destinations.has_queue("fresh")
     resolve(session, sent, is_copy=True)
+
+
+def begun(client, size: int, destination: str = "/queue/a", **headers: str) -> None:
+    """Send the head of a large message and so much of its body."""
+    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    head = f"SEND\ndestination:{destination}\nreceipt:r\n{lines}content-length:100000\n\n"
+    client.raw(head.encode() + b"x" * size)
+
+
+def test_who_may_not_send_is_refused_before_the_body_is_there(desk) -> None:
+    """
+    Else whoever may send nowhere holds memory by bodies that nobody will ever take. The answer
+    comes at the frame's end, and a transaction that it was part of fails, as with any other.
+    """
+    guarded = Guarded(desk)
+    guarded.add("ann", ["sales"])
+    guarded.grant("sales", "write,admin", "queue://b")
+    ann = guarded.connect("ann")
+    ann.ask("BEGIN", transaction="t")
+    begun(ann, 20_000, transaction="t")
+    assert ann.session.unfinished_bytes == 0
+    guarded.grant("sales", "write,admin", "queue://a")  # Too late for this one.
+    ann.raw(b"x" * 80_000 + b"\0")
+    (refused,) = ann.frames()
+    assert (refused.command, refused.headers["code"]) == ("ERROR", "forbidden")
+    assert refused.headers["receipt-id"] == "r"
+    (failed,) = ann.ask("COMMIT", transaction="t", receipt="c")
+    assert failed.command == "ERROR"
+    begun(ann, 20_000)
+    assert ann.session.unfinished_bytes == 20_000
+    ann.raw(b"x" * 80_000 + b"\0")
+    desk.turn()
+    assert [it.command for it in ann.frames()] == ["RECEIPT"]
+    begun(ann, 20_000)
+    guarded.grant("sales", "-", "queue://a")
+    ann.raw(b"x" * 80_000 + b"\0")
+    (late,) = ann.frames()
+    assert late.headers["code"] == "forbidden", "it is judged at its end as well"
+
+
+def test_a_destination_that_makes_no_sense_keeps_no_body(desk) -> None:
+    """A question to the broker is looked at once it is whole: it says more than where it goes."""
+    client = desk.connect()
+    begun(client, 20_000, "/queue/")
+    assert client.session.unfinished_bytes == 0
+    client.raw(b"x" * 80_000 + b"\0")
+    (refused,) = client.frames()
+    assert (refused.headers["code"], refused.headers["receipt-id"]) == ("destination", "r")
+    begun(client, 20_000, "/queue/ActiveMQ.Statistics.Nothing")
+    assert client.session.unfinished_bytes == 20_000
+    client.raw(b"x" * 80_000 + b"\0")
+    (refused,) = client.frames()
+    assert refused.command == "ERROR"
+    assert not client.session.is_closing

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from holdfast.errors import IncompleteFrameError, RemoteProtocolError
+    from holdfast.errors import IncompleteFrameError, RefusedError, RemoteProtocolError
 
 
 class PlainLines(bytes):
@@ -116,12 +116,13 @@ class Frame:
 @dataclass(slots=True)
 class FrameRefused:
     """
-    A client's frame that lacks a header it must have; what comes behind it is read.
+    A client's frame that lacks a header it must have, or that its reader's owner has refused by its
+    head; what comes behind it is read.
 
     `headers` are decoded, `receipt` is raw. Only where the settings are not strict.
     """
 
-    error: IncompleteFrameError
+    error: IncompleteFrameError | RefusedError
     headers: dict[str, str]
     receipt: bytes | None = None
 

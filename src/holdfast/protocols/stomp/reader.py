@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 
-from holdfast.errors import RemoteProtocolError
+from holdfast.errors import RefusedError, RemoteProtocolError
+from holdfast.model.limits import KiB
 from holdfast.protocols.stomp import codec, heart_beat, states
 from holdfast.protocols.stomp.frames import (
     AcknowledgeFrame,
@@ -39,6 +40,8 @@ from holdfast.protocols.stomp.states import CommandRule, Phase, Role, Version
 _LINE_ENDS = re.compile(rb"[\r\n]*")
 _LINE_ENDS_AND_NULS = re.compile(rb"[\r\n\0]*")
 _SMALL_CHUNK_BYTES = 4096
+UNJUDGED_BYTES = 16 * KiB
+"""Of a body that is larger than this the rest is not kept where its SEND is refused by its head."""
 _S = ord("S")
 _CR = ord("\r")
 _BACKSLASH = ord("\\")
@@ -69,6 +72,7 @@ class FrameReader:
         "_head",
         "_heads",
         "_is_deaf",
+        "_judged_count",
         "_kept",
         "_kept_bytes",
         "_open",
@@ -83,7 +87,9 @@ class FrameReader:
         "_slow_frames_left",
         "_version",
         "_window",
+        "frame_count",
         "peer_heart_beat",
+        "unjudged",
     )
 
     def __init__(self, role: Role, settings: StompSettings, beats: HeartBeats) -> None:
@@ -95,6 +101,12 @@ class FrameReader:
         self._version: Version = "1.0"
         self.peer_heart_beat = (0, 0)
         """The peer's heart-beat header, once it is connected."""
+        self.frame_count = 0
+        """Frames whose head was read, but for those that came whole and are much like others: of
+        two that were cut over a chunk's end each has another one."""
+        self.unjudged: SendFrame | None = None
+        """A SEND of which `UNJUDGED_BYTES` and more are here, and more are to come; set once, until
+        somebody takes it away."""
         self._events: list[Event] = []
         self._rest = b""
         """What was left off; see `receive_data`."""
@@ -120,6 +132,7 @@ class FrameReader:
         self._body_missing = -1
         self._kept: list[bytes | bytearray] = []
         self._kept_bytes = 0
+        self._judged_count = 0
 
     @property
     def version(self) -> Version:
@@ -174,6 +187,19 @@ class FrameReader:
     def forget_heads(self) -> None:
         """Decode the heads of SEND frames anew: what was noted with them is out of date."""
         self._heads.forget()
+
+    def refuse(self, frame: SendFrame, error: RefusedError) -> None:
+        """
+        Keep nothing more of a SEND that has not come whole; its event is a FrameRefused.
+
+        Nothing happens where it has come whole, or was given up, meanwhile.
+        """
+        if self._open is frame:
+            error.__context__ = error.__cause__ = None  # As in `_fail`.
+            headers = frame.block.headers
+            self._open = FrameRefused(error.with_traceback(None), headers, frame.receipt)
+            self._kept = []
+            self._kept_bytes = 0
 
     def give_up(self) -> None:
         """Read nothing more, and keep nothing of the frame under way."""
@@ -318,6 +344,7 @@ class FrameReader:
         if self._role == "server" and b"\0" in head:
             raise codec.nul_in_head()
         self._slow_frames_left -= head.count(b"\n") // _HEADERS_PER_FRAME
+        self.frame_count += 1
         self._head = head
         self._rule = rule
         self._open = self._heads.open(rule, head)
@@ -355,7 +382,12 @@ class FrameReader:
 
     def _keep(self, piece: bytes) -> None:
         """Keep a piece of a body; tiny pieces share a buffer, or their overhead would add up."""
+        if type(self._open) is FrameRefused:
+            return  # What is refused has no body.
         self._kept_bytes += len(piece)
+        if self._kept_bytes >= UNJUDGED_BYTES and self._judged_count != self.frame_count:
+            self._judged_count = self.frame_count
+            self.unjudged = self._open if type(self._open) is SendFrame else None
         kept = self._kept
         if not kept or len(piece) >= _SMALL_CHUNK_BYTES:
             kept.append(piece)
@@ -420,7 +452,7 @@ class FrameReader:
 
     def _let_go(self) -> None:
         self._rest = b""
-        self._open = None
+        self._open = self.unjudged = None
         self._scanner = None
         self._kept = []
         self._kept_bytes = 0

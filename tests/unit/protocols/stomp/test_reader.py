@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.protocols.stomp.frames import Frame, ProtocolFailed, SendFrame
+from holdfast.errors import ForbiddenError
+from holdfast.protocols.stomp.frames import Frame, FrameRefused, ProtocolFailed, SendFrame
 from holdfast.protocols.stomp.heart_beat import HeartBeats
-from holdfast.protocols.stomp.reader import FrameReader
+from holdfast.protocols.stomp.reader import UNJUDGED_BYTES, FrameReader
 from holdfast.protocols.stomp.settings import StompSettings
 
 CONNECT = b"CONNECT\naccept-version:1.2\nheart-beat:100,200\n\n\0"
@@ -63,3 +64,37 @@ def test_no_header_of_a_client_has_a_nul(frame: bytes, pieces: int) -> None:
     failed = reader.events_received()[-1]
     assert isinstance(failed, ProtocolFailed)
     assert (failed.error.code, str(failed.error)[:5]) == ("bad-header", "a NUL")
+
+
+@pytest.mark.parametrize("ending", [b"", b"content-length:60000\n"])
+def test_a_send_that_is_refused_by_its_head_keeps_nothing_of_its_body(ending: bytes) -> None:
+    """
+    Its owner is asked once 16 KiB are there; what comes then is passed over, and read behind it.
+    """
+    reader = FrameReader("server", StompSettings(), HeartBeats(StompSettings(), opened_at=None))
+    head = b"SEND\ndestination:/queue/a\nreceipt:r\n" + ending
+    reader.receive_data(CONNECT + head + b"\n" + b"x" * (UNJUDGED_BYTES - 1))
+    assert reader.unjudged is None, "small ones are judged once they are whole"
+    reader.receive_data(b"x")
+    frame, reader.unjudged = reader.unjudged, None
+    assert isinstance(frame, SendFrame)
+    reader.receive_data(b"x" * 10_000)
+    assert reader.unjudged is None, "asked once"
+    assert reader.unfinished_bytes == UNJUDGED_BYTES + 10_000
+    error = ForbiddenError("not there")
+    reader.refuse(frame, error)
+    left = 60_000 - UNJUDGED_BYTES - 10_000
+    for _ in range(10):
+        reader.receive_data(b"y" * (left // 10))
+        assert reader.unfinished_bytes == 0
+    reader.receive_data(b"y" * (left % 10) + b"\0" + head + b"\n" + b"z" * 60_000 + b"\0")
+    _, refused, sent = reader.events_received()
+    assert refused == FrameRefused(error, {"destination": "/queue/a"} | length_of(ending), b"r")
+    assert isinstance(sent, SendFrame)
+    assert sent.body == b"z" * 60_000
+    reader.refuse(sent, error)
+    assert not reader.events_received(), "it has come whole: there is nothing to be refused"
+
+
+def length_of(line: bytes) -> dict[str, str]:
+    return {"content-length": "60000"} if line else {}
