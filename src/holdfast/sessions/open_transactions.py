@@ -26,7 +26,13 @@ from holdfast.errors import (
 from holdfast.model.destination import Destination
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
-from holdfast.sessions.permissions import require_granted, require_settled, sharer, who_is
+from holdfast.sessions.permissions import (
+    require_granted,
+    require_may_pass_policies,
+    require_settled,
+    sharer,
+    who_is,
+)
 from holdfast.sessions.requirements import no_room
 from holdfast.sessions.target import Action, Outgoing, Target
 
@@ -34,7 +40,7 @@ from holdfast.sessions.target import Action, Outgoing, Target
 class _Judged:
     """What one transaction sends, as its client has written that."""
 
-    __slots__ = ("_last", "change_count", "roles", "written")
+    __slots__ = ("_last", "change_count", "has_placed", "roles", "written")
 
     def __init__(self, change_count: int) -> None:
         self.change_count = change_count
@@ -42,9 +48,13 @@ class _Judged:
         self.roles: frozenset[str] | None = None
         """The roles by which it was allowed; None while nothing was sent."""
         self.written: dict[Destination, None] = {}
+        self.has_placed = False
+        """Whether some of it passes policies by, as an operator's copies do."""
         self._last: tuple[Destination, ...] = ()
 
-    def add(self, written: tuple[Destination, ...], roles: frozenset[str]) -> None:
+    def add(self, target: Target, roles: frozenset[str]) -> None:
+        written = target.written
+        self.has_placed |= target.is_placed
         if self.roles is None:
             self.roles = roles  # If they change in between all is judged again at the end.
         if written is not self._last:  # As most are that come one after the other.
@@ -103,7 +113,7 @@ class OpenTransactions:
         """
         assert target.transaction is not None, "a part of one"
         transaction = self.get(target.transaction)
-        self._judged[transaction.name].add(target.written, who_is(session).roles)
+        self._judged[transaction.name].add(target, who_is(session).roles)
         if target.mirrors:
             transaction.mirrors.update(target.mirrors)
         if target.destinations is None:
@@ -173,6 +183,8 @@ class OpenTransactions:
         change_count, roles = self._broker.access_book.change_count, who_is(session).roles
         if judged.change_count != change_count or judged.roles != roles:
             require_granted(session, self._broker, tuple(judged.written), Action.SEND)
+            if judged.has_placed:
+                require_may_pass_policies(session, self._broker)
             judged.change_count, judged.roles = change_count, roles
 
     def judge_settled(self, session: Holder) -> Iterator[None]:

@@ -138,6 +138,20 @@ def may_pass_policies(session: Session, broker: Broker) -> bool:
     return duty_of(who_is(session).roles) >= Duty.OPERATE
 
 
+def require_may_pass_policies(session: Session, broker: Broker) -> None:
+    """
+    Refuse what was sent as an operator's copies, and whose client is no operator by now.
+
+    Raises:
+        ForbiddenError: So it is. Where policies would have led them is not known any more.
+    """
+    if not may_pass_policies(session, broker):
+        raise ForbiddenError(
+            f"{named(who_is(session))} may not say that these are copies (holdfast-carry), which"
+            " pass policies by: that takes the role operator or admin; roll back, and send anew"
+        )
+
+
 def require_late(session: Session, broker: Broker, queue_number: int, key: int) -> None:
     """
     Refuse a late acknowledgement of what its client may not read.

@@ -216,7 +216,8 @@ def _completed(
     """Add to a target what a message may say anew, and keep it with the headers if it stays so."""
     block = frame.block
     lifetime = Lifetime(0, block.lines, is_constant=not own.is_late)
-    if not (own.is_late or _is_placed(session, is_copy=is_copy)):
+    target.is_placed = _is_placed(session, is_copy=is_copy)
+    if not (own.is_late or target.is_placed):
         lifetime = lifetime_of(session, own.said, destinations, block.lines)
     priority = priority_of(session, priority_said, destinations, lifetime.lines)
     group, is_known = _known(session, own.group, destinations)

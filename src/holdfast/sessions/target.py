@@ -86,8 +86,17 @@ class Target:
     """What the constant headers of a send come to: worked out once, used for every one."""
 
     __slots__ = (
-        *("basis", "destination", "destinations", "facts", "is_limited", "is_plain", "is_wanted"),
-        *("lines", "mirrors", "persistent", "producer_id", "queue", "transaction", "wild_count"),
+        *("basis", "destination", "destinations", "facts", "is_limited", "is_placed", "is_plain"),
+        *(
+            "is_wanted",
+            "lines",
+            "mirrors",
+            "persistent",
+            "producer_id",
+            "queue",
+            "transaction",
+            "wild_count",
+        ),
         "written",
     )
 
@@ -101,6 +110,8 @@ class Target:
         """What all of this rests on."""
         self.is_limited = False
         """Whether policies say how much may be on one of them."""
+        self.is_placed = False
+        """Whether it passes policies by, as an operator's copy does."""
         self.is_plain = False
         """Whether it is kept by one queue, in no transaction: nothing of that is asked then."""
         self.lines = lines

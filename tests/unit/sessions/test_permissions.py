@@ -524,3 +524,35 @@ def test_a_copy_passes_policies_by_if_an_operator_makes_it(
     queues = guarded.desk.broker.state.by_name
     found = {name for name, it in queues.items() if it.index.live_count}
     assert found == {"in" if stays else "checked"}
+
+
+def test_an_operators_copies_are_judged_once_more_as_they_are_committed(guarded) -> None:
+    """
+    Who is no operator any more commits none that pass policies by, and what he sends anew with the
+    same headers goes where they lead. One that is rolled back is not in the way of the next.
+    """
+    guarded.add("ann", ["sales", "operator"])
+    guarded.grant("sales", "write,admin", "queue://>")
+    root = guarded.connect("root").session
+    for name in ("in", "other"):
+        values = {"forwardTo": "checked"}
+        guarded.desk.broker.policy_changes.say(parse_pattern(f"queue://{name}"), values, root, b"r")
+    guarded.desk.turn()
+    ann, plain = guarded.connect("ann", holdfast_carry="true"), guarded.connect("ann")
+    for client, name in ((ann, "t"), (ann, "u"), (plain, "t")):
+        client.say("BEGIN", transaction=name)
+        client.send(b"1", "/queue/in", transaction=name)
+    assert [it.command for it in ann.ask("COMMIT", transaction="u", receipt="r")] == ["RECEIPT"]
+    ann.send(b"2", "/queue/other")
+    guarded.add("ann", ["sales"])
+    guarded.desk.turn()
+    assert "'ann' may not say that these are copies" in refusal(ann, "COMMIT", transaction="t")
+    assert [it.command for it in plain.ask("COMMIT", transaction="t", receipt="r")] == ["RECEIPT"]
+    ann.send(b"3", "/queue/other")
+    guarded.desk.turn()
+    queues = guarded.desk.broker.state.by_name
+    found = {name: it.index.live_count for name, it in queues.items()}
+    assert found == {"in": 1, "other": 1, "checked": 2}
+    guarded.add("ann", ["sales", "operator"])
+    guarded.desk.turn()
+    assert [it.command for it in ann.ask("COMMIT", transaction="t", receipt="r")] == ["RECEIPT"]
