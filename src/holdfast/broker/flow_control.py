@@ -20,7 +20,7 @@ from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, TransactionError
 from holdfast.model.records import MessageRecord
-from holdfast.model.shares import MOST, Shares
+from holdfast.model.shares import Shares, refusal_of
 
 
 class FlowControl:
@@ -84,8 +84,9 @@ class FlowControl:
 
     def has_room_for(self, user: str | None) -> bool:
         """Whether one more message may go to a temporary queue of this user now."""
-        left = self.settings.memory_bytes - self.volatile_bytes
-        return left >= 0 and self.temporary_shares.has_room(user, 0, left)
+        memory_bytes = self.settings.memory_bytes
+        left = memory_bytes - self.volatile_bytes
+        return left >= 0 and self.temporary_shares.has_room(user, 0, left, memory_bytes)
 
     def keep(self, cache: Shelves[MessageRecord], first: int, records: list[MessageRecord]) -> None:
         """Keep contents of messages of one queue, from this number on, as far as there is room."""
@@ -152,12 +153,10 @@ class FlowControl:
                 f"open transactions hold {self.held_bytes:,} bytes;"
                 f" at most {self.settings.transactions_bytes_max:,}; commit some first"
             )
-        if not self.held_shares.has_room(user, cost, left - cost):
-            raise TransactionError(
-                f"open transactions of this user hold {self.held_shares.of(user):,} bytes, at"
-                f" most {MOST} times what is left of"
-                f" {self.settings.transactions_bytes_max:,}; commit some first"
-            )
+        bytes_max = self.settings.transactions_bytes_max
+        if not self.held_shares.has_room(user, cost, left - cost, bytes_max):
+            held = f"{self.held_shares.of(user):,} bytes in open transactions"
+            raise TransactionError(f"{refusal_of(user, held, f'{bytes_max:,}')}; commit some first")
         self.held_shares.add(user, cost)
         self.held_bytes += cost
 

@@ -3,7 +3,12 @@ What each user has of something that all share, and whether he may have more of 
 
 What cannot be taken back from who has it has to be left over for who comes: a user may have up to
 three times what nobody has. So one alone has three quarters at most, who comes next three quarters
-of the rest, and so on. Where nobody is somebody there are no shares, and the bound is for all.
+of the rest, and so on. Whoever comes late may have more than that: as much as each would have if
+all had the same, as long as something is left. Where nobody is somebody there are no shares, and
+the bound is for all.
+
+Users to whom nothing is granted have one small share together, however many they are: a name alone
+is worth no more than none.
 
 Pure.
 """
@@ -14,6 +19,13 @@ from typing import Final
 
 MOST: Final = 3
 """So many times what is left may a user have."""
+STRANGERS: Final = "\n"
+"""Who all are to whom nothing is granted; no user has such a name."""
+_STRANGERS_PART: Final = 9
+"""They may have what is left divided by this: a tenth of all, where nobody else has anything. One
+thing where that is less than one."""
+_KEPT_PART: Final = 16
+"""This part of all stays for who comes, where somebody has more than three times what is left."""
 
 
 class Shares:
@@ -38,6 +50,29 @@ class Shares:
         else:
             self._by_user.pop(user, None)
 
-    def has_room(self, user: str | None, more: int, left: int) -> bool:
-        """Whether a user may have so much more where so much is left after that."""
-        return user is None or self._by_user.get(user, 0) + more <= MOST * left
+    def has_room(self, user: str | None, more: int, left: int, of: int = 0) -> bool:
+        """
+        Whether a user may have so much more where so much is left after that.
+
+        Args:
+            of: All that there is: he may have as much of it as each of those would have who have
+                any. 0: only what is left counts.
+        """
+        if user is None:
+            return True
+        his = self.of(user) + more
+        if user == STRANGERS:
+            return his <= max(1, left // _STRANGERS_PART) and left > 0
+        if his <= MOST * left:
+            return True
+        others = len(self._by_user) - (user in self._by_user) - (STRANGERS in self._by_user)
+        shared = of * (_KEPT_PART - 1)
+        is_fair = his * (others + 1) * _KEPT_PART <= shared
+        return others > 0 and is_fair and left * _KEPT_PART >= of
+
+
+def refusal_of(user: str | None, what: str, of: str) -> str:
+    """Say that a user has so much, and may have no more; `of`: what all may have, in words."""
+    if user == STRANGERS:
+        return f"users to whom nothing is granted have {what} together, at most a tenth of {of}"
+    return f"this user has {what}, at most {MOST} times what is left of {of}"

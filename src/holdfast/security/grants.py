@@ -267,6 +267,10 @@ class Grants:
         """Give what a principal with these roles may."""
         return Access([self._by_role[role] for role in sorted(roles & self._by_role.keys())])
 
+    def are_any_of(self, roles: frozenset[str]) -> bool:
+        """Whether anything was granted to one of these roles."""
+        return not roles.isdisjoint(self._by_role)
+
     def _take(self, grant: Grant) -> None:
         role = self._by_role[grant.role]
         for right in grant.rights:

@@ -25,7 +25,7 @@ from holdfast.server.containment import Containment
 from holdfast.server.departures import Departures
 from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.held_memory import HeldMemory
-from holdfast.server.idleness import client_admission, turn_away
+from holdfast.server.idleness import client_admission, give_way, is_session_idle, turn_away
 from holdfast.server.pausing import Pausing
 from holdfast.server.reading import Reading
 from holdfast.server.resuming import Resuming
@@ -118,7 +118,10 @@ class Clients:
         loop.broker.advising.speaker = loop.context
         loop.broker.advising.connections = self.connections
         self.admission = client_admission(loop.settings.connection_count_max)
-        loop.context.connection_shares.count_max = loop.settings.connection_count_max
+        shares = loop.context.connection_shares
+        shares.count_max = loop.settings.connection_count_max
+        shares.is_idle = lambda session: is_session_idle(session, self.clock.monotonic())
+        shares.turn_away = give_way
         self.make_way: Callable[[], None] = lambda: None
         """Called when one more is inside: what room is left is lent to who comes by TLS."""
         self.reading = Reading(loop.settings)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.server.connection import ClientConnection
-from holdfast.sessions.client_session import PORT_FULL
+from holdfast.sessions.connection_shares import PORT_FULL, say_farewell
+from holdfast.sessions.session import Session
 from holdfast.transport.admission import Admission
 
 IDLE_SECONDS: Final = 60.0
@@ -43,6 +44,20 @@ def source_of(connection: ClientConnection) -> str:
     """The address it came from."""
     peer = connection.transport.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
+
+
+def is_session_idle(session: Session, now: float) -> bool:
+    """The same of whose end this session is."""
+    connection = session.connection
+    return isinstance(connection, ClientConnection) and is_idle(connection, now)
+
+
+def give_way(session: Session, why: str) -> None:
+    """Close a client for another one behind this turn; at once if it does not take its answers."""
+    say_farewell(session, why)
+    connection = session.connection
+    if isinstance(connection, ClientConnection) and connection.transport.get_write_buffer_size():
+        connection.transport.abort()
 
 
 def turn_away(connection: ClientConnection) -> None:

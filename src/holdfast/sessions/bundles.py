@@ -110,6 +110,7 @@ class Parts:
         self._form = form
         self._selector = selector
         self._say_joined = say_joined
+        self._is_joined = False
         self._say_failed = say_failed
 
     def strand(self, bundle: Bundle, destination: Queue | Topic, *, is_wild: bool) -> Strand:
@@ -121,7 +122,9 @@ class Parts:
         """
         written = self._written(destination)
         cost = 2 * subscription_cost(bundle.id, str(written))
-        require_subscription_room(self._holdings.broker, cost, bundle.user)
+        # What runs is not ended because of what others have since.
+        user = None if self._is_joined else bundle.user
+        require_subscription_room(self._holdings.broker, cost, user)
         strand = Strand(
             bundle,
             destination=str(written),
@@ -155,6 +158,7 @@ class Parts:
 
     def joined(self, bundle: Bundle) -> None:
         """Tell the client that all that is there now is joined."""
+        self._is_joined = True
         self._say_joined()
 
     def failed(self, bundle: Bundle, error: DestinationError) -> None:

@@ -7,7 +7,7 @@ A protocol adds how its bytes are read and written.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from holdfast.broker.broker import Broker
@@ -22,20 +22,21 @@ from holdfast.errors import (
 )
 from holdfast.model.destination import parse_sources
 from holdfast.model.records import ReturnCause
+from holdfast.model.shares import refusal_of
 from holdfast.security.principal import Principal
 from holdfast.sessions.client_ids import let_go
+from holdfast.sessions.connection_shares import PORT_FULL
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.holdings import Holdings, ReadMessage
 from holdfast.sessions.ownership import named
 from holdfast.sessions.permissions import require_granted, sharer
 from holdfast.sessions.send_templates import SendTemplates
+from holdfast.sessions.session import Session
 from holdfast.sessions.target import Action
 
 NOT_AUTHENTICATED: Final = "not-authenticated"
 """The code of the ERROR for who is not let in, or not any more."""
-PORT_FULL: Final = "port-full"
-"""The code of the ERROR for whom there is no place, or not any more."""
 
 
 class ClientSession(Holder):
@@ -62,19 +63,20 @@ class ClientSession(Holder):
         self.is_told_of = False
         """Whether it is to be said of it that it is gone."""
 
-    def take_place(self, who: Principal) -> None:
+    def take_place(self, who: Principal, earlier: Iterable[Session]) -> None:
         """
-        Count this connection among those of its user.
+        Count this connection among those of its user, of whose its client gave these up.
 
         Raises:
             RemoteProtocolError: He has as many as he may have.
         """
         shares = self.context.connection_shares
-        if not shares.take(self, sharer(self, self.holdings.broker)):
+        user = sharer(self, self.holdings.broker)
+        if not shares.take(self, user, earlier):
+            had = f"{shares.of(user):,} connections"
             raise RemoteProtocolError(
-                f"{named(who)} has {shares.of(who.name):,} connections of {shares.count_max:,} that"
-                f" there may be, and may have three times what is left for others at most: close"
-                f" some, or have 'connection_count_max' raised",
+                f"{named(who)}: {refusal_of(user, had, f'{shares.count_max:,} that there may be')}:"
+                f" close some, or have 'connection_count_max' raised",
                 code=PORT_FULL,
             )
 
@@ -149,6 +151,7 @@ class ClientSession(Holder):
             return
         self.principal = who
         broker = self.holdings.broker
+        self.context.connection_shares.count_as(self, sharer(self, broker))
         for subscription in list(self.subscriptions.values()):
             sources = parse_sources(subscription.destination)
             try:

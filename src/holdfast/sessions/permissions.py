@@ -27,6 +27,7 @@ from holdfast.broker.lasting.topics import LastingSubscription
 from holdfast.broker.serving.late import last_holder
 from holdfast.errors import DestinationError, ForbiddenError
 from holdfast.model.destination import Destination, Kind
+from holdfast.model.shares import STRANGERS
 from holdfast.security.grants import Right
 from holdfast.security.principal import ANONYMOUS, Principal
 from holdfast.security.roles import Duty, duty_of
@@ -125,8 +126,16 @@ def is_writer(session: Session, broker: Broker) -> bool:
 
 
 def sharer(session: Session, broker: Broker) -> str | None:
-    """Give of whose share it is what a client has; None: nobody is somebody here."""
-    return who_is(session).name if broker.access_book.is_guarded else None
+    """
+    Give of whose share it is what a client has; None: nobody is somebody here.
+
+    All to whom nothing is granted have one together.
+    """
+    book = broker.access_book
+    if not book.is_guarded:
+        return None
+    who = who_is(session)
+    return who.name if book.may_anything(who) else STRANGERS
 
 
 def may_pass_policies(session: Session, broker: Broker) -> bool:

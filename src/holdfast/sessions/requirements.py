@@ -16,7 +16,7 @@ from holdfast.model.digits import read_digits
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, PRODUCER_ID_BYTES_MAX
 from holdfast.model.producer_ids import RESERVED
 from holdfast.model.reserved_names import why_reserved
-from holdfast.model.shares import MOST
+from holdfast.model.shares import refusal_of
 
 
 def require_subscription_room(broker: Broker, cost: int, user: str | None) -> None:
@@ -38,13 +38,16 @@ def require_subscription_room(broker: Broker, cost: int, user: str | None) -> No
     count_left = count_max - flow.subscription_count - 1
     bytes_left = bytes_max - flow.subscription_bytes - cost
     if not (
-        flow.subscription_counts.has_room(user, 1, count_left)
-        and flow.subscription_shares.has_room(user, cost, bytes_left)
+        flow.subscription_counts.has_room(user, 1, count_left, count_max)
+        and flow.subscription_shares.has_room(user, cost, bytes_left, bytes_max)
     ):
         raise DestinationError(
-            f"this user has {flow.subscription_counts.of(user):,} subscriptions, with"
-            f" {flow.subscription_shares.of(user):,} bytes: at most {MOST} times what is left of"
-            f" {count_max:,}, and of {bytes_max:,} bytes"
+            refusal_of(
+                user,
+                f"{flow.subscription_counts.of(user):,} subscriptions, with"
+                f" {flow.subscription_shares.of(user):,} bytes",
+                f"{count_max:,}, and of {bytes_max:,} bytes",
+            )
         )
 
 

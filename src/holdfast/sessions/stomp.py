@@ -310,7 +310,7 @@ class StompSession(ClientSession):
             address_key=self.context.address_key() if book.is_guarded else b"",
             life=book.owner(answer.name).life,
         )
-        self.take_place(answer)
+        self.take_place(answer, lost)
         self.given_client_id = said.get("client-id", "")
         if lost:
             self.holdings.wait_for_earlier(self, lost)

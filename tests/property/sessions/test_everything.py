@@ -64,10 +64,10 @@ def test_a_place_that_is_not_given_back_is_found_out(monkeypatch) -> None:
     """
     take = ConnectionShares.take
 
-    def takes_too_late(self: ConnectionShares, session: Session, user: str | None) -> bool:
+    def takes_too_late(self: ConnectionShares, session: Session, *said: object) -> bool:
         was_gone, session.is_gone = session.is_gone, False
         try:
-            return take(self, session, user)
+            return take(self, session, *said)
         finally:
             session.is_gone = was_gone
 

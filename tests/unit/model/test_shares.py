@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.model.shares import Shares
+from holdfast.model.shares import STRANGERS, Shares, refusal_of
 
 
 def fill(shares: Shares, user: str, bound: int, taken: int) -> int:
@@ -51,3 +51,51 @@ def test_what_is_given_back_counts_no_more() -> None:
     shares.add("ann", -7)
     assert shares.has_room("ann", 1, 2)
     assert not shares._by_user
+
+
+def test_who_comes_late_has_as_much_as_each_would_have_if_all_had_the_same() -> None:
+    """
+    Where he does not find that, what is left but for a sixteenth.
+    """
+    shares = Shares()
+    shares.add("ann", 390)
+    assert not shares.has_room("bob", 460, 150)
+    assert shares.has_room("bob", 460, 150, 1000)
+    assert shares.has_room("bob", 468, 142, 1000)
+    assert not shares.has_room("bob", 469, 141, 1000)
+    shares.add("ann", 100)
+    assert shares.has_room("bob", 447, 63, 1000)
+    assert not shares.has_room("bob", 448, 62, 1000)
+    assert not Shares().has_room("bob", 900, 100, 1000), "one alone has three quarters"
+
+
+def test_all_to_whom_nothing_is_granted_have_a_tenth_together() -> None:
+    """
+    One at least, where there are few; and nobody has a smaller share because of them.
+    """
+    shares = Shares()
+    assert fill(shares, STRANGERS, 1000, 0) == 100
+    shares.add("ann", 390)
+    assert shares.has_room("bob", 440, 70, 1000)
+    assert shares.has_room("bob", 468, 70, 1000)
+    few = Shares()
+    assert fill(few, STRANGERS, 4, 0) == 1
+    few.add(STRANGERS, -1)
+    assert fill(few, STRANGERS, 4, 3) == 0, "nor the last one"
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        ("ann", "this user has 7 queues, at most 3 times what is left of 9"),
+        (
+            STRANGERS,
+            "users to whom nothing is granted have 7 queues together, at most a tenth of 9",
+        ),
+    ],
+)
+def test_a_refusal_says_whose_share_is_used_up(user: str, said: str) -> None:
+    """
+    What one may have is not what all may.
+    """
+    assert refusal_of(user, "7 queues", "9") == said

@@ -181,3 +181,15 @@ def test_what_can_be_done_nowhere_is_known() -> None:
     assert not grants.of(frozenset({"a"})).has(Right.WRITE)
     assert grants.of(frozenset({"a", "b"})).has(Right.WRITE)
     assert not grants.of(frozenset()).has(Right.READ)
+
+
+def test_whether_anything_was_granted_to_a_role_is_known_until_it_is_taken() -> None:
+    """
+    Whatever right it is, and of whatever.
+    """
+    grants = Grants()
+    grants.put("one", read_grant("a", "read", "queue://x"))
+    assert grants.are_any_of(frozenset({"a", "b"}))
+    assert not grants.are_any_of(frozenset({"b"}))
+    grants.put("one", None)
+    assert not grants.are_any_of(frozenset({"a"}))

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.security.principal import Principal
+from holdfast.server.idleness import IDLE_SECONDS, give_way, is_session_idle
 from holdfast.server.settings import ServerSettings
 
 BEGIN = b"BEGIN\ntransaction:t\n\n\0"
@@ -83,3 +85,48 @@ def test_what_was_turned_away_is_counted(full) -> None:
         full.connect()
     assert full.conductor.clients.admission.turned_away == 3
     assert full.conductor.clients.admission.count_max == 2
+
+
+@pytest.mark.parametrize("unsent", [0, 1])
+def test_who_gives_way_is_told_so_unless_he_does_not_listen(node, unsent: int) -> None:
+    """
+    What he does not take would keep his socket open, and the place is another one's already.
+    """
+    client = node.connect()
+    client.transport.unsent = unsent
+    give_way(client.session, "why")
+    give_way(client.session, "again")
+    node.turn()
+    assert client.transport.is_aborted == bool(unsent)
+    assert client.transport.take().count(b"ERROR") == 1
+
+
+def test_whose_session_has_no_socket_any_more_is_not_idle(node) -> None:
+    """
+    It is on its way out already.
+    """
+    client = node.connect()
+    session, later = client.session, node.clock.now + IDLE_SECONDS
+    assert is_session_idle(session, later)
+    session.connection = None
+    assert not is_session_idle(session, later)
+
+
+def test_a_user_who_has_his_share_gets_the_place_of_what_he_left_idle(new_node) -> None:
+    """
+    After a minute without a word, and not before.
+    """
+    node = new_node(settings=ServerSettings(connection_count_max=4))
+    node.serve()
+    node.conductor.broker.access_book.has_authorities = True
+    node.conductor.context.check = lambda session, credential: Principal(
+        "ann", frozenset({"admin"})
+    )
+    mine = [node.connect() for _ in range(3)]
+    assert not any(it.session.is_closing for it in mine)
+    for late in (node.connect(), node.connect()):
+        assert late.session.is_closing
+        late.connection_lost(None)
+    node.clock.now += IDLE_SECONDS
+    assert not node.connect().session.is_closing
+    assert [it.session.is_closing for it in mine] == [True, False, False]

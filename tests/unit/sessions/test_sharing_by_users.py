@@ -1,5 +1,5 @@
 """
-Shares of users: whom nothing was granted keeps nobody out by what everybody may have.
+Shares of users: whom little was granted, or nothing, keeps nobody out by what everybody may have.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ import pytest
 
 from holdfast.broker.settings import BrokerSettings
 from tests.unit.sessions.conftest import StompClient
-from tests.unit.sessions.guarded import Guarded
+from tests.unit.sessions.guarded import ALL, Guarded
 
 OVERHEAD = BrokerSettings().message_memory_overhead_bytes
 
 
 @pytest.fixture
 def crowded(new_desk):
-    """Makes a desk with little room, with users to whom nothing is granted."""
+    """Makes a desk with little room, with users to whom hardly anything is granted."""
 
     def make(**settings: int) -> Guarded:
         guarded = Guarded(new_desk(BrokerSettings(**settings)))
         guarded.add("ann", ["sales"])
         guarded.add("eve", ["sales"])
+        guarded.grant("sales", "read", "queue://sales")
         return guarded
 
     return make
@@ -157,3 +158,45 @@ def test_what_open_transactions_hold_leaves_room_for_others(crowded) -> None:
     assert flow.held_shares.of("eve") == 0
     assert answer(ann, "COMMIT", transaction="t") == "RECEIPT"
     assert (flow.held_bytes, flow.held_shares.of("ann")) == (0, 0)
+
+
+def test_a_wildcard_that_runs_goes_on_whatever_others_subscribe_to(crowded) -> None:
+    """
+    What it needs for a new queue is not asked of the share of its user: it was hung up on. Nor is
+    it kept out as it comes back.
+    """
+    guarded = crowded(subscriptions_count_max=24)
+    guarded.grant("sales", ALL, "queue://a.>")
+    boss, ann, eve = guarded.connect("root"), guarded.connect("ann"), guarded.connect("eve")
+    for number in range(7):
+        boss.send(b"x", f"/queue/a.{number}")
+    guarded.desk.turn()
+    assert answer(ann, "SUBSCRIBE", destination="/queue/a.>", id="s").startswith("RECEIPT")
+    had = [place(eve, number) for number in range(20)].count("RECEIPT")
+    assert had == 12, "all but a sixth"
+    for number in range(7, 9):
+        boss.send(b"x", f"/queue/a.{number}")
+        guarded.desk.turn()
+    assert [it.command for it in ann.frames()] == ["MESSAGE"] * 2
+    guarded.clients.remove(ann)
+    ann.leave()
+    guarded.desk.turn()
+    again = guarded.connect("ann")
+    assert answer(again, "SUBSCRIBE", destination="/queue/a.>", id="s").startswith("RECEIPT")
+    assert not ann.session.is_closing
+
+
+def test_all_to_whom_nothing_is_granted_have_one_small_share(crowded) -> None:
+    """
+    A name alone is worth no more than none, however many there are of these.
+    """
+    guarded = crowded(temporary_count_max=40)
+    for name in ("sam", "tim"):
+        guarded.add(name, ["none"])
+    told = [place(guarded.connect(("sam", "tim")[number % 2]), number) for number in range(20)]
+    assert (told.count("RECEIPT"), set(told)) == (4, {"RECEIPT", "destination"})
+    assert place(guarded.connect("ann"), "r") == "RECEIPT"
+    refused = guarded.connect("sam").refusal("SUBSCRIBE", destination="/temp-queue/r", id="r")
+    assert refused.headers["message"].startswith(
+        "users to whom nothing is granted have 4 temporary queues together, at most a tenth of 40"
+    )

@@ -23,6 +23,7 @@ from holdfast.model.owners import Owner
 from holdfast.model.wildcards import parse_pattern
 from holdfast.security.grants import Access, Grant, Grants, rights_of
 from holdfast.security.principal import Principal
+from holdfast.security.roles import Duty, duty_of
 from holdfast.security.user_values import read_values
 
 
@@ -99,6 +100,11 @@ class AccessBook:
         """Give what somebody may."""
         self.follow()
         return self._grants.of(principal.roles)
+
+    def may_anything(self, principal: Principal) -> bool:
+        """Whether anything at all was granted to somebody, or is his on the admin port."""
+        self.follow()
+        return self._grants.are_any_of(principal.roles) or duty_of(principal.roles) > Duty.NONE
 
     def _put(self, key: GrantKey, record: GrantRecord | None) -> None:
         self._grants.put(key, None if record is None else grant_of(record))

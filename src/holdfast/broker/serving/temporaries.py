@@ -29,7 +29,7 @@ from holdfast.broker.flow_control import require_room
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
-from holdfast.model.shares import MOST, Shares
+from holdfast.model.shares import Shares, refusal_of
 
 _Place = TypeVar("_Place", Queue, Topic)
 
@@ -212,7 +212,7 @@ class Temporaries:
     def _make_room(self, kind: type, count: int, user: str | None) -> None:
         """Let an orphan go for one more place of this user, if one has to and one may."""
         left = self.count_max - count - 1
-        if left >= 0 and self._shares[kind].has_room(user, 1, left):
+        if left >= 0 and self._shares[kind].has_room(user, 1, left, self.count_max):
             return
         for orphan in islice(self._orphans[kind], _LOOKED_AT_MAX):
             if user in (None, self._users.get(orphan)):
@@ -221,11 +221,9 @@ class Temporaries:
 
     def _require_share(self, kind: str, count: int, user: str | None) -> None:
         shares = self._shares[Queue if kind == "queue" else Topic]
-        if not shares.has_room(user, 1, self.count_max - count - 1):
-            raise DestinationError(
-                f"this user has {shares.of(user):,} temporary {kind}s already; at most"
-                f" {MOST} times what is left of {self.count_max:,} for all users"
-            )
+        if not shares.has_room(user, 1, self.count_max - count - 1, self.count_max):
+            had = f"{shares.of(user):,} temporary {kind}s"
+            raise DestinationError(refusal_of(user, had, f"{self.count_max:,} for all"))
 
     def _is_of(self, place: Queue | Topic, user: str | None) -> None:
         """Count a place for a user from now on, and what stands there; None: for nobody."""

@@ -104,3 +104,15 @@ def test_an_owner_is_one_life_of_a_name(state) -> None:
     for life in ('"7"', "true", "-1", "1.5"):
         state.apply(1, [UserRecord("ann", f'{{"life":{life}}}', 10)], 2)
         assert book.owner("ann") == ("ann", 0)
+
+
+def test_who_may_nothing_is_known(state) -> None:
+    """A role of the admin port is something, too; a role without a grant is nothing."""
+    book = AccessBook(state)
+    state.apply(1, [GrantRecord("s", "queue://a", 1)], 1)
+    roles = ({"s"}, {"viewer"}, {"other"}, set())
+    assert [book.may_anything(Principal("ann", frozenset(it))) for it in roles] == [
+        *(True, True, False, False)
+    ]
+    state.apply(2, [GrantRecord("s", "queue://a", 0)], 2)
+    assert not book.may_anything(Principal("ann", frozenset({"s"})))
