@@ -136,6 +136,38 @@ class Link:
         return len(self._hosts) > 1
 
     @property
+    def host(self) -> Host | None:
+        """The one that it is connected to, or tries to be."""
+        return self._hosts[0]
+
+    @property
+    def others(self) -> list[Host]:
+        """All other hosts."""
+        return [it for it in self._hosts[1:] if it is not None]
+
+    def glance(self, host: Host, seconds_max: float, action: Callable[[Session], Result]) -> Result:
+        """
+        Look at another host by a connection that ends with it.
+
+        Raises:
+            UnreachableError: It does not answer, or refuses.
+        """
+        session = None
+        errors: tuple[type[Exception], ...] = (*self._errors, StoreError)
+        try:
+            url = replace(self.url, is_begun=True, is_glanced_at=True)
+            session = self._connect(url, host, seconds_max)
+            session.bound(seconds_max)
+            return action(session)
+        except errors as error:
+            said = self._type.said(error) if isinstance(error, self._type.errors) else str(error)
+            # What a driver raises keeps its connection for as long as it is kept itself.
+            raise UnreachableError(f"{host}: {' '.join(said.split())}") from None
+        finally:
+            if session is not None:
+                session.close()
+
+    @property
     def place(self) -> str:
         """Where it is connected to, or tries to be; without a password."""
         return self._place(self._hosts[0])

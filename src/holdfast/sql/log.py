@@ -39,6 +39,7 @@ from holdfast.leases.projection import Changes, MessageKey
 from holdfast.model.limits import MiB
 from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.faults import Fault
+from holdfast.sql.hosts import Hosts
 from holdfast.sql.lease_row import (
     Held,
     Tenure,
@@ -108,6 +109,7 @@ class SqlLog:
             may_be_anywhere=allow_unsafe_place,
             clock=self._clock.monotonic,
         )
+        self._hosts = Hosts(self._link, is_overruled=allow_unsafe_database)
         self._look_around = partial(session_type.look_around, url)
         self._whereabouts = Whereabouts(
             url, session_type, self._clock.monotonic, may_be_replaced=self.may_be_replaced
@@ -169,6 +171,8 @@ class SqlLog:
             holding = self._read(session)
             self.low_room = session.low_room()
             held_by = (holding.epoch, holder_of(holding))
+            if held_by == (seen.epoch + 1, claimant.holder):
+                self._hosts.write_down(session, self._identity)
             return holding if held_by == (seen.epoch + 1, claimant.holder) else None
 
         holding = self._link.run(seconds_max, take)
@@ -220,6 +224,7 @@ class SqlLog:
 
         def append(session: Session) -> Outcome:
             self._safety.require(session)
+            self._hosts.write_down(session, self._identity)
             if session.append(fence, rows):
                 self._wrote(session, tenure, at)
                 return Outcome.STORED
@@ -420,6 +425,7 @@ class SqlLog:
         self._kind, self.lease_seconds = session.kind, session.lease_seconds
         if self._identity:
             self._safety.require_same(session, self._identity, is_copying=self.is_half_copy)
+        self._hosts.greet(session)
         self._safety.greet(session)
         self._whereabouts.greet(session)
 

@@ -15,6 +15,7 @@ sections 3, 7.3 and 7.4.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,7 +30,7 @@ from holdfast.model.limits import MiB
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.parts import PART_BYTES
-from holdfast.sql.session import Session, UncertainError, Values
+from holdfast.sql.session import Session, Standing, UncertainError, Values
 
 if TYPE_CHECKING:
     from holdfast.environment.remote_server import Host
@@ -73,6 +74,9 @@ _SAFE: Final = {
     "innodb_doublewrite": ({"ON", "1"}, "ON"),
 }
 _NO_PROVIDER: Final = frozenset({"none", ""})
+_WHO: Final = ("server_uuid", "server_uid", "server_id", "hostname", "port")
+"""None is enough, nor there everywhere: ids are 1 by default, addresses alike in containers."""
+_READ_ONLY: Final = ("read_only", "super_read_only", "innodb_read_only")
 _SUPER_READ_ONLY: Final = 1836
 _CODES: Final = {
     ER.DUP_ENTRY: Fault.DUPLICATE,
@@ -203,6 +207,14 @@ class MariadbSession(Session):
         self.cluster = str(status.get("wsrep_cluster_state_uuid", "")).replace("-", "")
         for statement in _SETTINGS_GALERA:
             self.write(statement)
+
+    def standing(self) -> Standing:
+        names = ", ".join(f"'{it}'" for it in (*_WHO, *_READ_ONLY))
+        found = dict(self.rows(f"SHOW VARIABLES WHERE variable_name IN ({names})"))
+        who = "/".join(str(found.get(it, "")) for it in _WHO)
+        server = hashlib.sha256(who.encode()).hexdigest()[:24]
+        is_writable = all(found.get(it, "OFF") in {"OFF", "0"} for it in _READ_ONLY)
+        return Standing(server, None, server, is_writable)
 
     def _variables(self, pattern: str) -> dict[str, str]:
         return dict(self.rows(f"SHOW VARIABLES LIKE '{pattern}'"))

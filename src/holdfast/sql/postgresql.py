@@ -13,6 +13,7 @@ sections 3 and 7.3.
 from __future__ import annotations
 
 import codecs
+import hashlib
 import math
 import re
 import time
@@ -28,7 +29,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from holdfast.environment.kept_errors import without_frames
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
-from holdfast.sql.session import HASTE_SECONDS, Session, UncertainError, Values
+from holdfast.sql.session import HASTE_SECONDS, Session, Standing, UncertainError, Values
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
@@ -107,6 +108,18 @@ _APPEND: Final = (
 )
 
 
+_STANDING: Final = (
+    "SELECT CAST((SELECT system_identifier FROM pg_control_system()) AS text),"
+    " (SELECT CAST(oid AS text) FROM pg_database WHERE datname = current_database()),"
+    " pg_is_in_recovery(),"
+    " CASE WHEN pg_is_in_recovery()"
+    " THEN (SELECT CAST(timeline_id AS text) FROM pg_control_checkpoint()) END,"
+    " CASE WHEN NOT pg_is_in_recovery()"
+    " THEN pg_walfile_name(pg_current_wal_insert_lsn()) END,"
+    " CAST(EXTRACT(EPOCH FROM pg_postmaster_start_time()) AS text)"
+)
+
+
 def python_encoding(name: str) -> str:
     """Return how Python calls an encoding of a server; nothing for one that has all signs."""
     if name in {"", "UTF8", "SQL_ASCII"}:
@@ -167,7 +180,7 @@ class PostgresqlSession(Session):
             "password": url.password or None,
             "application_name": "holdfast",
             "connect_timeout": max(2, math.ceil(seconds)),
-            "target_session_attrs": "read-write",
+            "target_session_attrs": "any" if url.is_glanced_at else "read-write",
             "tcp_user_timeout": int(LEASE_SECONDS * 1000),
             **url.options,
             "client_encoding": "UTF8",
@@ -274,6 +287,13 @@ class PostgresqlSession(Session):
         if value not in {"on", "remote_apply"}:
             unsafe.append(f"synchronous_commit is {value}, and must be on")
         return unsafe
+
+    def standing(self) -> Standing:
+        ((system, database, is_standby, replayed, written, started),) = self.rows(_STANDING)
+        # The file of the log that is written has the timeline in front; a promotion begins one.
+        timeline = int(replayed) if is_standby else int(written[:8], 16)
+        server = hashlib.sha256(f"{system}/{database}".encode()).hexdigest()[:24]
+        return Standing(server, timeline, str(started), not is_standby)
 
     @staticmethod
     def said(error: Exception) -> str:

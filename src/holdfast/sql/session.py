@@ -37,6 +37,21 @@ class UncertainError(Exception):
     """The database did what it was told and says itself that this may not last."""
 
 
+class Standing(NamedTuple):
+    """Which server a connection leads to, and what it is among its replicas."""
+
+    server: str
+    """24 hexadecimal digits: of a physical standby the same as of its primary."""
+
+    timeline: int | None
+    """How often one of its standbys was promoted; None: it does not count."""
+
+    instance: str
+    """What only a connection to the very same process of it says as well."""
+
+    is_writable: bool
+
+
 class Surroundings(NamedTuple):
     """Where a database is, as far as that is seen without opening it."""
 
@@ -173,6 +188,10 @@ class Session(ABC):
     def after_creation(self) -> list[str]:
         """Give what is set on tables that were just made."""
         return []
+
+    def standing(self) -> Standing | None:
+        """Tell which server this is; None: there is one only, as a file."""
+        return None
 
     def check(self) -> None:  # noqa: B027 - most can tell nothing
         """Look for damage of the database's own, where it can tell; raises its error."""

@@ -30,6 +30,14 @@ INSERT_CLUSTER: Final = (
 )
 """In which cluster of Galera the database is, so that a node that has left it is known as one."""
 
+READ_SERVER: Final = "SELECT member_id FROM holdfast_meta WHERE id = 4"
+INSERT_SERVER: Final = (
+    "INSERT INTO holdfast_meta (id, format, store_id, member_id)"
+    " VALUES (4, :format, :store_id, :server)"
+)
+"""On which server, of several hosts, the log is written, and how often that was promoted."""
+
+DROP_SERVER: Final = "DELETE FROM holdfast_meta WHERE id = 4"
 DROP_CLUSTER: Final = "DELETE FROM holdfast_meta WHERE id = 3"
 DROP_MARK: Final = "DELETE FROM holdfast_meta WHERE id = 2"
 MAKE_WHOLE: Final = "UPDATE holdfast_meta SET format = :format WHERE id = 1 AND format = :copying"

@@ -71,6 +71,9 @@ class StoreUrl:
     is_begun: bool = False
     """A file of that name was used: where none is, none is made."""
 
+    is_glanced_at: bool = False
+    """Any host that answers will do, one that takes no writes as well."""
+
     def __str__(self) -> str:
         """Name the place for people, in a form that is a URL too."""
         if self.kind == SQLITE:
