@@ -21,6 +21,7 @@ from holdfast.errors import UnreachableError
 from holdfast.sql import statements
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import Link
+from holdfast.sql.safety import cluster_written_down
 from holdfast.sql.schema import FORMAT
 from holdfast.sql.session import Session, Standing
 
@@ -83,6 +84,8 @@ class Hosts:
         self._to_write = None
         if not self._link.has_others or session.cluster:
             return
+        if session.cluster is not None and cluster_written_down(session):
+            return  # judged by that
         here = _look(session)
         if here is None:
             return

@@ -233,7 +233,7 @@ class Safety:
         """
         if session.cluster is None:
             return
-        known = self._cluster or _written_down(session)
+        known = self._cluster or cluster_written_down(session)
         if known and session.cluster != known:
             where = f"in another one ({session.cluster})" if session.cluster else "in none"
             reason = f"{self._link.place} is {where}, and its log is in the Galera cluster {known}"
@@ -250,7 +250,7 @@ class Safety:
         """Write into the database which cluster it is in, as who holds the lease."""
         if self._is_written_down or session.cluster is None:
             return
-        known = _written_down(session)
+        known = cluster_written_down(session)
         if known and known != session.cluster:
             session.write(statements.DROP_CLUSTER)
         if session.cluster and known != session.cluster:
@@ -259,7 +259,8 @@ class Safety:
         self._is_written_down = True
 
 
-def _written_down(session: Session) -> str:
+def cluster_written_down(session: Session) -> str:
+    """In which cluster the log says that it is; empty: in none."""
     try:
         rows = session.rows(statements.READ_CLUSTER)
     except session.errors as error:

@@ -33,6 +33,7 @@ class Server:
     written: str = ""
     is_away: bool = False
     cluster: str | None = None
+    is_of_cluster: bool = False
 
 
 class Connection(WrittenDown):
@@ -48,6 +49,8 @@ class Connection(WrittenDown):
         return Standing(it.server, it.timeline, it.instance or it.server, it.is_writable)
 
     def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+        if statement == statements.READ_CLUSTER:
+            return [("c" * 32,)] if self.server.is_of_cluster else []
         assert statement == statements.READ_SERVER
         if self.server.written == "no table":
             raise ValueError
@@ -259,7 +262,11 @@ def test_names_of_one_server_are_one() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [lambda it: it.servers.pop("db2"), lambda it: setattr(it.servers["db1"], "cluster", "c" * 32)],
+    [
+        lambda it: it.servers.pop("db2"),
+        lambda it: setattr(it.servers["db1"], "cluster", "c" * 32),
+        lambda it: vars(it.servers["db1"]).update(cluster="", is_of_cluster=True),
+    ],
 )
 def test_one_host_and_a_cluster_are_not_asked(change: Callable[[World], object]) -> None:
     """Of one there is nothing to compare, and nodes of a cluster are known by that."""
