@@ -72,7 +72,7 @@ class ModelDatabase(ModelMedium):
             self.beat += 1
 
     def _is_as(self, row: Row) -> bool:
-        return (self.epoch, self.beat) == (row.lease.epoch, row.lease.beat)
+        return self.is_as(row.lease)
 
     def seize(self, row: Row, token: Token, claimant: Claimant) -> bool:
         """Let the token count, if nothing was done since."""

@@ -62,10 +62,16 @@ class ModelMedium:
             sure=self.end,
         )
 
+    def is_as(self, seen: Holding) -> bool:
+        """Whether nothing was done since."""
+        was = "" if seen.claimant is None else seen.claimant.holder
+        now = "" if self.claimant is None else self.claimant.holder
+        return (self.epoch, self.beat, now) == (seen.epoch, seen.beat, was)
+
     def take(self, seen: Holding, claimant: Claimant) -> Holding | None:
-        """Begin the next epoch, unless epoch or beat are others than those that were seen."""
+        """Begin the next epoch, unless epoch, beat or holder are others than were seen."""
         self._require_the_row()
-        if (self.epoch, self.beat) != (seen.epoch, seen.beat):
+        if not self.is_as(seen):
             return None
         self.epoch += 1
         self.beat += 1

@@ -22,7 +22,7 @@ from holdfast.leases.projection import Changes
 from holdfast.raidb import set_text
 from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Row, Token, UnconnectedError
 from holdfast.sql import layout, parts, projection, statements
-from holdfast.sql.lease_row import Held, fence_of, held_by, holding_of
+from holdfast.sql.lease_row import Held, fence_of, held_by, holding_of, seen_as
 from holdfast.sql.log import SqlLog
 from holdfast.sql.session import Session
 
@@ -182,8 +182,7 @@ class SqlMember(SqlLog):
         """Let the token count here, unless anything was done since the row was read."""
         values = {
             **self._take_values(claimant),
-            "epoch": row.lease.epoch,
-            "beat": row.lease.beat,
+            **seen_as(row.lease),
             "next": token.epoch,
         }
 

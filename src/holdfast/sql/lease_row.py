@@ -56,6 +56,12 @@ def holder_of(holding: Holding) -> str:
     return "" if holding.claimant is None else holding.claimant.holder
 
 
+def seen_as(holding: Holding) -> dict[str, Any]:
+    """What a take says of the lease row that it was decided by: it must be that one still."""
+    was = layout.NOBODY if holding.claimant is None else holding.claimant.holder
+    return {"epoch": holding.epoch, "beat": holding.beat, "was": was}
+
+
 def holding_of(row: tuple[Any, ...], place: str) -> Holding:
     """
     Give the lease that a row of `statements.READ_LEASE` is.

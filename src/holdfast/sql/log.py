@@ -48,6 +48,7 @@ from holdfast.sql.lease_row import (
     holder_of,
     holding_of,
     is_held_by,
+    seen_as,
 )
 from holdfast.sql.link import Connect, Link
 from holdfast.sql.safety import Safety
@@ -161,7 +162,7 @@ class SqlLog:
 
     def take(self, seen: Holding, claimant: Claimant, seconds_max: float) -> Holding | None:
         """Begin the epoch after the one `seen`."""
-        values = {**self._take_values(claimant), "epoch": seen.epoch, "beat": seen.beat}
+        values = {**self._take_values(claimant), **seen_as(seen)}
 
         def take(session: Session) -> Holding | None:
             if session.write(statements.TAKE_ALONE, values) != 1:

@@ -57,8 +57,13 @@ TAKE: Final = (
     "UPDATE holdfast_lease SET epoch = epoch + 1, beat = beat + 1, holder = :holder, name = :name,"
     " address = :address, stomp = :stomp, lease_ms = :lease_ms, released = 0,"
     " renewed_at = :at"
-    " WHERE id = 1 AND epoch = :epoch AND beat = :beat"
+    " WHERE id = 1 AND epoch = :epoch AND beat = :beat AND holder = :was"
 )
+"""
+On the condition of whose it was as well: an address that leads to a copy by now, which others went
+on with, may have come to the same epoch and beat there.
+"""
+
 TAKE_ALONE: Final = f"{TAKE} AND members = ''"
 """Of a database that is the only one."""
 

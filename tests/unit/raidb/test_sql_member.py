@@ -110,6 +110,18 @@ def test_it_is_taken_only_as_it_was_read(file: File) -> None:
     assert not member.seize(before, Token(8, "f" * 32), claimant("z"), SECONDS)
 
 
+def test_it_is_taken_only_from_whom_it_was_read(file: File) -> None:
+    """A copy that others went on with may have come to the same epoch and beat by then."""
+    member = file.member()
+    taken(member, 7)
+    before = member.read(SECONDS)
+    file.execute(f"UPDATE holdfast_lease SET holder = '{'e' * 32}'")
+    mine = claimant("z")
+
+    assert not member.seize(before, Token(8, mine.holder), mine, SECONDS)
+    assert member.seize(member.read(SECONDS), Token(8, mine.holder), mine, SECONDS)
+
+
 def test_a_set_is_replaced_under_a_token_that_counts(file: File) -> None:
     """Another one's is not, and it is told."""
     member = file.member()

@@ -26,7 +26,7 @@ def session(tmp_path: Path) -> Iterator[SqliteSession]:
     made = SqliteSession.connect(url, None, 5.0)
     layout.lay_out(made, "here", lambda: "b" * 32)
     taken = {"name": "a", "address": "", "stomp": "", "lease_ms": 0, "beat": 0}
-    assert made.write(statements.TAKE, {**HELD, **taken, "epoch": 0}) == 1
+    assert made.write(statements.TAKE, {**HELD, **taken, "epoch": 0, "was": layout.NOBODY}) == 1
     assert layout.make_projections(made) == ""
     yield made
     made.close()

@@ -24,9 +24,10 @@ def test_an_append_asks_for_the_end_as_well() -> None:
     assert statements.ADVANCE.endswith("AND last_index = :before AND last_chain = :behind")
 
 
-def test_a_take_asks_for_epoch_and_beat() -> None:
-    """Any sign of life since it was seen keeps the lease where it is."""
-    assert statements.TAKE.endswith("WHERE id = 1 AND epoch = :epoch AND beat = :beat")
+def test_a_take_asks_for_epoch_beat_and_holder() -> None:
+    """Any sign of life since it was seen keeps the lease where it is; so does another holder's."""
+    condition = "WHERE id = 1 AND epoch = :epoch AND beat = :beat AND holder = :was"
+    assert statements.TAKE.endswith(condition)
 
 
 def test_nothing_is_computed_by_the_database() -> None:
