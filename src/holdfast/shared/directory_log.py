@@ -73,6 +73,8 @@ class DirectoryLog:
         self._view = LogView(disk, places, self._origin, self._current)
         self._claimed = Begun(0, None)
         """The newest epoch that was found won, whether or not it has begun."""
+        self.is_coherent = False
+        """See `HeldEpoch`; told by who knows what is mounted there, before the lease is taken."""
         self._held: HeldEpoch | None = None
         size = RESERVED_SEGMENTS * least_segment_bytes(settings)
         self._reserve = Reserve(disk, places, settings.takes_with_room, size)
@@ -191,6 +193,7 @@ class DirectoryLog:
             claimant=claimant,
             identity=self.identity,
         )
+        held.is_coherent = self.is_coherent
         try:
             taken = self._begin(held, now)
         except NoRoomError:

@@ -79,6 +79,8 @@ class HeldEpoch:
         """What is kept free, so that messages can be acknowledged, and a lease be taken."""
         self.is_low = False
         """Whether less than that is left."""
+        self.is_coherent = False
+        """What is read by an open file is what is there: the file system is this machine's own."""
         self._beats: BeatWriter | None = None
         self._segment: SegmentWriter | None = None
         self._lock: DiskLock | None = None
@@ -209,7 +211,7 @@ class HeldEpoch:
         require_standing(self._disk, root, self._places.beat(self.epoch), beats.standing)
         if segment is not None:
             path = self._places.journal / segment.name
-            require_standing(self._disk, root, path, segment.standing)
+            require_standing(self._disk, root, path, segment.standing, is_coherent=self.is_coherent)
 
     def _begin_segment(self, copied: list[Entry], size: int = 0) -> SegmentWriter:
         """Make a segment that continues at `confirmed`, with these entries in it; announce it."""

@@ -228,6 +228,7 @@ class BeatWriter:
         self.last = beat
         path = places.beat(epoch)
         self._file: SharedFile = disk.create(path)
+        self._file_id = self._file.identity()
         try:
             self._file.write(_page(beat) * 2, 0)
             self._file.sync()
@@ -244,7 +245,7 @@ class BeatWriter:
     @property
     def standing(self) -> Standing:
         """What must be found under its name."""
-        return Standing(self._file)
+        return Standing(self._file, self._file_id)
 
     def write(self, beat: Beat, *, both: bool = False) -> None:
         """

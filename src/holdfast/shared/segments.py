@@ -111,6 +111,7 @@ class SegmentWriter:
         self._lock: DiskLock | None = None
         self._offset = PAGE_BYTES
         self._file: SharedFile = disk.create(path)
+        self._file_id = self._file.identity()
         first_page = encode_segment_page(page, identity)
         self._marks: tuple[tuple[int, bytes], ...] = ((0, first_page),)
         """The beginning of the last entry, and of the last one before it was written."""
@@ -135,7 +136,7 @@ class SegmentWriter:
     @property
     def standing(self) -> Standing:
         """What must be found under its name."""
-        return Standing(self._file, self._marks)
+        return Standing(self._file, self._file_id, self._marks)
 
     def has_room(self, size: int) -> bool:
         """Whether so many bytes fit behind what is there."""

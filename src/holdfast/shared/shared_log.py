@@ -225,6 +225,7 @@ class SharedLog:
         if self._mount is not None:
             self._kind = f"directory on {self._mount.kind}"
             self.lease_seconds = _lease_seconds(self._mount)
+        self._log.is_coherent = self._mount is not None and self._mount.is_local
         reason = why_unsafe(self._mount)
         warnings: tuple[str, ...] = () if reason is None else (self._allowed(reason),)
         if fleeting := why_fleeting(self._mount):
