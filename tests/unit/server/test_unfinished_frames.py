@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.model.shares import STRANGERS
 from holdfast.security.principal import Principal
 from holdfast.server.settings import ServerSettings
 from holdfast.server.unfinished_frames import UnfinishedFrames
@@ -93,12 +94,13 @@ def test_who_holds_the_most_by_small_frames_is_closed_and_not_who_has_the_larges
 
 def test_a_users_connections_are_known_by_the_user(small) -> None:
     """
-    Without users nobody is, and the largest goes.
+    Without users nobody is, and the largest goes; and all are one to whom nothing is granted.
     """
     first, other = begin(small, 300), begin(small, 400)
     whose = small.conductor.held_memory._whose
     assert (whose(first), whose(other)) == (None, None)
     book = small.conductor.broker.access_book
     book.has_authorities = True
-    first.session.principal, other.session.principal = Principal("eve"), Principal("ann")
-    assert (whose(first), whose(other)) == ("eve", "ann")
+    viewer = frozenset({"viewer"})
+    first.session.principal, other.session.principal = Principal("eve"), Principal("ann", viewer)
+    assert (whose(first), whose(other)) == (STRANGERS, "ann")
