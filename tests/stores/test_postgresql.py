@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import AppendRefusedError, StoreError, UnreachableError
 from holdfast.leases.contract import Outcome
 from holdfast.leases.projection import Changes, Projection
+from holdfast.sql import safety
 from holdfast.sql.opening import open_sql_log
+from holdfast.sql.postgresql import PostgresqlSession
 from tests.stores.copied_log_suite import CopiedLogSuite
 from tests.stores.leased_log_suite import SECONDS, Writer, read_all
 from tests.stores.projection_suite import message, row
@@ -247,12 +249,19 @@ class TestPostgresql(SqlServerSuite, CopiedLogSuite, ReadingSuite):
         assert read_all(holder.log) == entries
 
     def test_the_next_host_is_gone_to(self) -> None:
-        """Of several in one URL the first that answers and writes is used, also later on."""
-        dead = "127.0.0.1:1"
-        url = self.server.url(self.database).replace("@", f"@{dead},", 1)
+        """Of several ways to one server the first is used, and the next where it ends.
+
+        Who starts anew wants an answer from each: what does not answer may have taken over.
+        """
+        proxy = CuttingProxy(self.server.port)
+        url = self.server.url(self.database).replace("@", f"@127.0.0.1:{proxy.port},", 1)
         writer = Writer(self.at(url))
         writer.take()
-        assert writer.append(b"x")
+        writer.append(b"x")
+        proxy.close()
+        assert writer.append(b"y")
+        with pytest.raises(UnreachableError, match="not all answer"):
+            self.at(url)
 
     def test_a_pooler_of_connections_is_refused_by_name(self) -> None:
         """A session's settings end with its statement there: as if it were never synced."""
@@ -270,6 +279,45 @@ class TestPostgresql(SqlServerSuite, CopiedLogSuite, ReadingSuite):
                 writer.append(b"x")
             prepared = "SELECT COUNT(*) FROM pg_prepared_statements"
             assert log._link.run(SECONDS, lambda it: it.rows(prepared)) == [(0,)]
+
+    @pytest.mark.parametrize("is_allowed", [False, True])
+    def test_nothing_is_left_in_the_sessions_of_a_pooler(
+        self, is_allowed: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Others get them next, and their transactions would be broken off by our bounds."""
+        seen: list[object] = []
+        close = PostgresqlSession.close
+
+        def look(session: PostgresqlSession) -> None:
+            seen.extend(session.rows("SELECT current_setting('lock_timeout')"))
+            close(session)
+
+        monkeypatch.setattr(PostgresqlSession, "close", look)
+        with pooled(self.server.port) as port:
+            url = self.server.url(self.database, port)
+            log = open_sql_log(
+                url, allow_unsafe_database=is_allowed, own_directory=Path("/nowhere")
+            )
+            with nullcontext() if is_allowed else pytest.raises(StoreError, match="a pooler"):
+                log.open()
+            log.close()
+        assert seen == [("0",)]
+
+    def test_tables_that_a_crash_empties_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """L40: UNLOGGED ones, by name, at a start and while it runs."""
+        monkeypatch.setattr(safety, "LOOK_SECONDS", 0.0)
+        writer = self.writer()
+        writer.take()
+        writer.append(b"one")
+        for table in ("holdfast_meta", "holdfast_lease", "holdfast_entries"):
+            self.change(f"ALTER TABLE {table} SET UNLOGGED")
+            said = f"{table} is UNLOGGED.*SET LOGGED"
+            with pytest.raises(StoreError, match=said):
+                self.at(self.server.url(self.database))
+            with pytest.raises(AppendRefusedError, match=said):
+                writer.send(writer.sealed(b"two"))
+            self.change(f"ALTER TABLE {table} SET LOGGED")
+        assert writer.append(b"two")
 
     def test_a_limit_of_connections_is_waited_for(self) -> None:
         """What half-open connections of the dead take comes back; nobody mistyped anything."""

@@ -108,6 +108,11 @@ _APPEND: Final = (
 )
 
 
+_EMPTIED_BY_A_CRASH: Final = (
+    "SELECT CAST(relname AS text) FROM pg_class WHERE relpersistence <> 'p' AND oid IN ("
+    "to_regclass('holdfast_meta'), to_regclass('holdfast_lease'), to_regclass('holdfast_entries'))"
+    " ORDER BY relname"
+)
 _STANDING: Final = (
     "SELECT CAST((SELECT system_identifier FROM pg_control_system()) AS text),"
     " (SELECT CAST(oid AS text) FROM pg_database WHERE datname = current_database()),"
@@ -211,8 +216,10 @@ class PostgresqlSession(Session):
         self._is_pooled = server_pid != info.backend_pid
         self._encoding = python_encoding(info.parameter_status("server_encoding") or "")
         if self._is_pooled:
-            # What is prepared stays with a connection that the pooler gives to somebody else.
+            # What is prepared or set stays with a connection that the pooler gives to somebody
+            # else, and may not hold for our next statement.
             self._connection.prepare_threshold = None
+            chosen.clear()
         for name, value in chosen.items():
             self.rows("SELECT set_config(:name, :value, false)", {"name": name, "value": value})
         self.kind = f"PostgreSQL {version.partition(' ')[0]}"
@@ -286,6 +293,11 @@ class PostgresqlSession(Session):
         ((value,),) = self.rows("SELECT current_setting('synchronous_commit')")
         if value not in {"on", "remote_apply"}:
             unsafe.append(f"synchronous_commit is {value}, and must be on")
+        for (table,) in self.rows(_EMPTIED_BY_A_CRASH):
+            unsafe.append(
+                f"{table} is UNLOGGED, and a crash of the server empties it: ALTER TABLE {table}"
+                f" SET LOGGED"
+            )
         return unsafe
 
     def standing(self) -> Standing:
