@@ -26,6 +26,12 @@ OF_PIPELINE: Final = {
 """The same of commands on Spark: what is set for a broker names no place to read or to write."""
 
 
+OF_MIRRORS: Final = {
+    "--store": "HOLDFAST_MIRROR_STORE",
+    "--without": "HOLDFAST_MIRROR_WITHOUT",
+}
+"""The same of `holdfast mirror`, which asks a running broker where no databases are named."""
+
 PASSCODE: Final = {"--passcode": "HOLDFAST_PASSCODE"}
 """What clients show is always a password, whatever it looks like."""
 

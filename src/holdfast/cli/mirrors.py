@@ -26,6 +26,7 @@ from holdfast.cli.admin_port import (
     to_ask,
     to_change,
 )
+from holdfast.cli.hidden_passwords import OF_MIRRORS, hide_passwords, hide_places
 from holdfast.cli.output import (
     EXIT_FAILED,
     confirm,
@@ -51,25 +52,41 @@ mirror = typer.Typer(
 _SECONDS_MORE = 10.0
 """How much longer than for another one a directory is waited for that does not answer."""
 
+_PLACE_VARIABLE = "HOLDFAST_MIRROR_PLACE"
+_NEW_VARIABLE = "HOLDFAST_MIRROR_NEW"
+
 _Directories = Annotated[
     list[Path] | None,
     typer.Option("--data", metavar="DIR", help="Of a stopped node; once for each."),
 ]
 _Stores = Annotated[
     list[str] | None,
-    typer.Option("--store", metavar="URL", help="Of stopped brokers; once for each database."),
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar=OF_MIRRORS["--store"],
+        show_envvar=False,
+        help="Of stopped brokers; once for each database.",
+    ),
 ]
 _Without = Annotated[
     list[str] | None,
     typer.Option(
         "--without",
         metavar="DIR|URL",
+        envvar=OF_MIRRORS["--without"],
+        show_envvar=False,
         help="One of those given that is gone for good; once for each.",
     ),
 ]
 _Place = Annotated[
     str,
-    typer.Argument(metavar="DIR|URL", help="As the node knows it, or a folder from this one."),
+    typer.Argument(
+        metavar="DIR|URL",
+        envvar=_PLACE_VARIABLE,
+        show_envvar=False,
+        help="As the node knows it, or a folder from this one.",
+    ),
 ]
 _Unsafe = Annotated[
     bool,
@@ -91,6 +108,7 @@ def status(
     allow_unsafe: _Unsafe = False,
 ) -> None:
     """Tell how each mirror is; with --data or --store, what stands in those of stopped nodes."""
+    hide_passwords(OF_MIRRORS)
     if store:
         databases.tell(store, as_json=json, allow_unsafe=allow_unsafe)
         return
@@ -122,6 +140,7 @@ def disable(
     secret_file: SecretOption = None,
 ) -> None:
     """Go on without a mirror, until it is enabled."""
+    hide_places({_PLACE_VARIABLE: directory})
     _change("disable", directory, admin, secret_file)
     write_line(
         f"{hidden(directory)} is not written any more; 'holdfast mirror enable' fills it again"
@@ -135,6 +154,7 @@ def enable(
     secret_file: SecretOption = None,
 ) -> None:
     """Fill a mirror that failed or was disabled, or a new and empty directory."""
+    hide_places({_PLACE_VARIABLE: directory})
     _change("enable", directory, admin, secret_file)
     write_line(f"{hidden(directory)} is being filled; 'holdfast mirror status' tells how far it is")
 
@@ -144,12 +164,18 @@ def replace(
     directory: _Place,
     by: Annotated[
         str,
-        typer.Argument(metavar="NEW", help="An empty directory, or a database of this broker."),
+        typer.Argument(
+            metavar="NEW",
+            envvar=_NEW_VARIABLE,
+            show_envvar=False,
+            help="An empty directory, or a database of this broker.",
+        ),
     ],
     admin: AdminOption = ADMIN_DEFAULT,
     secret_file: SecretOption = None,
 ) -> None:
     """Take a mirror that failed out of the set for good, and fill another one instead."""
+    hide_places({_PLACE_VARIABLE: directory, _NEW_VARIABLE: by})
     _change("replace", directory, admin, secret_file, by=_whole(by))
     write_line(f"{hidden(by)} is filled; name it in place of {hidden(directory)} from now on")
 
@@ -163,6 +189,7 @@ def accept(
     allow_unsafe: _Unsafe = False,
 ) -> None:
     """Let stopped nodes go on with these alone; what only others had is given up."""
+    hide_passwords(OF_MIRRORS)
     if store:
         left = _left_of(store, without or [], hidden)
         databases.accept(left, is_stated=yes, allow_unsafe=allow_unsafe)

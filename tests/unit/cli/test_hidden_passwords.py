@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from holdfast.cli.hidden_passwords import (
 
 ONE = "postgresql://hf:pa55@h/db"
 OTHER = "sqlite:////tmp/x"
+AWAY = "postgresql://hf:pa55@127.0.0.1:1/db"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,45 @@ def test_a_process_has_none_in_its_arguments(tmp_path: Path) -> None:
     finally:
         process.communicate(b"\n", timeout=20)
     assert 0 == process.returncode
+
+
+class BeganAnewError(Exception):
+    """The process would have been replaced."""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["status", "--store", AWAY, "--store", OTHER],
+        ["accept", f"--store={AWAY}", "--store", OTHER, "--without", AWAY, "--yes"],
+        ["disable", AWAY, "--admin", "127.0.0.1:1"],
+        ["enable", AWAY, "--admin", "127.0.0.1:1"],
+        ["replace", OTHER, AWAY, "--admin", "127.0.0.1:1"],
+    ],
+    ids=lambda it: it[0],
+)
+def test_every_command_of_mirrors_hides_its_addresses(
+    given: list[str], run: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And understands itself when it begins anew, which it does once."""
+
+    def begin_anew(_program: str, arguments: list[str], environment: dict[str, str]) -> None:
+        calls.append((arguments, environment))
+        raise BeganAnewError
+
+    calls: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(os, "execve", begin_anew)
+    monkeypatch.setattr(sys, "orig_argv", ["holdfast", "mirror", *given])
+    with pytest.raises(BeganAnewError):
+        run("mirror", *given)
+
+    ((arguments, environment),) = calls
+    assert "pa55" not in " ".join(arguments)
+    monkeypatch.setattr(sys, "orig_argv", arguments)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert 1 == run(*arguments[1:])
+    assert len(calls) == 1
 
 
 def test_places_go_into_the_environment_where_one_has_a_password() -> None:
