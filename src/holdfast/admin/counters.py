@@ -47,6 +47,9 @@ class MessageCounters:
     duplicates: int = 0
     """Sends that were stored before and only confirmed again, while this node led."""
 
+    answers_refused: int = 0
+    """Sent to temporary destinations of others who were behind, while this node led."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurationStatus:

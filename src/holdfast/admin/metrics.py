@@ -52,6 +52,7 @@ _MESSAGE_COUNTERS = (
     ("dropped", "Messages taken off queues and durable subscriptions that were full"),
     ("unmatched", "Messages that policies forward, and that fit no destination of theirs"),
     ("duplicates", "Sends that were stored before and only confirmed again"),
+    ("answers_refused", "Messages refused as who reads their temporary destination was behind"),
 )
 _MEMBER_GAUGES = (
     ("lag_entries", "Entries a member is behind the leader"),

@@ -454,7 +454,8 @@ class Committing:
                             destination, headers, body, facts, client_id
                         )
                     elif not destination.is_deleted:
-                        self._sending.send_transient(destination, headers, body, facts)
+                        publisher = publications.publisher
+                        self._sending.send_transient(destination, headers, body, facts, publisher)
                         destination.note_filling()
                 except Exception as error:  # noqa: BLE001 - lasting state is applied already
                     self._routing.broken.append((destination, error))

@@ -389,6 +389,7 @@ class Destinations:
         if queue.user is not None:
             taken = queue.transient_bytes + self._flow.overhead * len(queue.transients)
             self._flow.temporary_shares.add(queue.user, -taken)
+            self._flow.answer_shares.drop(queue, queue.user)
         queue.empty()
 
     def settle_transient(self, queue: Queue, key: int) -> None:
@@ -406,7 +407,10 @@ class Destinations:
             self._state.acknowledged_total += 1
             self._flow.volatile_bytes -= message.size + self._flow.overhead
             if queue.user is not None:
-                self._flow.temporary_shares.add(queue.user, -message.size - self._flow.overhead)
+                freed = -message.size - self._flow.overhead
+                self._flow.temporary_shares.add(queue.user, freed)
+                if message.payer is not None:
+                    self._flow.answer_shares.add(queue, queue.user, message.payer, freed)
 
     def advance_mark(self, queue: Queue) -> None:
         """Ask for a dispatch mark further ahead."""

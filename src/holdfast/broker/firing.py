@@ -373,6 +373,7 @@ class _Nobody:
     """Nobody waits for what is sent because its time has come, and it is nobody's own."""
 
     id = sent_as = ""
+    payer = None
 
     def reply(self, receipt: bytes) -> None:
         """Never asked: there is no receipt."""

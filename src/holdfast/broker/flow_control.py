@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+from holdfast.broker.answer_shares import AnswerShares, Standing
 from holdfast.broker.lasting.discards import Discards
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.groups_seen import GroupsKnown
@@ -27,6 +28,7 @@ class FlowControl:
     """What is held for all clients of one broker, in bytes."""
 
     __slots__ = (
+        "answer_shares",
         "cached_bytes",
         "groups_known",
         "discards",
@@ -54,6 +56,8 @@ class FlowControl:
         self.held_shares = Shares()
         self.temporary_shares = Shares()
         """Non-persistent messages on each user's temporary queues, with their overhead."""
+        self.answer_shares = AnswerShares()
+        """What of that is on others' queues, of each who sent it."""
         self.subscription_count = self.subscription_bytes = 0
         """Of all connections."""
         self.subscription_counts, self.subscription_shares = Shares(), Shares()
@@ -67,6 +71,7 @@ class FlowControl:
         """Count anew, save what is in memory still."""
         self.volatile_bytes = self.held_bytes = 0
         self.held_shares, self.temporary_shares = Shares(), Shares()
+        self.answer_shares = AnswerShares()
         self.subscription_count = self.subscription_bytes = 0
         self.subscription_counts, self.subscription_shares = Shares(), Shares()
         self.groups_known = GroupsKnown()
@@ -87,6 +92,24 @@ class FlowControl:
         memory_bytes = self.settings.memory_bytes
         left = memory_bytes - self.volatile_bytes
         return left >= 0 and self.temporary_shares.has_room(user, 0, left, memory_bytes)
+
+    def standing(self, on_queue: int, owner: str | None, sender: str | None) -> Standing:
+        """
+        Give how it stands with a temporary queue as somebody else wants to send there.
+
+        Args:
+            owner: Whose share what stands there is of.
+            sender: Whose share what is sent would be of; None for both: nobody is somebody here.
+        """
+        memory = self.settings.memory_bytes
+        if owner is None:
+            return Standing(memory, memory, on_queue, None)
+        most = self.temporary_shares.most(owner, memory - self.volatile_bytes, memory)
+        of_owner = self.temporary_shares.of(owner)
+        if sender is None or sender == owner:
+            return Standing(memory, most, on_queue, of_owner)
+        of_sender = self.answer_shares.of(owner, sender)
+        return Standing(memory, most, on_queue, of_owner, sender, of_sender)
 
     def keep(self, cache: Shelves[MessageRecord], first: int, records: list[MessageRecord]) -> None:
         """Keep contents of messages of one queue, from this number on, as far as there is room."""

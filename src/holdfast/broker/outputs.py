@@ -69,6 +69,10 @@ class Publisher(Replier, Protocol):
     sent_as: str
     """The client-id by which what it sends is its client's own; empty: there is none."""
 
+    @property
+    def payer(self) -> str | None:
+        """The user of whose share is what it sends to others; None: nobody is somebody here."""
+
     def confirm(self, receipt: bytes) -> None:
         """Tell the client that what it published with this receipt is out."""
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from holdfast.broker.answer_shares import why_behind
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.sequence_index import BY_GROUP, BY_PRIORITY
@@ -23,13 +24,14 @@ from holdfast.broker.outputs import Publisher, Replier, size_of
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.advises import SILENCE, Advises
 from holdfast.broker.serving.durable import StoredTopic
-from holdfast.broker.serving.message import TransientMessage, with_facts
+from holdfast.broker.serving.message import TransientMessage, paid_by, with_facts
 from holdfast.broker.serving.numbers_taken import Verdict
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.recovers import NOTHING_KEPT, Recovers
 from holdfast.broker.serving.shelves import SHELF_SHIFT
 from holdfast.broker.serving.topic import Topic
+from holdfast.errors import QueueFullError
 from holdfast.model.facts import PRIORITY_DEFAULT, MessageFacts
 from holdfast.model.records import MESSAGE_OVERHEAD_BYTES, MessageRecord
 
@@ -43,6 +45,7 @@ class Sending:
 
     __slots__ = (
         "advising",
+        "answers_refused_total",
         "_destinations",
         "_flow",
         "_is_keeping",
@@ -79,6 +82,9 @@ class Sending:
         """Of messages that live in memory only: their keys are below zero."""
         self.now_microseconds = 0
         """Wall-clock time; set once per turn by whoever conducts."""
+        self.answers_refused_total = 0
+        """Messages to temporary destinations whose readers were behind, of all leaderships of this
+        process."""
         self.duplicates_total = 0
         """Sends that were taken before and only confirmed again, of all leaderships of this
         process."""
@@ -163,9 +169,14 @@ class Sending:
         return producer_id is not None and numbers.has_taken(producer_id, sequence)
 
     def send_transient(
-        self, queue: Queue, headers: bytes, body: bytes, facts: MessageFacts | None = None
+        self,
+        queue: Queue,
+        headers: bytes,
+        body: bytes,
+        facts: MessageFacts | None = None,
+        sender: Publisher | None = None,
     ) -> None:
-        """Put a non-persistent message on a queue: kept in memory only."""
+        """Put a non-persistent message on a queue: kept in memory only; None sends: the broker."""
         self.serial += 1
         key = -self.serial
         # As `newest_under_way` says it, without a call for each message.
@@ -181,17 +192,30 @@ class Sending:
                 queue.volatile_ordering |= BY_PRIORITY
             if facts.expires_ms:
                 queue.mortal([(key, facts.expires_ms)])
+        if queue.user is not None:
+            message = self._counted(queue, message, sender)
         queue.transients.shelves[key >> SHELF_SHIFT][key] = message
         queue.choice.add_transient(key)
         queue.lasting.enqueued_total += 1
         queue.transient_bytes += message.size
         self._state.enqueued_total += 1
         self._flow.volatile_bytes += message.size + self._flow.overhead
-        if queue.user is not None:
-            self._flow.temporary_shares.add(queue.user, message.size + self._flow.overhead)
         queue.touch()
         if self.advising.is_heard and not queue.topic_number:  # Of its topic it is said once.
             self.advising.arrived_in_memory(queue, message)
+
+    def _counted(
+        self, queue: Queue, message: TransientMessage, sender: Publisher | None
+    ) -> TransientMessage:
+        """Count a message of the share of whose queue it is on, and of who sent it there."""
+        flow = self._flow
+        cost = message.size + flow.overhead
+        flow.temporary_shares.add(queue.user, cost)
+        payer = None if sender is None else sender.payer
+        if payer is None or payer == queue.user:
+            return message
+        flow.answer_shares.add(queue, queue.user, payer, cost)
+        return paid_by(message, payer)
 
     def send_transient_on(
         self,
@@ -213,6 +237,33 @@ class Sending:
             return not destination.blocked_by and self._publishing.has_room
         user = destination.user if isinstance(destination, Queue) else None
         return self._flow.has_room if user is None else self._flow.has_room_for(user)
+
+    def refused_answer(
+        self, place: Queue | Topic, sender: Publisher, size: int, total: int
+    ) -> QueueFullError | None:
+        """
+        Say why a message to a temporary destination is refused at once; None: it is not.
+
+        Nobody waits for somebody else's reader: one who is behind may stay so. Who sends to himself
+        may make the room he waits for.
+
+        Args:
+            total: What goes to all temporary destinations with it, in bytes as `size`.
+        """
+        owner: object = place.owner
+        if not place.is_temporary or owner is sender:
+            return None
+        if isinstance(place, Topic):
+            if not place.blocked_by:
+                return None
+            why = f"who reads temporary topic {place.name!r} is behind"
+            return QueueFullError(f"{why}; go on without this one, or send it again later")
+        flow = self._flow
+        on_queue = place.transient_bytes + flow.overhead * len(place.transients)
+        payer = None if place.user is None else sender.payer
+        standing = flow.standing(on_queue, place.user, payer)
+        behind = why_behind(place.name, size, total, standing)
+        return None if behind is None else QueueFullError(behind)
 
     def publish(
         self,
@@ -293,7 +344,7 @@ class Sending:
                 self.send_transient_on(destination, headers, body, facts, publisher.sent_as)
                 effort += destination.effort_of(is_stored=False)
             else:
-                self.send_transient(destination, headers, body, facts)
+                self.send_transient(destination, headers, body, facts, publisher)
         if receipt is not None:
             confirm = self._publishing.confirm_later if has_topics else self._publishing.confirm
             confirm(publisher, receipt)

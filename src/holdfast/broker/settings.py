@@ -71,7 +71,7 @@ class BrokerSettings:
 
     send_wait_seconds_max: float = 30.0
     """A SEND without room, in memory or on a blocked topic, waits so long; then it is refused,
-    and so is each after it until there is room."""
+    and so is each after it to where it was full until there is room there."""
 
     send_fail_if_no_space: bool = True
     """What is to be stored is refused at once while there is no room on the disk; else it waits as
@@ -81,7 +81,8 @@ class BrokerSettings:
     """What waits so of one connection; beyond it the connection is not read for now."""
 
     waiting_total_bytes_max: int = 64 * MiB
-    """What waits so of all connections; beyond it a SEND without room is refused at once."""
+    """What waits so of all connections; beyond it a SEND without room is refused at once, and where
+    there are users one that has its user have more than three times what is left."""
 
     producer_idle_seconds: float = 7 * 24 * 3600.0
     """A producer's last sequence is forgotten after so long without a message, by log time."""

@@ -17,7 +17,7 @@ from holdfast.client.sent_properties import Properties, headers_with
 from holdfast.client.sequence import is_lasting
 from holdfast.client.session import ClientSession
 from holdfast.client.wire import Body, Headers
-from holdfast.errors import DestinationError, LocalProtocolError
+from holdfast.errors import DestinationError, LocalProtocolError, QueueFullError
 
 logger = logging.getLogger("holdfast.client")
 
@@ -50,7 +50,9 @@ async def send_reply(
 
 
 async def reply_if_awaited(message: Message, body: Body) -> None:
-    """Answer a request if somebody still waits; what nobody waits for is done nevertheless."""
+    """
+    Answer a request if somebody still waits; what nobody waits for, or takes, is done nevertheless.
+    """
     if not message.reply_to:
         logger.debug("%s awaits no answer", message)
         return
@@ -58,3 +60,8 @@ async def reply_if_awaited(message: Message, body: Body) -> None:
         await message.reply(body)
     except DestinationError as error:
         logger.info("%s: whoever asked has gone: %s", message, error)
+    except QueueFullError as error:
+        if is_lasting(message.reply_to):
+            raise
+        # Others have asked, too: who asks and takes no answers is told none.
+        logger.warning("%s: whoever asked takes no answers: %s", message, error)

@@ -70,6 +70,22 @@ class Shares:
         is_fair = his * (others + 1) * _KEPT_PART <= shared
         return others > 0 and is_fair and left * _KEPT_PART >= of
 
+    def most(self, user: str, left: int, of: int) -> int:
+        """Give how much a user may have at most where so much is left of all that there is."""
+        his = left + self.of(user)
+        if user == STRANGERS:
+            return his // (_STRANGERS_PART + 1)
+        others = len(self._by_user) - (user in self._by_user) - (STRANGERS in self._by_user)
+        if not others:
+            return his * MOST // (MOST + 1)
+        fair = of * (_KEPT_PART - 1) // (_KEPT_PART * (others + 1))
+        return max(his * MOST // (MOST + 1), min(fair, his + -of // _KEPT_PART))
+
+
+def part_of(user: str, left: int) -> int:
+    """Give how much a user may have of something of which so much is left after that."""
+    return left // _STRANGERS_PART if user == STRANGERS else MOST * left
+
 
 def refusal_of(user: str | None, what: str, of: str) -> str:
     """Say that a user has so much, and may have no more; `of`: what all may have, in words."""

@@ -252,6 +252,7 @@ def _messages(node: Parts) -> MessageCounters:
         dropped=node.broker.limiting.dropped_total + node.broker.lapsing.dropped_total,
         unmatched=node.broker.publishing.unmatched_total,
         duplicates=node.broker.sending.duplicates_total,
+        answers_refused=node.broker.sending.answers_refused_total,
     )
 
 

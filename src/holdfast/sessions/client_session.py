@@ -80,6 +80,10 @@ class ClientSession(Holder):
                 code=PORT_FULL,
             )
 
+    @property
+    def payer(self) -> str | None:
+        return sharer(self, self.holdings.broker)
+
     def proceed_with_endings(self, is_spent: IsSpent) -> bool:
         return self.holdings.go_on_rolling_back(is_spent)
 

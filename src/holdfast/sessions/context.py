@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.errors import StoreFullError
+from holdfast.model.shares import Shares
 from holdfast.sessions.connection_shares import ConnectionShares
 from holdfast.sessions.credentials import Check, anybody
 from holdfast.sessions.refusals import Refusals
@@ -50,6 +51,7 @@ class SessionContext:
         "term",
         "waiting",
         "waiting_bytes",
+        "waiting_shares",
     )
 
     def __init__(
@@ -83,6 +85,8 @@ class SessionContext:
         """Sessions whose SENDs wait for room, who waits longest first."""
         self.waiting_bytes = 0
         """What waits there, of all sessions."""
+        self.waiting_shares = Shares()
+        """The same of each user."""
         self.dirty: list[Session] = []
         """Sessions that have something to send."""
         self.leave: Callable[[Session], None] = lambda session: session.leave()
@@ -144,3 +148,4 @@ class SessionContext:
         self.shown_by.clear()
         self.leaving_shown.clear()
         self.waiting_bytes = 0
+        self.waiting_shares = Shares()

@@ -24,6 +24,11 @@ class Holder(Session):
         self.unconfirmed_count = 0
         """Receipts that wait until what they confirm is out: only this node has it."""
 
+    @property
+    @abstractmethod
+    def payer(self) -> str | None:
+        """Of whose share is what it sends that others have; None: nobody is somebody here."""
+
     @abstractmethod
     def target_of(self, sending: Outgoing) -> Target:
         """

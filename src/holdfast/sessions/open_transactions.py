@@ -171,7 +171,7 @@ class OpenTransactions:
         """
         self._require_still_allowed(session, transaction)
         try:
-            self.require_store(transaction, is_waited_for)
+            self._require_store(session, transaction, is_waited_for)
             self.give_parts(session, transaction)
         except RefusedError:
             transaction.preparing = None  # More may be sent in it before it is committed again.
@@ -207,15 +207,18 @@ class OpenTransactions:
                 self._broker.errands.begin(self._broker.abort(apart))
             yield
 
-    def require_store(
-        self, transaction: Transaction, is_waited_for: Callable[[Queue | Topic], bool]
+    def _require_store(
+        self,
+        session: Holder,
+        transaction: Transaction,
+        is_waited_for: Callable[[Queue | Topic], bool],
     ) -> None:
         """
         Refuse to commit what there is no room for, and what would go before what waits for room.
 
         Raises:
             StoreFullError: There is none.
-            QueueFullError: One of its queues has none.
+            QueueFullError: One of its queues has none, or who reads there is behind.
         """
         if self._context.refusal is not None:
             raise StoreFullError(self._context.refusal)
@@ -224,7 +227,13 @@ class OpenTransactions:
             if is_waited_for(destination):
                 raise StoreFullError(no_room(destination))
         self._broker.limiting.require_room(transaction)
+        sending = self._broker.sending
+        size = max(0, transaction.size_bytes - transaction.records_bytes)
         for destination in transaction.targets:
+            behind = sending.refused_answer(destination, session, size, size)
+            if behind is not None:
+                sending.answers_refused_total += 1
+                raise behind
             if not self._broker.has_room(destination):
                 raise StoreFullError(no_room(destination))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import (
@@ -88,7 +87,8 @@ def _asked(session: ClientSession, headers: Mapping[str, str], written: Destinat
         require_few_questions(session, f"'{written}'")
     place = session.holdings.target(session, parse_destination(reply_to), Action.SEND)
     broker = session.holdings.broker
-    answering = _Answering(broker, place, _lines(headers, form), is_xml=form == MAP_XML)
+    lines = _lines(headers, form)
+    answering = _Answering(session, place, lines, is_xml=form == MAP_XML)
 
     def answer(_receipt: bytes | None) -> bool:
         if is_long:
@@ -140,8 +140,10 @@ def _lines(headers: Mapping[str, str], form: str) -> bytes:
 class _Answering:
     """Sends answers where they are wanted."""
 
-    def __init__(self, broker: Broker, place: Queue | Topic, lines: bytes, *, is_xml: bool) -> None:
-        self._broker = broker
+    def __init__(
+        self, session: ClientSession, place: Queue | Topic, lines: bytes, *, is_xml: bool
+    ) -> None:
+        self._session = session
         self._place = place
         self._lines = lines
         self._is_xml = is_xml
@@ -161,4 +163,4 @@ class _Answering:
     def say(self, values: Values) -> bool:
         """Send one of them, if there is room; whether there was."""
         body = map_body(values, is_xml=self._is_xml)
-        return say(self._broker, self._place, self._lines, body)
+        return say(self._session.holdings.broker, self._place, self._lines, body, self._session)

@@ -161,7 +161,7 @@ def _shown(
                 told = _told(session, queue, sequence, added)
                 if told is None:
                     continue
-                if count >= SHOWN_MAX or not say(holdings.broker, place, *told):
+                if count >= SHOWN_MAX or not say(holdings.broker, place, *told, session):
                     return
                 count += 1
                 yield  # Its content may have been read from the log.

@@ -24,8 +24,9 @@ from holdfast.sessions.context import SessionContext
 from holdfast.sessions.holder import Holder
 from holdfast.sessions.open_transactions import OpenTransactions
 from holdfast.sessions.requirements import no_room, read_number
+from holdfast.sessions.sending_room import DISK, Lack, SendingRoom, what_has_room
 from holdfast.sessions.target import Goodbye, Outgoing, Question, Target
-from holdfast.sessions.waiting_sends import WaitingSends
+from holdfast.sessions.waiting_sends import Waiting, WaitingSends
 
 MUCH: Final = 1 << 30
 """The effort of a request after which the clock is looked at."""
@@ -34,7 +35,6 @@ MUCH: Final = 1 << 30
 class _Stuck(NamedTuple):
     """What was found of a message that has no room."""
 
-    sending: Outgoing
     place: Queue | Topic
     """Where there was none."""
     target: Target
@@ -47,7 +47,8 @@ class Sending:
     """What one connection sends."""
 
     __slots__ = (
-        *("_broker", "_context", "_is_next", "_refusing_since", "_stuck", "_transactions"),
+        *("_broker", "_context", "_is_next", "_refusing_since", "_room", "_stuck"),
+        "_transactions",
         *("question_count", "spreading", "spreading_receipt", "steps", "waiting"),
     )
 
@@ -58,10 +59,11 @@ class Sending:
         self._context = context
         self._transactions = transactions
         self.waiting = WaitingSends(context, broker.settings)
+        self._room = SendingRoom(broker, context)
         self._is_next = False
-        """What is being done is the first of what waited."""
-        self._stuck: _Stuck | None = None
-        """Why the first of what waits did not go the last time it was looked at."""
+        """What is being done is the first of what waited for where it goes."""
+        self._stuck: dict[int, _Stuck] = {}
+        """Why what waits did not go the last time it was looked at, by its number."""
         self._refusing_since = 0.0
         """Since when there was no room on the disk as one had waited too long."""
         self.spreading: Topic | Replaying | None = None
@@ -94,8 +96,8 @@ class Sending:
             and (waiting.holds(queue) or waiting.holds_producer(producer_id))
         ):
             # Behind what was sent there, or has an earlier number.
-            if waiting.has_place:
-                waiting.add(sending, queue, producer_id=producer_id)
+            if waiting.has_place(sending, session.payer):
+                waiting.add(sending, queue, producer_id=producer_id, user=session.payer)
                 return
             refusal = "too much waits for room before this message; send it again later"
         sequence = 0
@@ -137,20 +139,13 @@ class Sending:
             StoreFullError: It may not, or not any more.
         """
         place, waiting = target.destination, self.waiting
-        if not self._waits_for_disk(place):
+        if not self._room.waits_for_disk(place):
             if self._broker.advising.listeners:
                 self._broker.advising.full(place, "store", "")
             raise StoreFullError(refusal)
-        if waiting.is_refusing and self._refusing_since != self._context.refused_at:
-            waiting.is_refusing = False  # There was room meanwhile.
-        self._wait(session, sending, StoreFullError(refusal), target)
-
-    def _waits_for_disk(self, place: Queue | Topic) -> bool:
-        """Whether what is to be stored somewhere may wait until there is room on the disk."""
-        if self._broker.settings.send_fail_if_no_space or not isinstance(place, Queue):
-            return False
-        limits = self._broker.limiting.limits_of(place)
-        return limits is None or not limits.fails_at_once
+        if self._refusing_since != self._context.refused_at:
+            waiting.wait_again((DISK,))  # There was room meanwhile.
+        self._wait(session, sending, Lack(place, DISK, StoreFullError(refusal)), target)
 
     def _send_apart(self, session: Holder, target: Target, sending: Outgoing) -> bool:
         """Send what no queue, or several, keep at once; see `send`. False: it is not such."""
@@ -174,11 +169,11 @@ class Sending:
         Raises:
             RefusedError: It must not wait, or not any more.
         """
-        full = self._without_room(target, sending)
-        if full is None:
-            self.waiting.is_refusing = False
+        lack = self._room.lacking(session, target, sending)
+        if lack is None:
+            self.waiting.wait_again(what_has_room(target))
             return False
-        self._wait(session, sending, full, target)
+        self._wait(session, sending, lack, target)
         return True
 
     def _send_to_all(
@@ -204,7 +199,7 @@ class Sending:
                 raise StoreFullError(self._context.refusal)
             if is_kept:
                 self._context.require_storable(len(sending.body))
-            waiting.is_refusing = False
+            waiting.wait_again(what_has_room(target))
         told = (session, sending.receipt)
         queues = [it for it in destinations if isinstance(it, Queue)] if target.is_limited else ()
         numbers = {each: each.assigned_sequence for each in queues}
@@ -249,88 +244,50 @@ class Sending:
             StoreFullError: It must not wait any more.
         """
         waiting, producer_id = self.waiting, target.producer_id
-        is_behind = bool(waiting.bytes) and not self._is_next
-        if is_behind and target.persistent:
-            is_behind = any(map(waiting.holds, destinations))
-            is_behind = is_behind or waiting.holds_producer(producer_id)
-        full = self._without_room(target, sending)
-        if full is not None:
-            self._wait(session, sending, full, target)
+        lack = self._room.lacking(session, target, sending)
+        if lack is not None:
+            self._wait(session, sending, lack, target)
             return True
-        if not is_behind:
+        is_behind = bool(waiting.bytes) and not self._is_next
+        if not is_behind or not (
+            any(map(waiting.holds, destinations)) or waiting.holds_producer(producer_id)
+        ):
             return False
-        if not waiting.has_place:
+        if not waiting.has_place(sending, session.payer):
             raise StoreFullError(no_room(destinations[0]))
-        waiting.add(sending, *destinations, producer_id=producer_id)
+        waiting.add(sending, *destinations, producer_id=producer_id, user=session.payer)
         self._context.waiting[session] = None
         return True
 
-    def _without_room(self, target: Target, sending: Outgoing) -> RefusedError | None:
-        """Say why one of a message's destinations has no room for it now; None: all have."""
-        size = len(target.lines) + len(sending.body)
-        for each in target.destinations or (target.destination,):  # Not by `_full_places`: quick.
-            full = self._full_there(each, target, size)
-            if full is not None:
-                return full
-        return None
-
-    def _full_places(
-        self, target: Target, sending: Outgoing
-    ) -> Iterator[tuple[Queue | Topic, RefusedError]]:
-        """Give each destination of a message that has no room for it now, and why."""
-        size = len(target.lines) + len(sending.body)
-        for each in target.destinations or (target.destination,):
-            full = self._full_there(each, target, size)
-            if full is not None:
-                yield each, full
-
-    def _full_there(
-        self, place: Queue | Topic | Question, target: Target, size: int
-    ) -> RefusedError | None:
-        """Say why one destination has no room for a message of this size; None: it has."""
-        is_kept = target.persistent and isinstance(place, Queue) and not place.is_temporary
-        if not (is_kept or self._broker.has_room(place)):
-            return self._memory_full(place)
-        if is_kept and self._context.refusal is not None and self._waits_for_disk(place):
-            return StoreFullError(self._context.refusal)
-        if target.is_limited and isinstance(place, Queue):
-            return self._broker.limiting.refusal(place, 1, size, is_stored=is_kept)
-        return None
-
-    def _is_stuck(self, first: Outgoing) -> bool:
+    def _is_stuck(self, session: Holder, number: int) -> bool:
         """
-        Whether what held up the first of what waits, the last time, still does.
+        Whether what held up something that waits, the last time, still does.
 
         Where it goes is worked out anew only when that has room, is gone, or policies were changed:
         it may go to a thousand queues, or be held against as many selectors.
         """
-        stuck = self._stuck
-        return (
-            stuck is not None
-            and stuck.sending is first
-            and not stuck.place.is_outdated
-            and stuck.change_count == self._broker.state.policies.change_count
-            and self._full_there(stuck.place, stuck.target, stuck.size) is not None
-        )
+        stuck = self._stuck.get(number)
+        if (
+            stuck is None
+            or stuck.place.is_outdated
+            or stuck.change_count != self._broker.state.policies.change_count
+        ):
+            return False
+        size = stuck.size
+        lack = self._room.lack_there(session, stuck.place, stuck.target, size, size)
+        return lack is not None and not lack.is_final
 
-    def _note_stuck(self, target: Target, sending: Outgoing) -> bool:
-        """Note where the first of what waits has no room; whether there is such a place."""
-        for place, _ in self._full_places(target, sending):
-            size = len(target.lines) + len(sending.body)
-            changes = self._broker.state.policies.change_count
-            self._stuck = _Stuck(sending, place, target, size, changes)
-            return True
-        return False
-
-    def _memory_full(self, destination: Queue | Topic) -> RefusedError:
-        """Say that there is no room in memory, and how long may be waited for it."""
-        text = no_room(destination)
-        if isinstance(destination, Queue):
-            limits = self._broker.limiting.limits_of(destination)
-            if limits is not None:
-                can_wait = not limits.fails_at_once
-                return QueueFullError(text, can_wait=can_wait, wait_ms=limits.wait_ms)
-        return StoreFullError(text)
+    def _note_stuck(self, session: Holder, target: Target, waiting: Waiting) -> bool:
+        """Note where something that waits has no room; whether there is such a place."""
+        sending = waiting.frame
+        assert not isinstance(sending, Goodbye), "it goes somewhere"
+        lack = self._room.lacking(session, target, sending)
+        if lack is None or lack.is_final:
+            return False
+        size = len(target.lines) + len(sending.body)
+        changes = self._broker.state.policies.change_count
+        self._stuck[waiting.number] = _Stuck(lack.place, target, size, changes)
+        return True
 
     def _send_transient(self, session: Holder, target: Target, sending: Outgoing) -> None:
         waiting = self.waiting
@@ -338,20 +295,19 @@ class Sending:
         destination = target.destination
         queue = target.queue
         receipt = sending.receipt
-        if queue is not None and queue.user is None:  # As `has_room`, without a call for each.
-            has_room = broker.flow.volatile_bytes <= broker.settings.memory_bytes
+        if queue is not None and not queue.is_temporary:  # As `has_room`, without a call for each.
+            has_room = broker.flow.volatile_bytes <= broker.flow.settings.memory_bytes
         else:
-            has_room = broker.has_room(destination)
-        if (waiting.bytes and not self._is_next) or not has_room or target.is_limited:
-            full = (
-                self._without_room(target, sending) if has_room else self._memory_full(destination)
-            )
-            is_behind = bool(waiting.bytes) and not self._is_next
-            if full is not None or is_behind:
-                full = full or StoreFullError(no_room(destination))
-                self._wait(session, sending, full, target)
+            has_room = not destination.is_temporary and broker.has_room(destination)
+        if waiting.bytes or not has_room or target.is_limited:
+            lack = self._room.lacking(session, target, sending)
+            if lack is None and not self._is_next and self._is_behind(target):
+                lack = Lack(destination, None, StoreFullError(no_room(destination)))
+            if lack is not None:
+                self._wait(session, sending, lack, target)
                 return
-        waiting.is_refusing = False
+        if waiting.refusing:
+            waiting.wait_again(what_has_room(target))
         if type(destination) is Topic:
             broker.publish(destination, target.lines, sending.body, target.facts, session.id)
             session.effort += destination.effort
@@ -361,13 +317,18 @@ class Sending:
                 session.effort = MUCH
                 return
         elif queue is not None:
-            broker.send_transient(queue, target.lines, sending.body, target.facts)
+            broker.send_transient(queue, target.lines, sending.body, target.facts, session)
             if target.is_limited:
                 broker.limiting.sent(queue, queue.assigned_sequence, 0)
         elif isinstance(destination, Question) and destination.answer(receipt):
             return
         if receipt is not None:
             self._confirm(session, receipt)
+
+    def _is_behind(self, target: Target) -> bool:
+        """Whether something waits that was sent to the same place, or by the same producer."""
+        waiting = self.waiting
+        return waiting.holds(target.destination) or waiting.holds_producer(target.producer_id)
 
     def _confirm(self, session: Holder, receipt: bytes | None) -> None:
         """Say that a message was taken that only this node has, once it is out and ours still."""
@@ -404,93 +365,130 @@ class Sending:
             return False
         return self._broker.has_taken(producer_id, read_number(digits, "producer-sequence"))
 
-    def _wait(self, session: Holder, sending: Outgoing, full: RefusedError, target: Target) -> None:
+    def _wait(self, session: Holder, sending: Outgoing, lack: Lack, target: Target) -> None:
         """Set a message aside until there is room, or refuse it if it must not wait any more."""
-        waiting, wait_ms = self.waiting, 0
+        waiting, full, wait_ms = self.waiting, lack.error, 0
+        may_wait = not waiting.is_refusing(lack.what) and waiting.has_place(sending, session.payer)
         if self._broker.advising.listeners:
-            self._say_full(session, target, sending)
+            self._say_full(session, target, sending, may_wait=may_wait)
         if isinstance(full, QueueFullError):
             wait_ms = full.wait_ms
-            if not full.can_wait:
-                raise full
-        if not waiting.is_allowed:
+            may_wait = may_wait and full.can_wait
+            self._broker.sending.answers_refused_total += lack.is_final
+        if not may_wait:
             raise full
         destinations = target.destinations or (target.destination,)
-        waiting.add(sending, *destinations, producer_id=target.producer_id, wait_ms=wait_ms)
+        waiting.add(
+            sending,
+            *destinations,
+            producer_id=target.producer_id,
+            wait_ms=wait_ms,
+            user=session.payer,
+        )
         self._context.waiting[session] = None
 
-    def _say_full(self, session: Holder, target: Target, sending: Outgoing) -> None:
+    def _say_full(
+        self, session: Holder, target: Target, sending: Outgoing, *, may_wait: bool
+    ) -> None:
         """Let who listens know of what has no room, and of who must wait for it."""
-        for place, full in self._full_places(target, sending):
-            usage, waits = "memory", self.waiting.is_allowed
+        for place, _, full in self._room.all_lacking(session, target, sending):
+            usage, waits = "memory", may_wait
             if isinstance(full, QueueFullError):
                 usage, waits = "queue", waits and full.can_wait
             self._broker.advising.full(place, usage, session.id if waits else "")
 
     def send_waiting(self, session: Holder, is_spent: IsSpent) -> None:
         """
-        Do what waited for room, as far as there is room now, and refuse what waited too long.
+        Send what waited and has room now, in its order; refuse what has waited too long.
 
-        Where `is_spent` says that the time is over, the rest goes on waiting.
+        What has no room holds up what goes to the same places, and nothing else.
         """
         waiting = self.waiting
         effort_max = self._broker.settings.step_count_max
         effort = 0
-        while effort < effort_max or not is_spent():
+        held: set[object] = set()
+        for each in waiting.line():
+            if effort >= effort_max and is_spent():
+                return
             effort = effort % effort_max + 1 + session.effort
             session.effort = 0
             if self.is_on_its_way(session):
                 return
-            if not waiting:
-                self._context.waiting.pop(session, None)
+            if not self._go_on_with(session, each, held):
                 return
-            first = waiting.first()
-            if isinstance(first, Goodbye):
-                waiting.remove_first()
-                session.goodbye(first)
-                continue
-            if not waiting.is_late and (
-                self._is_stuck(first) or not self._has_room(session, first)
-            ):
-                return
-            if not self._send_first(session, first):
-                return
+        if not self.is_on_its_way(session) and not waiting:
+            self._context.waiting.pop(session, None)
 
-    def _send_first(self, session: Holder, first: Outgoing) -> bool:
-        """Send the first of what waits, or refuse it; false: it is not known yet where it goes."""
-        waiting = self.waiting
+    def _go_on_with(self, session: Holder, each: Waiting, held: set[object]) -> bool:
+        """
+        Send something that waits, or leave it; whether what is behind it may be looked at.
+
+        Args:
+            held: Where something earlier has no room, and what sent it.
+        """
+        if isinstance(each.frame, Goodbye):
+            if not held:  # It is the last word.
+                self.waiting.remove(each.number)
+                session.goodbye(each.frame)
+            return not held
+        if not held.isdisjoint(each.places):
+            held.update(each.places)
+            return True
+        try:
+            if self._is_held_up(session, each):
+                held.update(each.places)
+                return True
+        except RouteUnknownError:
+            return False
+        return self._send_next(session, each)
+
+    def _send_next(self, session: Holder, waiting: Waiting) -> bool:
+        """Send something that waited, or refuse it; false: it is not known yet where it goes."""
+        sending = waiting.frame
+        assert not isinstance(sending, Goodbye), "it goes somewhere"
         self._is_next = is_done = True
         try:
-            target = session.target_of(first)
-            full = self._without_room(target, first)
-            if full is not None:
-                waiting.is_refusing = True
+            target = session.target_of(sending)
+            lack = self._room.lacking(session, target, sending)
+            if lack is not None:
+                self.waiting.refuse(lack.what)
                 self._refusing_since = self._context.refused_at
-                raise full
-            self.send(session, target, first)
+                self._broker.sending.answers_refused_total += lack.is_final
+                raise lack.error
+            self.send(session, target, sending)
         except RefusedError as error:
-            session.refuse(error, first)
+            session.refuse(error, sending)
         except RouteUnknownError:
             is_done = False
         finally:
             self._is_next = False
-            self._stuck = None
+            self._stuck.pop(waiting.number, None)
             if is_done:
-                waiting.remove_first()
+                self.waiting.remove(waiting.number)
         return is_done
 
-    def _has_room(self, session: Holder, sending: Outgoing) -> bool:
-        try:
-            target = session.target_of(sending)
-        except RefusedError:
-            return True  # It is refused in its turn.
-        except RouteUnknownError:
+    def _is_held_up(self, session: Holder, waiting: Waiting) -> bool:
+        """
+        Whether something has no room, and may wait for it.
+
+        Raises:
+            RouteUnknownError: It takes more than one turn to find out where it goes.
+        """
+        if self.waiting.is_late(waiting):
             return False
-        return not self._note_stuck(target, sending)
+        if self._is_stuck(session, waiting.number):
+            return True
+        assert not isinstance(waiting.frame, Goodbye), "it goes somewhere"
+        try:
+            target = session.target_of(waiting.frame)
+        except RefusedError:
+            return False  # It is refused in its turn.
+        return self._note_stuck(session, target, waiting)
 
     def stop(self, session: Holder) -> None:
         """Forget what waits, and what was asked: the connection is gone."""
         self._broker.errands.drop(session)
-        self._stuck = self.steps = None
+        self.steps = None
+        self._stuck.clear()
         self.waiting.clear()
         self._context.waiting.pop(session, None)

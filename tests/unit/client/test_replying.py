@@ -16,7 +16,10 @@ QUESTIONS = "/queue/questions"
 
 
 async def test_what_awaits_no_answer_is_done_nevertheless(caplog) -> None:
-    """As is what was asked by somebody who has gone; a failing function answers nobody."""
+    """
+    As is what was asked by somebody who has gone, or takes no answers; a failing function answers
+    nobody, nor does one whose answer is to be kept and has no room.
+    """
 
     async def answering(message: Message) -> str:
         if message.text == "bad":
@@ -28,18 +31,23 @@ async def test_what_awaits_no_answer_is_done_nevertheless(caplog) -> None:
         connect(broker.uri) as connection,
         connection.subscribe(QUESTIONS) as questions,
     ):
+        refused = {
+            "/temp-queue/gone": ("destination", "gone"),
+            "/remote-temp-queue/behind": ("queue-full", "behind"),
+            "/queue/full": ("queue-full", "full"),
+        }
         broker.refuse = lambda event: (
-            ("destination", "gone")
-            if event in broker.sends and event.block.headers["destination"] == "/temp-queue/gone"
-            else None
+            refused.get(event.block.headers["destination"]) if event in broker.sends else None
         )
         await connection.send(QUESTIONS, "no reply-to")
         await connection.send(QUESTIONS, "gone", reply_to="/temp-queue/gone")
+        await connection.send(QUESTIONS, "behind", reply_to="/remote-temp-queue/behind")
+        await connection.send(QUESTIONS, "full", reply_to="/queue/full")
         await connection.send(QUESTIONS, "bad", reply_to="/queue/r")
         await connection.send(QUESTIONS, "good", reply_to="/queue/r", correlation_id="c")
         task = asyncio.create_task(questions.answer(answering))
-        await broker.saw(lambda: len(broker.store.settled) == 3)
-        assert len(broker.store.rejected) == 1
+        await broker.saw(lambda: len(broker.store.settled) == 4)
+        assert len(broker.store.rejected) == 2
         (answer,) = broker.store.messages["/queue/r"]
         assert (answer.body, answer.headers["correlation-id"]) == (b"!", "c")
         await questions.close()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.model.shares import STRANGERS, Shares, refusal_of
+from holdfast.model.shares import STRANGERS, Shares, part_of, refusal_of
 
 
 def fill(shares: Shares, user: str, bound: int, taken: int) -> int:
@@ -99,3 +99,29 @@ def test_a_refusal_says_whose_share_is_used_up(user: str, said: str) -> None:
     What one may have is not what all may.
     """
     assert refusal_of(user, "7 queues", "9") == said
+
+
+@pytest.mark.parametrize("user", ["ann", STRANGERS])
+@pytest.mark.parametrize("others", [(), (10,), (700,), (300, 300), (100, 100, 100, 100)])
+def test_what_one_may_have_at_most_is_where_there_is_no_room_for_more(
+    user: str, others: tuple[int, ...]
+) -> None:
+    """
+    Whatever he has by now: he who has it may have no more.
+    """
+    bound, shares = 1000, Shares()
+    for number, had in enumerate(others):
+        shares.add(f"u{number}", had)
+    left = bound - sum(others)
+    most = shares.most(user, left, bound)
+    assert shares.has_room(user, most, left - most, bound)
+    assert not shares.has_room(user, most + 2, left - most - 2, bound)
+    shares.add(user, 7)
+    assert shares.most(user, left - 7, bound) == most
+
+
+def test_of_what_is_left_strangers_may_have_little() -> None:
+    """
+    And others three times as much as that.
+    """
+    assert (part_of("ann", 90), part_of(STRANGERS, 90)) == (270, 10)

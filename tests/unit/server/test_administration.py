@@ -177,6 +177,7 @@ def test_what_happens_to_messages_stands_in_the_metrics(tmp_path) -> None:
         "unmatched": 0,
         "advisories_missed": 0,
         "duplicates": 1,
+        "answers_refused": 0,
     }
 
 

@@ -644,7 +644,7 @@ def test_sends_that_waited_are_done_in_several_turns(hasty) -> None:
     """
     All of them at once, when a purge makes room for all, took 0.2 s.
     """
-    hasty.broker.settings = BrokerSettings(memory_bytes=1000)
+    hasty.broker.flow.settings = BrokerSettings(memory_bytes=1000)
     client = hasty.connect(b"SEND\ndestination:/queue/full\n\n%b\0" % (b"x" * 2000))
     client.data_received(b"SEND\ndestination:/queue/q\n\nx\0" * (3 * STEP))
     other = hasty.connect(b"SEND\ndestination:/queue/q\n\nx\0" * (3 * STEP))
@@ -652,7 +652,7 @@ def test_sends_that_waited_are_done_in_several_turns(hasty) -> None:
     queue = hasty.broker.queue("q")
     assert client.session.waiting
     assert other.session.waiting
-    hasty.broker.settings = BrokerSettings()
+    hasty.broker.flow.settings = BrokerSettings()
     seen = []
     while hasty.conductor.context.waiting:
         before = queue.transient_count

@@ -18,9 +18,9 @@ def test_an_answer_goes_to_a_queue_and_within_its_limits(desk) -> None:
     policy = json.dumps({"memoryLimit": 1})
     desk.broker.receipts.record(PolicyRecord("queue://answers", policy))
     desk.turn()
-    queue = desk.broker.queue("answers")
-    assert say(desk.broker, queue, b"a:b\n", b"1")
-    assert not say(desk.broker, queue, b"a:b\n", b"2")
+    queue, asker = desk.broker.queue("answers"), desk.connect()
+    assert say(desk.broker, queue, b"a:b\n", b"1", asker.session)
+    assert not say(desk.broker, queue, b"a:b\n", b"2", asker.session)
     reader = desk.connect()
     reader.subscribe("/queue/answers", ack="auto")
     assert reader.bodies() == ["1"]
@@ -33,10 +33,11 @@ def test_an_answer_goes_to_all_of_a_topic(desk) -> None:
     desk.broker.receipts.record(FormatRecord(DURABLE_LEVEL))
     desk.turn()
     plain, lasting = desk.connect(), desk.connect(client_id="c")
+    asker = plain
     plain.subscribe("/topic/answers", ack="auto")
     lasting.subscribe("/topic/answers", ack="auto", activemq__subscriptionName="s")
     desk.turn()
-    assert say(desk.broker, desk.broker.topic("answers"), b"", b"1")
+    assert say(desk.broker, desk.broker.topic("answers"), b"", b"1", asker.session)
     assert (plain.bodies(), lasting.bodies()) == (["1"], ["1"])
 
 
@@ -44,13 +45,13 @@ def test_there_is_no_answer_to_what_is_gone(desk) -> None:
     """
     A temporary queue goes with its connection.
     """
-    client = desk.connect()
+    client = asker = desk.connect()
     client.subscribe("/temp-queue/mine")
     (queue,) = desk.broker.destinations.temporaries.queues.values()
-    assert say(desk.broker, queue, b"", b"1")
+    assert say(desk.broker, queue, b"", b"1", asker.session)
     desk.broker.destinations.temporaries.queues.clear()
     queue.is_deleted = True
-    assert not say(desk.broker, queue, b"", b"2")
+    assert not say(desk.broker, queue, b"", b"2", asker.session)
 
 
 def test_there_is_none_where_a_wildcard_may_have_no_part(desk) -> None:
@@ -59,10 +60,10 @@ def test_there_is_none_where_a_wildcard_may_have_no_part(desk) -> None:
     """
     desk.broker.receipts.record(FormatRecord(WILD_DURABLES_LEVEL))
     desk.turn()
-    lasting = desk.connect(client_id="c")
+    lasting = asker = desk.connect(client_id="c")
     lasting.subscribe("/topic/answers.*", ack="auto", activemq__subscriptionName="s")
     desk.turn()
-    assert say(desk.broker, desk.broker.topic("answers.a"), b"", b"1")
+    assert say(desk.broker, desk.broker.topic("answers.a"), b"", b"1", asker.session)
     desk.broker.durables.count_max = 2
-    assert not say(desk.broker, desk.broker.topic("answers.b"), b"", b"2")
+    assert not say(desk.broker, desk.broker.topic("answers.b"), b"", b"2", asker.session)
     assert lasting.bodies() == ["1"]

@@ -123,7 +123,7 @@ def test_what_waited_for_room_waits_until_they_are_read(desk, read, monkeypatch)
     sending = client.session.holdings.sending
     assert sending.waiting
     say(desk, forwardTo=LIST)
-    monkeypatch.setattr(type(sending.waiting), "is_late", property(lambda _: True))
+    monkeypatch.setattr(type(sending.waiting), "is_late", lambda *_: True)
     for _ in range(COUNT):
         if not sending.waiting:
             break

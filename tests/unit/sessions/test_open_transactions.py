@@ -73,9 +73,9 @@ def test_no_commit_goes_before_what_waits_for_room(desk) -> None:
     held = session.holdings.transactions
     held.begin("a", session)
     within(session, "a")
-    held.require_store(held.get("a"), lambda _: False)
+    held.prepare(session, held.get("a"), lambda _: False)
     with pytest.raises(StoreFullError, match="memory"):
-        held.require_store(held.get("a"), lambda _: True)
+        held.prepare(session, held.get("a"), lambda _: True)
     desk.context.refusal = "full"
     with pytest.raises(StoreFullError, match="full"):
-        held.require_store(held.get("a"), lambda _: False)
+        held.prepare(session, held.get("a"), lambda _: False)

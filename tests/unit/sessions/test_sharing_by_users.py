@@ -4,9 +4,12 @@ Shares of users: whom little was granted, or nothing, keeps nobody out by what e
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import PolicyRecord
 from tests.unit.sessions.conftest import StompClient
 from tests.unit.sessions.guarded import ALL, Guarded
 
@@ -200,3 +203,40 @@ def test_all_to_whom_nothing_is_granted_have_one_small_share(crowded) -> None:
     assert refused.headers["message"].startswith(
         "users to whom nothing is granted have 4 temporary queues together, at most a tenth of 40"
     )
+
+
+def waits(client: StompClient, size: int) -> str:
+    """Send to a queue that is full; give the code of the ERROR, or nothing where it waits."""
+    wanted = {"destination": "/queue/full", "persistent": "true"}
+    return answer(client, "SEND", bytes(size), **wanted)
+
+
+def test_what_waits_for_room_leaves_room_for_others(crowded) -> None:
+    """
+    Eve has what she may have waiting, and Ann's waits none the less; what has gone counts no more.
+    """
+    bound = 1 << 20
+    guarded = crowded(waiting_total_bytes_max=bound, waiting_bytes_max=bound)
+    guarded.grant("sales", "read,write,admin", "queue://>")
+    policy = json.dumps({"maxLength": 1, "overflow": "block"})
+    guarded.desk.broker.receipts.record(PolicyRecord("queue://full", policy))
+    guarded.desk.turn()
+    ann, eve = guarded.connect("ann"), guarded.connect("eve")
+    assert waits(ann, 1) == "RECEIPT"
+    context = guarded.desk.context
+    for size in (200_000, 10_000, 1_000):
+        for _ in range(100):
+            if waits(eve, size):
+                break
+        eves = [guarded.connect("eve") for _ in range(3)]
+        assert [waits(each, size) for each in eves] == ["queue-full"] * 3
+    assert waits(guarded.connect("eve"), 2 * bound) == "queue-full"
+    had = context.waiting_shares.of("eve")
+    assert bound * 7 // 10 < had == context.waiting_bytes <= bound * 3 // 4
+    assert [waits(ann, 10_000) for _ in range(10)] == [""] * 10
+    assert context.waiting_shares.of("ann") > 100_000
+    guarded.clients.remove(eve)
+    eve.leave()
+    guarded.desk.turn()
+    assert context.waiting_shares.of("eve") == 0
+    assert waits(guarded.connect("eve"), 200_000) == ""

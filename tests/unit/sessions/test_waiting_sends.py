@@ -327,8 +327,95 @@ def test_what_waits_no_more_holds_nothing_and_is_forgotten(full) -> None:
     waiting = client.session.holdings.sending.waiting
     queues = [full.broker.destinations.queue(f"v{number}") for number in range(3)]
     assert [waiting.holds(queue) for queue in queues] == [True, True, True]
-    waiting.remove_first()
+    waiting.remove(next(waiting.line()).number)
     assert [waiting.holds(queue) for queue in queues] == [False, True, True]
     waiting.clear()
     assert not any(map(waiting.holds, queues))
     assert not waiting.bytes
+
+
+def slow_topic(desk, topic: str):
+    """Give one who has let a topic's producers wait."""
+    slow = desk.connect()
+    slow.subscribe(f"/topic/{topic}", ack="auto")
+    slow.session.room_bytes = 0
+    return slow
+
+
+@pytest.fixture
+def slow(new_desk):
+    """A desk with a publisher that waits for a slow subscriber of a topic."""
+    desk = new_desk(BrokerSettings(topic_pending_bytes_max=100))
+    desk.slow, desk.publisher = slow_topic(desk, "a"), desk.connect()
+    for number in range(4):
+        desk.publisher.ask("SEND", b"%90d" % number, destination="/topic/a")
+    assert desk.publisher.session.waiting
+    return desk
+
+
+def test_a_slow_subscriber_holds_up_what_goes_to_its_topic_only(slow) -> None:
+    """
+    All else of the publisher that is not persistent waited behind it for half a minute.
+    """
+    publisher = slow.publisher
+    for place in ("/topic/b", "/queue/b", "/topic/b,/queue/c", "/temp-queue/mine"):
+        frames = publisher.ask("SEND", b"x", destination=place, receipt=place)
+        assert [it.headers.get("receipt-id") for it in frames] == [place]
+    assert publisher.ask("SEND", b"x", destination="/topic/b,/topic/a", receipt="r") == []
+    assert publisher.ask("SEND", b"x", destination="/topic/b", receipt="r") == []
+
+
+def test_what_waits_elsewhere_goes_as_soon_as_there_is_room(slow) -> None:
+    """
+    In its order at each place; a last word goes behind all of it.
+    """
+    publisher, other = slow.publisher, slow_topic(slow, "b")
+    for number in range(5):
+        publisher.ask("SEND", b"%90d" % number, destination="/topic/b")
+    publisher.ask("SEND", b"9", destination="/topic/a,/topic/b")
+    publisher.ask("SEND", b"5", destination="/topic/b")
+    assert publisher.ask("DISCONNECT", receipt="bye") == []
+    other.session.room_bytes = 10_000
+    slow.broker.resume(other.session)
+    assert [it.strip() for it in other.bodies()] == ["0", "1", "2", "3", "4"]
+    slow.slow.session.room_bytes = 10_000
+    slow.broker.resume(slow.slow.session)
+    assert [it.strip() for it in slow.slow.bodies()] == ["0", "1", "2", "3", "9"]
+    assert other.bodies() == ["9", "5"]
+    assert commands(publisher) == ["RECEIPT"]
+    assert slow.context.waiting_bytes == 0
+
+
+def test_who_waited_too_long_at_one_place_may_wait_at_another(slow) -> None:
+    """
+    And at the first one again only once there was room: not as soon as another one had some.
+    """
+    publisher = slow.publisher
+    slow.context.now += FULL.send_wait_seconds_max + 1
+    slow.turn()
+    assert {it.headers.get("code") for it in publisher.frames()} == {"store-full"}
+    assert publisher.ask("SEND", destination="/queue/b", receipt="r")[0].command == "RECEIPT"
+    assert publisher.refusal("SEND", destination="/topic/a").headers["code"] == "store-full"
+    slow_topic(slow, "b")
+    for number in range(5):
+        publisher.ask("SEND", b"%90d" % number, destination="/topic/b")
+    assert publisher.session.waiting
+    assert publisher.refusal("SEND", destination="/topic/a").headers["code"] == "store-full"
+    slow.slow.session.room_bytes = 10_000
+    slow.broker.resume(slow.slow.session)
+    slow.turn()
+    slow.slow.session.room_bytes = 0
+    for number in range(3):
+        assert publisher.ask("SEND", b"%90d" % number, destination="/topic/a") == []
+
+
+def test_of_no_more_places_is_known_that_they_are_full_than_there_is_room_for(slow) -> None:
+    """
+    The one of which it was found first is waited for again.
+    """
+    waiting = slow.publisher.session.holdings.sending.waiting
+    for number in range(2000):
+        waiting.refuse(("place", number))
+    assert len(waiting.refusing) == 1024
+    assert waiting.is_refusing(("place", 1999))
+    assert not waiting.is_refusing(("place", 0))

@@ -16,6 +16,8 @@ class TransientMessage:
 
     facts: MessageFacts | None = None
     """What the broker has to know of it. Of most that is nothing, so they have no place for it."""
+    payer: str | None = None
+    """The user of who sent it, on a temporary queue of another user."""
     sender_id = ""
     """The connection of who sent it, on a topic where somebody does not want his own."""
 
@@ -56,6 +58,19 @@ class _WithFacts(TransientMessage):
     """One of which the broker has to know something."""
 
     __slots__ = ("facts", "sender_id")
+
+
+class _Paid(_WithFacts):
+    """One on a temporary queue of another user than sent it."""
+
+    __slots__ = ("payer",)
+
+
+def paid_by(message: TransientMessage, payer: str) -> TransientMessage:
+    """Give the same message as one that is of this user's share there."""
+    known = _Paid(message.key, message.headers, message.body, message.order, message.stored_at)
+    known.facts, known.sender_id, known.payer = message.facts, message.sender_id, payer
+    return known
 
 
 def with_facts(

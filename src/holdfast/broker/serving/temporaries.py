@@ -236,6 +236,7 @@ class Temporaries:
             taken = place.transient_bytes + flow.overhead * len(place.transients)
             flow.temporary_shares.add(place.user, -taken)
             flow.temporary_shares.add(user, taken)
+            flow.answer_shares.move(place, place.user, user)
             place.user = user
 
     def _may_come_back(self, name: str) -> bool:
