@@ -32,7 +32,14 @@ from holdfast.journal.entry import (
 from holdfast.leases.contract import Claimant, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes, MessageKey
 from holdfast.mirrors.mirror_set import MirrorSet, Number, found_set, newest_of
-from holdfast.raidb.member import AstrayError, KnownSet, Row, Token, UnconnectedError
+from holdfast.raidb.member import (
+    AstrayError,
+    KnownSet,
+    Row,
+    Token,
+    UnconnectedError,
+    require_end,
+)
 from trials.leased.model_medium import ModelMedium
 from trials.leased.passage import LOST, Fate, Passage, Sent, ask
 
@@ -54,6 +61,12 @@ class ModelDatabase(ModelMedium):
         """How much goes the way to it in a second; 0: any."""
         self.is_put_right: Callable[[], bool] = lambda: False
         """Whether the address that leads to this copy leads to its own one again."""
+
+    def put_back(self, backup: dict[str, Any]) -> None:
+        """Go back to a backup; what it goes through at this moment goes on."""
+        troubles = ("is_away", "is_full", "room_bytes", "bytes_per_second", "is_put_right")
+        now = {name: getattr(self, name) for name in troubles}
+        self.restore(backup | now)
 
     def seconds_for(self, count: int) -> float:
         """How long so many bytes are on their way."""
@@ -393,11 +406,14 @@ class ModelMember:
         done: bool = self._ask("take", seconds, lambda it: it.seize(row, token, claimant))
         return done
 
-    def write_set(self, token: Token, written: KnownSet, seconds: float) -> Outcome:
+    def write_set(
+        self, token: Token, written: KnownSet, seconds: float, *, end: Place | None = None
+    ) -> Outcome:
         """Read, write, look."""
         row = self.read(seconds / 3)
         if not self._is_ours(row, token):
             return Outcome.DEPOSED
+        require_end(row, end, self.place)
         self._ask("write", seconds / 3, lambda it: it.write_set(row, token, written))
         if self.read(seconds / 3).written == written:
             return Outcome.STORED
@@ -408,11 +424,15 @@ class ModelMember:
             raise StoreError(f"{self.place} went back in time")
         return row.is_held_by(token)
 
-    def beat(self, token: Token, seconds: float) -> Outcome:
+    def beat(self, token: Token, seconds: float, *, end: Place | None = None) -> Outcome:
         """Give a sign of life."""
-        outcome: Outcome = self._ask(
-            "renew", seconds, lambda it: it.renew(token.epoch, token.holder)
-        )
+
+        def renew(it: ModelDatabase) -> Outcome:
+            if it.is_held_by(token.epoch, token.holder):
+                require_end(it.row(), end, self.place)
+            return it.renew(token.epoch, token.holder)
+
+        outcome: Outcome = self._ask("renew", seconds, renew)
         return outcome
 
     def give_back(self, token: Token, seconds: float) -> None:

@@ -66,6 +66,7 @@ DATABASE_ASTRAY = "an address leads to a database of another log"
 DATABASE_COPIED = "new connections lead to a copy of a database, which others went on with"
 DATABASE_CROWDED = "a database lets no second connection in"
 DATABASE_CLONED = "an address leads to a clone that others took, began a set in and went on with"
+DATABASE_BACK = "a database is put back to what it was a while ago, under its holder"
 DATABASE_ROT = "a row of one database rots"
 """Not drawn: where the others are away as well nobody has that row, and brokers may end."""
 OF_SEVERAL = (
@@ -243,6 +244,10 @@ def plan_of_several(seed: int) -> Plan:
     chance = random.Random(f"let in {seed}")  # noqa: S311 - to be repeated
     if chance.random() < 0.3:
         made.kinds[DATABASE_CROWDED] = chance.randint(1, 4)
+    chance = random.Random(f"back {seed}")  # noqa: S311 - to be repeated
+    if not made.is_by_majority and chance.random() < 0.3:
+        made.kinds[DATABASE_BACK] = chance.randint(1, 4)
+        made.propose_seconds *= chance.choice((1, 10))
     return made
 
 

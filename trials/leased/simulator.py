@@ -93,6 +93,7 @@ class LeasedWorld:
         self.is_elector_away = False
         self._others: list[tuple[ModelDatabase, dict[int, bytes], Place]] = []
         self.turned: dict[int, ModelDatabase] = {}
+        self._is_put_back = False
         """Addresses that lead all brokers to a clone, by their place."""
         """Databases of others, and what was in them."""
         self.judge = Judge(self)
@@ -282,9 +283,35 @@ class LeasedWorld:
                 return self._lead_to_a_clone(length)
             case plans.DATABASE_ROT:
                 return self._rot_a_row()
+            case plans.DATABASE_BACK:
+                return self._put_back_later(chance.choice(self.medium.databases), length)
             case plans.DATABASE_DISABLED:
                 return victim.want_disabled(chance.choice(self.medium.databases).member, length)
         return True
+
+    def _put_back_later(self, database: ModelDatabase, length: float) -> bool:
+        """
+        Let a database go back to what it is now, once a while is over.
+
+        Once in a world, while it counts and another one does: what only that one has is lost with
+        it. And in the same epoch: what went back further is found by that.
+        """
+        if not self._is_put_back:
+            self.timeline.after(length, self._put_back, database, database.backup())
+        return False  # It is counted when it does.
+
+    def _put_back(self, database: ModelDatabase, backup: dict[str, Any]) -> None:
+        counting = {it.member for it in self.medium.active}
+        for broker in self.brokers:
+            # What it leaves out just now may be written nowhere yet.
+            tenure = None if broker.raidb is None else broker.raidb._tenure  # noqa: SLF001
+            counting &= counting if tenure is None else set(tenure.active)
+        counts = database.member in counting and len(counting) > 1 and not self.turned
+        if self._is_put_back or not counts or database.epoch != backup["epoch"]:
+            return
+        self._is_put_back = True
+        self.count(plans.DATABASE_BACK)
+        database.put_back(backup)
 
     def _lead_astray(self, kind: str, length: float) -> None:
         """

@@ -80,6 +80,12 @@ class MajorityTenure(Tenure):
         found = [it for it in self.active if it not in known or known[it].is_empty]
         return found or self.active
 
+    def known_end(self, member: str) -> Place | None:
+        """Where it ends, if it lacks nothing and nothing is under way there."""
+        backlog = self.backlogs.get(member)
+        is_sure = backlog is not None and backlog.is_empty and backlog.act is None
+        return backlog.before if backlog is not None and is_sure else None
+
     def lacking_bytes(self, member: str) -> int:
         """How much of what was sent an active member is not known to have; asked by any thread."""
         backlog = self._known.get(member)
@@ -219,7 +225,11 @@ class MajorityTenure(Tenure):
                 if not batch and it in call.answered:
                     continue
                 before = backlog.before
-                act = self.append_act(it, batch, before) if batch else renew_act(self.tokens[it])
+                act = (
+                    self.append_act(it, batch, before)
+                    if batch
+                    else renew_act(self.tokens[it], self.known_end(it))
+                )
                 backlog.begin(self._databases.bind(it, act), call.number, self._clock())
                 backlog.is_storing = bool(batch)
             acts[it] = backlog.act

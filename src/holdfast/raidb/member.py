@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from holdfast.errors import UnreachableError
+from holdfast.errors import StoreError, UnreachableError
 from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Holding, MediumFacts, Outcome, Place, Waiter
 from holdfast.leases.projection import Changes, MessageKey
@@ -95,6 +95,22 @@ class Row:
         return (lease.epoch, holder, lease.is_released) == (token.epoch, token.holder, False)
 
 
+def require_end(row: Row, end: Place | None, place: str) -> None:
+    """
+    See that a member ends where its holder knows that it does, if that is sure.
+
+    Raises:
+        StoreError: It went back in time while nothing was sent, or its address leads elsewhere.
+    """
+    found = row.lease.end
+    if end is not None and found != end:
+        another = f"entry {found.index:,}" if found.index != end.index else "another one"
+        raise StoreError(
+            f"{place} ends with {another}, and had entry {end.index:,}: it went back in time, or"
+            f" this address leads to an older state or a copy of it now"
+        )
+
+
 class Member(Protocol):
     """One database. Made with its address; nothing is reached before the first call."""
 
@@ -160,12 +176,23 @@ class Member(Protocol):
         """
         ...
 
-    def write_set(self, token: Token, written: KnownSet, seconds_max: float) -> Outcome:
-        """Replace the set. Raises UnreachableError where it is not known whether it was done."""
+    def write_set(
+        self, token: Token, written: KnownSet, seconds_max: float, *, end: Place | None = None
+    ) -> Outcome:
+        """
+        Replace the set.
+
+        Args:
+            end: Where it is known to end; None: it is not sure.
+
+        Raises:
+            UnreachableError: It is not known whether it was done.
+            StoreError: It ends elsewhere; nothing was done.
+        """
         ...
 
-    def beat(self, token: Token, seconds_max: float) -> Outcome:
-        """Give a sign of life."""
+    def beat(self, token: Token, seconds_max: float, *, end: Place | None = None) -> Outcome:
+        """Give a sign of life; `end` and what is raised are those of `write_set`."""
         ...
 
     def give_back(self, token: Token, seconds_max: float) -> None:

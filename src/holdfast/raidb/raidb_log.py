@@ -21,6 +21,7 @@ from typing import Any, Final
 from holdfast.errors import (
     CorruptEntryError,
     ForeignMirrorError,
+    MirrorHistoriesError,
     MirrorsMissingError,
     MissingEntriesError,
     StoreError,
@@ -47,7 +48,7 @@ from holdfast.raidb.member import NOTHING, ActOf, Member, Row, Token
 from holdfast.raidb.rates import Rates
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.showing import Showing
-from holdfast.raidb.sight import Sight, look, told_by_each
+from holdfast.raidb.sight import Sight, look, told_apart, told_by_each
 from holdfast.raidb.taking import Taking
 from holdfast.raidb.tenure import Tenure
 
@@ -215,6 +216,8 @@ class RaidbLog:
             sight = self._judge(rows, known)
         except MirrorsMissingError as error:
             raise self._missing(error) from None
+        except MirrorHistoriesError as error:
+            raise told_apart(error, rows, self.databases.name) from None
         except ForeignMirrorError as error:
             raise self._foreign(error, rows) from None
         self._identity = self.databases.set_id = sight.start.newest.set_id
@@ -372,8 +375,7 @@ class RaidbLog:
         deadline = self._clock() + seconds_max
         wrong: StoreError | None = None
         readable = self._readable()
-        asked = self.databases.named(readable) or "the databases"
-        away = UnreachableError(f"{asked} did not answer in time")
+        away = UnreachableError(f"no answer in time of {self.databases.named(readable) or 'any'}")
         is_one_away, apart = False, None
         for member in readable:
             left = deadline - self._clock()

@@ -29,7 +29,7 @@ from holdfast.leases.contract import Outcome, Place
 from holdfast.mirrors.mirror_set import newest_of
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import Databases
-from holdfast.raidb.member import NOTHING, AstrayError, Row, Token
+from holdfast.raidb.member import NOTHING, AstrayError, Row, Token, require_end
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure, seize_act
 
@@ -117,7 +117,10 @@ class Returning:
         if self.token is None or not row.is_held_by(self.token):
             self._is_compared = False
             return self._take(row, seconds_max)
+        end = self.tenure.end
         source = self._row_beside(self._source, seconds_max)
+        if source.lease.end.index < end.index:
+            require_end(source, end, self._databases.name(source.member))
         if not self._is_compared:
             copier = Copier(self._databases, seconds_max, beside=self._beside(source.member))
             copier.require(self._compare(copier, row, source))

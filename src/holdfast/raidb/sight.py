@@ -15,10 +15,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from holdfast.errors import MirrorHistoriesError
 from holdfast.leases.contract import Claimant, Holding, Waiter
 from holdfast.mirrors.mirror_set import Start
 from holdfast.raidb.member import Row
@@ -78,6 +79,19 @@ def told_by_each(lines: Iterable[Waiter]) -> list[Waiter]:
         if known.claimant.holder == it.claimant.holder and known.beat < it.beat:
             told[it.claimant.name] = it  # The other database missed the last time.
     return [told[name] for name in sorted(told)]
+
+
+def told_apart(
+    error: MirrorHistoriesError, rows: Mapping[str, Row], name: Callable[[str], str]
+) -> MirrorHistoriesError:
+    """Name two that went on apart by their addresses, with what each has: one is to be chosen."""
+
+    def shown(member: str) -> str:
+        row = rows.get(member)
+        ends = "" if row is None else f" (through entry {row.lease.end.index:,})"
+        return f"{name(member)}{ends}"
+
+    return MirrorHistoriesError(shown(error.first), shown(error.second), error.where)
 
 
 def _holder(leases: Iterable[Holding]) -> tuple[Claimant | None, bool]:

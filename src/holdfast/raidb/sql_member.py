@@ -20,7 +20,15 @@ from holdfast.journal.entry import Entry
 from holdfast.leases.contract import Claimant, Outcome, Place
 from holdfast.leases.projection import Changes
 from holdfast.raidb import set_text
-from holdfast.raidb.member import NOTHING, AstrayError, KnownSet, Row, Token, UnconnectedError
+from holdfast.raidb.member import (
+    NOTHING,
+    AstrayError,
+    KnownSet,
+    Row,
+    Token,
+    UnconnectedError,
+    require_end,
+)
 from holdfast.sql import layout, parts, projection, statements
 from holdfast.sql.lease_row import Held, fence_of, held_by, holding_of, seen_as
 from holdfast.sql.log import SqlLog
@@ -37,6 +45,9 @@ SEIZE: Final = statements.TAKE.replace("epoch = epoch + 1", "epoch = :next")
 WRITE_SET: Final = (
     f"UPDATE holdfast_lease SET members = :members, event = :event, beat = beat + 1 WHERE {_HELD}"
 )
+RENEW_AT: Final = f"{statements.RENEW} AND last_index = :last AND last_chain = :chain"
+"""A sign of life of what ends where its holder knows that it does."""
+
 READ_HOLDER: Final = "SELECT epoch, holder FROM holdfast_lease WHERE id = 1"
 ADOPT: Final = "UPDATE holdfast_meta SET store_id = :store_id WHERE id = 1"
 CUT: Final = (
@@ -224,7 +235,9 @@ class SqlMember(SqlLog):
 
         return self._link.run(seconds_max, show)
 
-    def write_set(self, token: Token, written: KnownSet, seconds_max: float) -> Outcome:
+    def write_set(
+        self, token: Token, written: KnownSet, seconds_max: float, *, end: Place | None = None
+    ) -> Outcome:
         """Replace the set."""
         wanted = _set_values(written)
 
@@ -233,6 +246,7 @@ class SqlMember(SqlLog):
             row = self._row(session)
             if not self._is_ours(row, token):
                 return Outcome.DEPOSED
+            require_end(row, end, self.place)
             with session.transaction():
                 if session.write(WRITE_SET, {**wanted, **_at(row, token)}) == 1:
                     session.write(ADOPT, {"store_id": written.known.set_id})
@@ -243,16 +257,21 @@ class SqlMember(SqlLog):
 
         return self._link.run(seconds_max, write)
 
-    def beat(self, token: Token, seconds_max: float) -> Outcome:
+    def beat(self, token: Token, seconds_max: float, *, end: Place | None = None) -> Outcome:
         """Give a sign of life."""
+        renew, ends = statements.RENEW, {}
+        if end is not None:
+            renew, ends = RENEW_AT, {"last": end.index, "chain": end.chain}
 
         def beat(session: Session) -> Outcome:
             self._require(token.member)
-            values = {"at": self._at(), **held_by(token)}
-            if session.write(statements.RENEW, values) == 1:
+            values = {"at": self._at(), **held_by(token), **ends}
+            if session.write(renew, values) == 1:
                 self._wrote(session, token, values["at"])
                 return Outcome.STORED
-            if self._is_ours(self._row(session), token):
+            row = self._row(session)
+            if self._is_ours(row, token):
+                require_end(row, end, self.place)
                 raise StoreError(
                     f"{self.place} says that it is ours and lets nothing be written: it does not do"
                     f" what it is asked; look at it, or 'holdfast mirror disable' it"

@@ -155,9 +155,13 @@ class Tenure:
 
     def renew(self, seconds_max: float) -> Outcome:
         """Give a sign of life in all active members."""
-        acts = {it: renew_act(self.tokens[it]) for it in self.active}
+        acts = {it: renew_act(self.tokens[it], self.known_end(it)) for it in self.active}
         # Whoever lacks what is in flight must not be kept instead of one that may have it.
         return self._everywhere(acts, seconds_max, may_leave_out=not self.is_in_flight)
+
+    def known_end(self, member: str) -> Place | None:
+        """Where an active member is known to end, at this moment; None while that is not sure."""
+        return None if self.is_in_flight else self.end
 
     def release(self, members: Iterable[str], seconds_max: float) -> int:
         """Give these back; in how many that is known to be done."""
@@ -365,9 +369,10 @@ class Tenure:
         return lease.claimant is not None and lease.claimant.holder != self.claimant.holder
 
     def _write_set(self, tokens: Mapping[str, Token], deadline: float) -> dict[str, Any]:
-        written = self.written_set()
+        written, active = self.written_set(), self.active
+        ends = {it: self.known_end(it) for it in active}
         return self._databases.run(
-            {it: _write_set(token, written) for it, token in tokens.items()},
+            {it: _write_set(token, written, ends.get(it)) for it, token in tokens.items()},
             self._bound(deadline),
         )
 
@@ -414,9 +419,9 @@ def refusal_of(errors: Iterable[StoreError]) -> AppendRefusedError:
     return made
 
 
-def renew_act(token: Token) -> ActOf:
-    """Give what is a sign of life in one member."""
-    return lambda member, seconds: member.beat(token, seconds)
+def renew_act(token: Token, end: Place | None = None) -> ActOf:
+    """Give what is a sign of life in one member; where it is known to end, it must."""
+    return lambda member, seconds: member.beat(token, seconds, end=end)
 
 
 def read_act(member: Member, seconds: float) -> Row:
@@ -443,8 +448,8 @@ def _release(token: Token) -> ActOf:
     return lambda member, seconds: member.give_back(token, seconds)
 
 
-def _write_set(token: Token, written: KnownSet) -> ActOf:
+def _write_set(token: Token, written: KnownSet, end: Place | None) -> ActOf:
     def write(member: Member, seconds: float) -> Outcome:
-        return member.write_set(token, written, seconds)
+        return member.write_set(token, written, seconds, end=end)
 
     return write

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import MirrorsMissingError
+from holdfast.errors import MirrorHistoriesError, MirrorsMissingError
 from holdfast.leases.contract import Claimant, Holding, Place
 from holdfast.mirrors.mirror_set import Number, found_set
 from holdfast.raidb.member import KnownSet, Row
-from holdfast.raidb.sight import look
+from holdfast.raidb.sight import look, told_apart
 
 SET = replace(found_set("s", "abc"), number=Number(4, 1), promised=4)
 
@@ -111,3 +111,13 @@ def test_rows_of_two_sets_are_told() -> None:
     assert not look(mixed, {}).is_of_one_set(mixed)
     same = rows(row("a"), row("b"))
     assert look(same, {}).is_of_one_set(same)
+
+
+def test_two_that_went_on_apart_are_named_by_their_addresses() -> None:
+    """With what each has, as one is to be chosen; nobody knows them by their ids."""
+    told = told_apart(
+        MirrorHistoriesError("a", "z", "entry 5 is another one"), rows(row("a", 7)), "db-{}".format
+    )
+    assert str(told).startswith(
+        "db-a (through entry 7) and db-z went on apart from each other: entry 5 is another one:"
+    )
