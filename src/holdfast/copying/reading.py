@@ -189,8 +189,8 @@ def verify(log: LookedLog, visit: Visit = lambda *_: None) -> VerifiedLog:
     holding = ask_again(log.open_existing, PATIENCE_SECONDS)
     name = log.facts().place
     first, last = range_of(holding)
-    before = _anchor(log, first) if first > 1 else FIRST_CHAIN
     damage: list[LostEntries] = []
+    before = _anchor(log, first, name, damage) if first > 1 else FIRST_CHAIN
     count = size = 0
     expected: int | None = first
     entry = None
@@ -229,11 +229,17 @@ def verify(log: LookedLog, visit: Visit = lambda *_: None) -> VerifiedLog:
     )
 
 
-def _anchor(log: LookedLog, first: int) -> bytes | None:
-    """The chain before the first entry; None if that cannot be read."""
+def _anchor(log: LookedLog, first: int, name: str, damage: list[LostEntries]) -> bytes | None:
+    """The chain before the first entry; None if that cannot be read, which is damage."""
     try:
         return read_entries(log, first - 2, first - 1)[0].chain
-    except CorruptEntryError:
+    except CorruptEntryError as error:
+        reason = (
+            f"{error.reason}: nothing of it is needed but what the first entry follows on. Brokers"
+            f" that have the log in their --data go on; a new one cannot begin with it, nor is it"
+            f" copied: bring the row back from a backup, or let those go on until it is cleaned away"
+        )
+        damage.append(LostEntries(first - 1, first - 1, reason, name))
         return None
 
 

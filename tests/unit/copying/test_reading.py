@@ -127,6 +127,29 @@ def test_only_the_chain_tells_that_an_entry_is_anothers(tmp_path: Path, url: str
     log.close()
 
 
+def test_what_the_first_entry_follows_on_is_verified_too(tmp_path: Path, url: str) -> None:
+    """Of a cleaned log nobody can begin with it where that is damaged, and no copy be made."""
+    broker = open_sql_log(url, own_directory=tmp_path)
+    broker.open()
+    take(broker)
+    while broker.drop_before(10, 10.0):
+        pass
+    first = broker.observe(10.0).first_index + 1
+    broker.close()
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        (raw,) = connection.execute(
+            "SELECT raw FROM holdfast_entries WHERE idx = ?", (first - 1,)
+        ).fetchone()
+        rotten = bytes([raw[0] ^ 1]) + raw[1:]
+        connection.execute("UPDATE holdfast_entries SET raw = ? WHERE idx = ?", (rotten, first - 1))
+    connection.close()
+    log = open_looked([url])
+    (damage,) = verify(log).damage
+    assert (damage.first_index, damage.last_index) == (first - 1, first - 1)
+    assert "a new one cannot begin with it" in damage.reason
+    log.close()
+
+
 def test_an_empty_log_and_none(tmp_path: Path) -> None:
     """The first is whole; the second is an error."""
     url = f"sqlite:///{tmp_path}/e.db"
