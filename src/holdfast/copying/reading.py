@@ -237,7 +237,7 @@ def _anchor(log: LookedLog, first: int, name: str, damage: list[LostEntries]) ->
         reason = (
             f"{error.reason}: nothing of it is needed but what the first entry follows on. Brokers"
             f" that have the log in their --data go on; a new one cannot begin with it, nor is it"
-            f" copied: bring the row back from a backup, or let those go on until it is cleaned away"
+            f" copied: bring the row back from a backup, or let those run until it is cleaned away"
         )
         damage.append(LostEntries(first - 1, first - 1, reason, name))
         return None
