@@ -148,7 +148,7 @@ class Hosts:
                 self._link.host == self._known_at
                 or here.standing.instance == known.standing.instance
             ):
-                return ""
+                must_answer = False
         return self._objection_of_others(here, must_answer=must_answer)
 
     def _objection_of_others(self, here: _Seen, *, must_answer: bool) -> str:

@@ -236,6 +236,19 @@ def test_an_old_primary_that_comes_back_is_served_by_nobody(failed_over: World) 
     assert "db2:1: no route" in said and "take what is gone for good out of the URL" in said
 
 
+def test_a_waiter_that_saw_nothing_of_the_failover_asks_when_it_comes_back(
+    failed_over: World,
+) -> None:
+    """The old primary was back before its connection was missed; where nobody answers it stays."""
+    old, new = failed_over.servers["db1"], failed_over.servers["db2"]
+    old.is_away, new.is_away = False, True
+    waiter = failed_over.broker(is_overruled=True)
+    assert waiter.comes() == "db1"
+    assert waiter.comes() == "db1"
+    new.is_away = False
+    assert waiter.comes() == "db2"
+
+
 def test_a_standby_of_the_new_primary_gives_the_old_one_away(failed_over: World) -> None:
     """It takes no writes, and is of the later timeline."""
     failed_over.servers["db1"].is_away = False
