@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 from holdfast.spark.session import spark_session
 from holdfast.testing.local_cluster import LocalCluster
 from trials.pipeline.class_archive import options_with_archive
+from trials.pipeline.spark_home import spark_home
 from trials.pipeline.standalone_spark import JAVA_OPTIONS
 
 TIMEOUT_SECONDS = 400
@@ -70,6 +72,22 @@ def _options_of_java(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
 
 
+@contextmanager
+def at_home() -> Iterator[None]:
+    """Let Spark begin at a home whose Python is compiled; what begins at another one says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "SPARK_HOME" not in os.environ:
+            patch.setenv("SPARK_HOME", str(spark_home()))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _at_home() -> Iterator[None]:
+    """For every driver that a test starts; tests of other folders start theirs as users do."""
+    with at_home():
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
@@ -79,20 +97,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     does by default and in every test with a Spark of its own, cost a third of Java's time.
     """
     place = tmp_path_factory.mktemp("spark")
-    session = spark_session(
-        "tests",
-        "local[2]",
-        {
-            "spark.local.dir": str(place / "local"),
-            "spark.sql.warehouse.dir": str(place / "warehouse"),
-            "spark.sql.shuffle.partitions": "2",
-            "spark.driver.memory": "1g",
-            "spark.sql.streaming.stopTimeout": "20s",
-            "spark.sql.streaming.pollingDelay": "100ms",  # Of its own ten it has no rest.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        },
-    )
+    settings = {
+        "spark.local.dir": str(place / "local"),
+        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.sql.streaming.stopTimeout": "20s",
+        "spark.sql.streaming.pollingDelay": "100ms",  # Of its own ten it has no rest.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    with at_home():
+        session = spark_session("tests", "local[2]", settings)
     yield session
     session.stop()
 

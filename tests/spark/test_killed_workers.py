@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 
 from holdfast.client import blocking
@@ -25,6 +24,7 @@ from holdfast.model.records import MessageRecord, QueueRecord
 from holdfast.testing.running import running_broker
 from trials.pipeline.command_line import CommandLine, Ended
 from trials.pipeline.executor_kills import ExecutorKills
+from trials.pipeline.spark_home import spark_home
 from trials.pipeline.stalled_worker import OPEN, WRITE
 from trials.pipeline.standalone_spark import JAVA_OPTIONS
 from trials.pipeline.written_log import WrittenLog, message, records_of
@@ -80,20 +80,20 @@ class Commands:
 
 
 @pytest.fixture(scope="module")
-def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The installed Spark in a folder that executors may write to: they work below it."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of Spark in a folder of this file's own: executors work below it."""
     home = tmp_path_factory.mktemp("home")
-    for each in Path(pyspark.__file__).parent.iterdir():
+    for each in spark_home().iterdir():
         (home / each.name).symlink_to(each)
     return home
 
 
 @pytest.fixture(scope="module")
-def commands(spark_home: Path) -> Iterator[Commands]:
+def commands(home: Path) -> Iterator[Commands]:
     """What all tests here share: starting Spark and its first worker takes longer than most."""
     folder = Path(tempfile.mkdtemp())
     kills = ExecutorKills(folder / "orders")
-    with CommandLine({"SPARK_HOME": str(spark_home)}) as line:
+    with CommandLine({"SPARK_HOME": str(home)}) as line:
         yield Commands(line, kills)
     kills.withdraw()
     shutil.rmtree(folder)
@@ -142,11 +142,9 @@ def stored(directory: Path) -> list[bytes]:
     return [bytes(it.body or b"") for it in messages]
 
 
-def test_an_archiver_that_goes_on_for_ever_says_so_and_goes_on(
-    archive: Path, spark_home: Path
-) -> None:
+def test_an_archiver_that_goes_on_for_ever_says_so_and_goes_on(archive: Path, home: Path) -> None:
     """The worker that was killed had written nothing that counts; each message is there once."""
-    assert list((spark_home / "work").glob("app-*/*/stderr")), "an executor has done it"
+    assert list((home / "work").glob("app-*/*/stderr")), "an executor has done it"
     found: list[int] = []
     for manifest in sorted((archive / "_holdfast").glob("*.json")):
         for file in json.loads(manifest.read_text())["files"]:

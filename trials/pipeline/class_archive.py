@@ -3,8 +3,8 @@ A class-data archive for the Java of Spark's tests: what a start reads, made rea
 
 A start of Spark loads and links some fifteen thousand classes, half of what a short session costs.
 Java 13 and later can keep them as they are in memory (JEP 350) and map the file at the next start.
-The file fits one Java and one pyspark, whose versions its name tells; one that does not fit is
-passed over by Java, which then starts as without.
+The file fits one Java and one pyspark in one home (`spark_home`), as its name tells; one that does
+not fit is passed over by Java, which then starts as without.
 
 Run: python -m trials.pipeline.class_archive, as `make test` does before the tests of Spark.
 """
@@ -24,6 +24,7 @@ import pyspark
 
 from holdfast.spark.session import spark_session
 from trials.pipeline.operation_log import OperationLog
+from trials.pipeline.spark_home import home_path, spark_home
 from trials.pipeline.standalone_spark import JAVA_OPTIONS
 
 BUILD: Final = Path(__file__).parents[2] / "build"
@@ -42,7 +43,7 @@ def archive_path() -> Path:
     java = str(Path(home) / "bin" / "java") if home else "java"
     words = [java, "-version"]
     said = subprocess.run(words, capture_output=True, check=False).stderr  # noqa: S603 - Spark's
-    place = f"{pyspark.__version__} at {pyspark.__file__}".encode()
+    place = f"{pyspark.__version__} at {home_path()}".encode()
     return BUILD / f"spark-classes-{sha256(said + place).hexdigest()[:16]}.jsa"
 
 
@@ -71,7 +72,7 @@ def make(java_options: str) -> Path:
         # Java writes it at its own end, behind Python's: until then it keeps the pipes open.
         subprocess.run(  # noqa: S603 - ours
             [sys.executable, "-c", f"from {MODULE} import work; work({place!r})"],
-            env={**os.environ, "SPARK_SUBMIT_OPTS": given},
+            env={**os.environ, "SPARK_SUBMIT_OPTS": given, "SPARK_HOME": str(spark_home())},
             capture_output=True,
             check=True,
         )
