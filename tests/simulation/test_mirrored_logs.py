@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from holdfast.environment.bounded_disk import BoundedDisk
-from holdfast.environment.standing_disk import StandingDisk
+from holdfast.environment.held_directory import HeldDirectory
 from holdfast.mirrors.disk import MirroredDisk
 from holdfast.mirrors.set_keeper import SetKeeper
 from trials.mirrors.logs import World, lost_by
@@ -57,7 +57,11 @@ def _mend_nothing() -> list[Patch]:
 
 def _write_wherever_the_path_leads() -> list[Patch]:
     """A copy of a directory in its place is taken for it."""
-    return [(StandingDisk, "_require", lambda _self: None)]
+    looks = ("why_away", "why_not_ours")
+    return [
+        *((HeldDirectory, look, lambda _self: "") for look in looks),
+        (HeldDirectory, "stands", lambda _self: True),
+    ]
 
 
 def _fill_what_still_hangs() -> list[Patch]:

@@ -168,6 +168,24 @@ class Disk(Protocol):
 
 
 @runtime_checkable
+class TellsWhich(Protocol):
+    """An open file that can be told from others."""
+
+    def identity(self) -> FileId:
+        """Return which file it is, whatever its name: no other has this while it is open."""
+        ...
+
+
+@runtime_checkable
+class TellsFilesApart(Protocol):
+    """What a disk can do besides that tells files and directories from others of their name."""
+
+    def identity(self, path: Path) -> FileId:
+        """Return which file or directory has this name; FileNotFoundError if none has."""
+        ...
+
+
+@runtime_checkable
 class SeveralCopies(Protocol):
     """What a disk can do besides that keeps several copies of each file."""
 
@@ -367,6 +385,10 @@ class RealDisk:
     def exists(self, path: Path) -> bool:
         """Tell whether a file or directory has this name."""
         return path.exists()
+
+    def identity(self, path: Path) -> FileId:
+        """Return which file or directory has this name; FileNotFoundError if none has."""
+        return identity_of(os.stat(path))
 
     def make_directory(self, path: Path) -> None:
         """Create a directory and its parents, durably; fine if it is there already."""

@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from holdfast.environment.standing_disk import ANOTHER
+from holdfast.environment.held_directory import ANOTHER
 from holdfast.errors import MirrorError, StoreError
 from holdfast.mirrors.filling import Filling, Rescued
 from holdfast.mirrors.mirror import MirrorView
-from holdfast.mirrors.set_file import read_set
+from holdfast.mirrors.set_file import WrittenSet, read_set
 
 if TYPE_CHECKING:
     from holdfast.mirrors.disk import MirroredDisk
@@ -102,7 +102,7 @@ class Caretaker:
         for mirror in active:
             if mirror in stuck:
                 lost[mirror] = f"it has not answered for {self._settings.timeout_seconds:g} s"
-        acts = [(it.member, partial(read_set, it.directory, it.disk)) for it in asked]
+        acts = [(it.member, partial(_read_set_of, it)) for it in asked]
         outcomes = lanes.within(self._settings.timeout_seconds, acts)
         for mirror, (written, error) in zip(asked, outcomes, strict=True):
             if isinstance(error, OSError | MirrorError):
@@ -254,3 +254,9 @@ def views(disk: MirroredDisk) -> tuple[MirrorView, ...]:
         if member not in known
     ]
     return tuple(found)
+
+
+def _read_set_of(mirror: Mirror) -> WrittenSet | None:
+    # The first question is also whether what is open there is still what its names lead to.
+    mirror.disk.exists(mirror.directory)
+    return read_set(mirror.directory, mirror.disk)

@@ -22,7 +22,7 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -37,10 +37,11 @@ from holdfast.environment.disk import (
     read_part,
     write_part,
 )
-from holdfast.environment.standing_disk import ANOTHER
+from holdfast.environment.held_directory import ANOTHER
+from holdfast.environment.standing_disk import AwayError
 from holdfast.mirrors.away import Told, are_all_away, done_once_one_is_back
 from holdfast.mirrors.gate import Gate
-from holdfast.mirrors.lanes import Outcome, attempt
+from holdfast.mirrors.lanes import Outcome, answer, attempt, first_failure, nobody_left
 from holdfast.mirrors.set_file import FILE_NAME
 
 if TYPE_CHECKING:
@@ -55,28 +56,6 @@ MEND_SECONDS_MAX = 10.0
 """Good bytes that are written over bad ones are waited for so long."""
 
 logger = logging.getLogger("holdfast.mirrors")
-
-
-def _answer(answers: Sequence[tuple[int, Outcome]]) -> Any:
-    """The one that came out well; else what the first one failed with, or what is no disk's."""
-    result, error = answers[-1][1] if answers else (None, _nobody_left())
-    if error is None:
-        return result
-    if isinstance(error, OSError) and not is_out_of_descriptors(error):
-        error = _first_failure(outcome for _, outcome in answers)
-    raise error
-
-
-def _first_failure(outcomes: Iterable[Outcome]) -> BaseException:
-    return next((error for _, error in outcomes if error is not None), _nobody_left())
-
-
-def _nobody_left() -> OSError:
-    return OSError(
-        errno.EIO,
-        "no mirror is left that has everything: the log tells how each failed; repair one, and"
-        " start again",
-    )
 
 
 def is_the_disks_fault(error: BaseException) -> bool:
@@ -191,6 +170,8 @@ class MirroredDisk:
         self._lanes = keeper.lanes
         self._locks = _Locks(self, locks)
         self._open: set[MirroredFile] = set()
+        self._free_bytes = 0
+        """What was told last: who asks may not wait until a directory is back."""
         self.on_close: Callable[[], None] = lambda: None
         self.rest: Callable[[float], None] = time.sleep
         """Lets time pass while no directory is where its path leads to."""
@@ -209,7 +190,7 @@ class MirroredDisk:
 
     def exists(self, path: Path) -> bool:
         """Tell whether a file or directory has this name."""
-        return self.from_one(lambda it: it.disk.exists(it.here(path)))
+        return self._told_by_one(lambda it: it.disk.exists(it.here(path)))
 
     def make_directory(self, path: Path) -> None:
         """Create a directory and its parents, durably; fine if it is there already."""
@@ -224,7 +205,7 @@ class MirroredDisk:
 
     def list_directory(self, path: Path) -> list[str]:
         """Return the sorted names in a directory."""
-        return self.from_one(lambda it: it.disk.list_directory(it.here(path)))
+        return self._told_by_one(lambda it: it.disk.list_directory(it.here(path)))
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, replacing `target`; durable after `sync_directory` of the parent."""
@@ -263,12 +244,14 @@ class MirroredDisk:
         self._in_each(sync)
 
     def free_bytes(self, path: Path) -> int:
-        """Return how much may still be written to the fullest of the mirrors."""
+        """Return how much may still be written to the fullest; as it was while all are away."""
         told = self._told_by_each(lambda it: it.disk.free_bytes(it.here(path)))
         found: list[int] = [free for free, error in told.values() if error is None]
-        if not found:  # else the next write to those that did not tell finds out
-            raise _first_failure(told.values())
-        return min(found)
+        if found:  # else the next write to those that did not tell finds out
+            self._free_bytes = min(found)
+        elif not are_all_away((tuple(told), list(told.values()))):
+            raise first_failure(told.values())
+        return self._free_bytes
 
     def lock(self, path: Path) -> DirectoryLock:
         """Give the locks of all mirrors, which were taken before anything of them was read."""
@@ -314,7 +297,19 @@ class MirroredDisk:
         """Ask one mirror, or the next if that one cannot tell, or is slow to."""
         readers = self._readers()
         answers = self._lanes.ask([(it.member, partial(act, it)) for it in readers])
-        return cast("T", _answer(answers))
+        return cast("T", answer(answers))
+
+    def _told_by_one(self, act: Callable[[Mirror], T]) -> T:
+        """As `from_one`; while no directory is where its path leads to, wait until one is."""
+        while True:
+            try:
+                return self.from_one(act)
+            except AwayError:
+                done_once_one_is_back(lambda: self._asked(act), self.rest)
+
+    def _asked(self, act: Callable[[Mirror], Any]) -> Told:
+        told = self._told_by_each(act)
+        return tuple(told), list(told.values())
 
     def read(self, file: MirroredFile, count: int, offset: int) -> bytes:
         """Read from one mirror; what it cannot read is written again there by another's copy."""
@@ -324,7 +319,7 @@ class MirroredDisk:
 
         readers = self._readers()
         answers = self._lanes.ask([(it.member, partial(read, it)) for it in readers])
-        data: bytes = _answer(answers)
+        data: bytes = answer(answers)
         for place, (_, why) in answers[:-1]:
             if isinstance(why, OSError) and why.errno == errno.EIO:
                 self._write_again(readers[place], file.path, offset, data)
@@ -472,7 +467,7 @@ class MirroredDisk:
         refused = [errors[it] for it in active if it in errors and it not in at_fault]
         if not is_done and not refused:
             # On all alike, or nobody is left: as on a single disk.
-            raise next((errors[it] for it in active), _nobody_left())
+            raise next((errors[it] for it in active), nobody_left())
         self.keeper.fail(at_fault)
         if refused:
             raise refused[0]

@@ -13,9 +13,10 @@ Invariants:
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
@@ -308,3 +309,27 @@ class ThreadLanes:
             self._lanes[key].remove(lane)
             self._given_up.setdefault(key, []).append(lane)
         lane.inbox.put(None)
+
+
+def answer(answers: Sequence[tuple[int, Outcome]]) -> Any:
+    """Give what came out well; else raise what the first one failed with, or what is no disk's."""
+    result, error = answers[-1][1] if answers else (None, nobody_left())
+    if error is None:
+        return result
+    if isinstance(error, OSError) and not is_out_of_descriptors(error):
+        error = first_failure(outcome for _, outcome in answers)
+    raise error
+
+
+def first_failure(outcomes: Iterable[Outcome]) -> BaseException:
+    """Give what the first one that failed met."""
+    return next((error for _, error in outcomes if error is not None), nobody_left())
+
+
+def nobody_left() -> OSError:
+    """Say that there is nobody to ask."""
+    return OSError(
+        errno.EIO,
+        "no mirror is left that has everything: the log tells how each failed; repair one, and"
+        " start again",
+    )

@@ -219,8 +219,7 @@ def _open_log(config: NodeConfig, shares: Shares) -> tuple[Journal, Caretaker | 
     _refuse_caches(config, disk)
     caretaker = None if is_leased(config) else open_mirrors(config, disk)
     if caretaker is None:
-        is_cached = is_leased(config)
-        used = disk if is_cached else StandingDisk(disk, waits=True)
+        used = StandingDisk(disk, waits=True, is_cache=is_leased(config))
         return _open_journal(config, shares, used), None
     journal = _open_journal(config, shares, caretaker.disk)
     caretaker.start()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.environment.disk import DirectoryLock, RealDisk
+from holdfast.environment.disk import DirectoryLock, Disk, RealDisk
 from holdfast.environment.standing_disk import AwayError, StandingDisk
 
-Act = Callable[[StandingDisk, Path], None]
+Act = Callable[[StandingDisk, Path], object]
 
 
 @pytest.fixture
@@ -96,21 +96,112 @@ def test_what_was_open_is_not_durable_where_nobody_reads_it(
 ) -> None:
     """It is written to the old directory, and must not be told to be stored."""
     file = disk.open(directory / "old")
-    put_copy_in_place(directory)
     file.write(b"new", 0)
-    with pytest.raises(AwayError):
-        file.sync()
-    with pytest.raises(AwayError):
-        file.write_durable([b"new"], 0)
+    away = put_copy_in_place(directory)
+    acts: tuple[Callable[[], None], ...] = (
+        file.sync,
+        lambda: file.write_durable([b"later"], 0),
+        lambda: file.write(b"later", 0),
+        lambda: file.truncate(0),
+    )
+    for act in acts:
+        with pytest.raises(AwayError):
+            act()
     file.close()
-    assert b"old" == (directory / "old").read_bytes()
+    # Looked at before as well: somebody else may have the very same file.
+    assert b"new" == (away / "old").read_bytes()
 
 
-def test_lock_that_was_removed_holds_nothing_any_more(disk: StandingDisk, directory: Path) -> None:
-    """Another process could take the directory: nothing more is written there by this one."""
-    (directory / "lock").unlink()
+CALLS: dict[str, tuple[Act, object]] = {
+    "open": (lambda disk, top: disk.open(top / "old").close(), None),
+    "exists": (lambda disk, top: disk.exists(top / "old"), True),
+    "make_directory": (lambda disk, top: disk.make_directory(top / "new"), None),
+    "list_directory": (lambda disk, top: disk.list_directory(top), ["inner", "lock", "old"]),
+    "rename": (lambda disk, top: disk.rename(top / "old", top / "new"), None),
+    "unlink": (lambda disk, top: disk.unlink(top / "old"), None),
+    "sync_directory": (lambda disk, top: disk.sync_directory(top), None),
+    "free_bytes": (lambda disk, top: disk.free_bytes(top) > 0, True),
+}
+"""Each call of the contract, and what it gives of a directory that is there."""
+
+
+def test_no_call_of_the_contract_is_forgotten() -> None:
+    """What is added to the contract has to say what it does while the directory is away."""
+    assert {it for it in vars(Disk) if not it.startswith("_")} == {*CALLS, "lock"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_call_tells_that_the_directory_has_gone(
+    disk: StandingDisk, directory: Path, name: str
+) -> None:
+    """Of a mirror: it is left behind, for what it is and not as if its disk had failed."""
+    directory.rename(directory.with_name("away"))
     with pytest.raises(AwayError):
-        disk.unlink(directory / "old")
+        CALLS[name][0](disk, directory)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_call_waits_for_a_directory_that_has_gone(
+    directory: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them fails as there is nothing: to end is to serve what stands there next time."""
+    monkeypatch.setattr("holdfast.environment.standing_disk.LOOK_SECONDS", 0.02)
+    (directory / "inner").mkdir()
+    disk = StandingDisk(RealDisk(), waits=True)
+    lock = disk.lock(directory / "lock")
+    away = directory.with_name("away")
+    directory.rename(away)
+    told: list[object] = []
+    act, given = CALLS[name]
+    asking = threading.Thread(target=lambda: told.append(act(disk, directory)), daemon=True)
+    asking.start()
+    asking.join(0.1)
+    # The loop asks how much room there is, and may not wait.
+    assert asking.is_alive() is (name != "free_bytes")
+    away.rename(directory)
+    asking.join(10)
+    assert [given] == told
+    lock.release()
+
+
+@pytest.mark.parametrize("name", sorted({*CALLS} - {"make_directory"}))
+def test_each_call_waits_for_one_that_goes_while_it_is_done(
+    directory: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood when it was looked at, and what is done then fails, or tells of nothing."""
+    monkeypatch.setattr("holdfast.environment.standing_disk.LOOK_SECONDS", 0.02)
+    (directory / "inner").mkdir()
+    disk = StandingDisk(RealDisk(), waits=True)
+    lock = disk.lock(directory / "lock")
+    away = directory.with_name("away")
+    really = getattr(RealDisk, name)
+    gone = threading.Event()
+
+    def done(*arguments: object, **how: object) -> object:
+        if not gone.is_set():
+            directory.rename(away)
+            gone.set()
+        return really(*arguments, **how)
+
+    monkeypatch.setattr(RealDisk, name, done)
+    told: list[object] = []
+    act, given = CALLS[name]
+    asking = threading.Thread(target=lambda: told.append(act(disk, directory)), daemon=True)
+    asking.start()
+    assert gone.wait(10)
+    asking.join(0.1)
+    away.rename(directory)
+    asking.join(10)
+    assert [given] == told
+    lock.release()
+
+
+def test_error_of_a_directory_that_is_there_is_told(disk: StandingDisk, directory: Path) -> None:
+    """Only what comes of its being away is waited for."""
+    with pytest.raises(FileNotFoundError):
+        disk.open(directory / "missing")
+    with pytest.raises(NotADirectoryError):
+        disk.list_directory(directory / "old")
 
 
 def test_copy_that_comes_while_a_file_is_opened_is_not_written(
@@ -145,7 +236,7 @@ def test_one_that_waits_goes_on_once_the_directory_is_back(
     lock: DirectoryLock = disk.lock(directory / "lock")
     file = disk.open(directory / "old")
     away = put_copy_in_place(directory)
-    writer = threading.Thread(target=file.write_durable, args=([b"new"], 0))
+    writer = threading.Thread(target=file.write_durable, args=([b"new"], 0), daemon=True)
     writer.start()
     disk.open(directory / "old", writable=False).close()
     writer.join(0.1)
@@ -175,3 +266,23 @@ def test_idle_one_is_told_of_too(
     assert told.wait(10)
     lock.release()
     del caplog
+
+
+def test_cache_that_is_away_is_not_said_to_be_what_was_confirmed(
+    directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is elsewhere: whoever runs it need not fear for it."""
+    monkeypatch.setattr("holdfast.environment.standing_disk.LOOK_SECONDS", 0.02)
+    disk = StandingDisk(RealDisk(), waits=True, is_cache=True)
+    lock = disk.lock(directory / "lock")
+    away = directory.with_name("away")
+    directory.rename(away)
+    writer = threading.Thread(target=disk.unlink, args=(directory / "old",), daemon=True)
+    writer.start()
+    writer.join(0.1)
+    away.rename(directory)
+    writer.join(10)
+    lock.release()
+    told = [it.getMessage() for it in caplog.records]
+    assert "it is no part of the log, of which nothing is lost" in told[0]
+    assert not (directory / "old").exists()

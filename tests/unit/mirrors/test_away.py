@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.environment.disk import RealDisk
 from holdfast.environment.standing_disk import AwayError
 from holdfast.mirrors.away import are_all_away, done_once_one_is_back
 from holdfast.mirrors.mirror import Mirror
+from holdfast.mirrors.settings import MirrorSettings
+from holdfast.server.mirrors import open_set
 from trials.mirrors.logs import Machine
 from trials.simulation.simulated_disk import SimulatedDisk
 
@@ -73,3 +76,51 @@ def test_one_that_is_away_is_seen_where_nobody_writes() -> None:
     machine.disks[B].put_copy_in_place()
     machine.caretaker.look()
     assert ["active", "failed"] == machine.states()
+
+
+def test_last_mirror_is_waited_for_whatever_asks() -> None:
+    """Names that are asked for too; but the loop asks how much room there is, and may not wait."""
+    machine = Machine("a", "b")
+    disk = machine.open_disk().disk
+    disk.open(A / "x", create=True).sync()
+    machine.disks[B].put_copy_in_place()
+    disk.open(A / "x").sync()
+    assert ["active", "failed"] == machine.states()
+    free, names = disk.free_bytes(A), disk.list_directory(A)
+    rests: list[float] = []
+
+    def bring_back(seconds: float) -> None:
+        rests.append(seconds)
+        machine.disks[A].copies = 0
+
+    disk.rest = bring_back
+    machine.disks[A].put_copy_in_place()
+    assert free == disk.free_bytes(A)
+    assert not rests
+    assert disk.exists(A / "x")
+    assert 1 == len(rests)
+    machine.disks[A].put_copy_in_place()
+    assert names == disk.list_directory(A)
+    assert 2 == len(rests)
+    assert ["active", "failed"] == machine.states()
+
+
+def test_backup_that_is_brought_back_into_one_is_seen_where_nobody_writes(tmp_path: Path) -> None:
+    """Its set and its lock are as they were: the file that is open there has no name any more."""
+    directories = [tmp_path / "a", tmp_path / "b"]
+    caretaker = open_set(directories, RealDisk(), MirrorSettings())
+    lock = caretaker.disk.lock(directories[0] / "lock")
+    file = caretaker.disk.open(directories[0] / "x", create=True)
+    file.sync()
+    caretaker.look()
+    assert ["active", "active"] == [it.state for it in caretaker.views()]
+    (tmp_path / "draft").write_bytes(b"")
+    (tmp_path / "draft").replace(directories[1] / "x")
+    caretaker.look()
+    assert ["active", "failed"] == [it.state for it in caretaker.views()]
+    assert "x in it is another file" in caretaker.views()[1].reason
+    file.write_durable([b"one"], 0)
+    file.close()
+    lock.release()
+    assert b"one" == (directories[0] / "x").read_bytes()
+    assert b"" == (directories[1] / "x").read_bytes()
