@@ -261,7 +261,7 @@ class SqlMember(SqlLog):
         """Give a sign of life."""
         renew, ends = statements.RENEW, {}
         if end is not None:
-            renew, ends = RENEW_AT, {"last": end.index, "chain": end.chain}
+            renew, ends = RENEW_AT, {"last": end.index, "chain": end.chain.hex()}
 
         def beat(session: Session) -> Outcome:
             self._require(token.member)

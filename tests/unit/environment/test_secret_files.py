@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.authorities.directory import _password_of
 from holdfast.authorities.token_files import read_secret, read_token_file
-from holdfast.cli.passcodes import _read as read_passcode
+from holdfast.cli.passcodes import read_passcode
 from holdfast.environment import secret_files
 from holdfast.environment.remote_server import read_password_file
 from holdfast.environment.secret_files import (

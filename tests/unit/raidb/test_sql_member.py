@@ -122,6 +122,28 @@ def test_it_is_taken_only_from_whom_it_was_read(file: File) -> None:
     assert member.seize(member.read(SECONDS), Token(8, mine.holder), mine, SECONDS)
 
 
+@pytest.mark.parametrize("count", [0, 3])
+def test_it_is_used_only_where_it_ends_as_it_is_known_to(file: File, count: int) -> None:
+    """One that went back in time while nothing was sent is not: neither a beat nor a set."""
+    member = file.member()
+    token = taken(member)
+    if count:
+        filled(member, token, count)
+    end = member.read(SECONDS).lease.end
+    assert end.index == count
+    assert member.beat(token, SECONDS, end=end) is Outcome.STORED
+    assert member.write_set(token, SET, SECONDS, end=end) is Outcome.STORED
+
+    later = Place(end.index + 2, b"c" * 16)
+    with pytest.raises(StoreError, match=f"ends with entry {count}, and had entry {count + 2}"):
+        member.beat(token, SECONDS, end=later)
+    with pytest.raises(StoreError, match="went back in time"):
+        member.write_set(token, replace(SET, places=()), SECONDS, end=later)
+    assert member.read(SECONDS).written == SET
+    with pytest.raises(StoreError, match="ends with another one, and had entry"):
+        member.beat(token, SECONDS, end=Place(count, b"c" * 16))
+
+
 def test_a_set_is_replaced_under_a_token_that_counts(file: File) -> None:
     """Another one's is not, and it is told."""
     member = file.member()
