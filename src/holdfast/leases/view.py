@@ -136,7 +136,9 @@ class LeasedView:
         """Why the medium is not reached, or cannot be used yet; empty if it can."""
         state = self._state
         unread = self._room.trouble if self._room.is_stuck and not state.is_holder else ""
-        return state.trouble or state.take_trouble or state.taking or unread
+        told = state.trouble or state.take_trouble or state.taking or unread
+        is_joining = state.phase is Phase.JOINING
+        return told or ("the log has not been reached yet" if is_joining else "")
 
     @property
     def elections(self) -> Elections | None:

@@ -81,8 +81,8 @@ class MajorityTenure(Tenure):
         return found or self.active
 
     def known_end(self, member: str) -> Place | None:
-        """Where it ends, if it lacks nothing and nothing is under way there."""
-        backlog = self.backlogs.get(member)
+        """Where it ends, if it lacks nothing and nothing is under way there; for any thread."""
+        backlog = self._known.get(member)
         is_sure = backlog is not None and backlog.is_empty and backlog.act is None
         return backlog.before if backlog is not None and is_sure else None
 

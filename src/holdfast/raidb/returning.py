@@ -29,7 +29,7 @@ from holdfast.leases.contract import Outcome, Place
 from holdfast.mirrors.mirror_set import newest_of
 from holdfast.raidb.copying import Copier
 from holdfast.raidb.databases import Databases
-from holdfast.raidb.member import NOTHING, AstrayError, Row, Token, require_end
+from holdfast.raidb.member import NOTHING, AstrayError, Row, Token
 from holdfast.raidb.settings import RaidbSettings
 from holdfast.raidb.tenure import Tenure, seize_act
 
@@ -117,10 +117,11 @@ class Returning:
         if self.token is None or not row.is_held_by(self.token):
             self._is_compared = False
             return self._take(row, seconds_max)
-        end = self.tenure.end
-        source = self._row_beside(self._source, seconds_max)
-        if source.lease.end.index < end.index:
-            require_end(source, end, self._databases.name(source.member))
+        member = self._source
+        end = self.tenure.known_end(member)  # By majority it may lag.
+        source = self._row_beside(member, seconds_max)
+        if end is not None and source.lease.end.index < end.index:
+            raise AstrayError(f"{self._databases.name(member)} has not what it had: it is not read")
         if not self._is_compared:
             copier = Copier(self._databases, seconds_max, beside=self._beside(source.member))
             copier.require(self._compare(copier, row, source))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -50,7 +51,7 @@ from holdfast.security.scram_messages import (
     write_server_first,
 )
 from holdfast.security.scram_tickets import CHANCE_BYTES, Ticket, Tickets, read_ticket
-from holdfast.security.throttle import Throttle
+from holdfast.security.throttle import FORGOTTEN_AT_ONCE_MAX, Throttle
 from holdfast.security.user_values import read_values
 
 OVER: Final = "SCRAM: this exchange is over, or was never begun: begin anew"
@@ -125,7 +126,7 @@ class Exchanges:
         self._spare = chance(_KEY_BYTES)
         """Salts are made of it where there is no pepper."""
         self._tickets = Tickets(chance(_KEY_BYTES))
-        self._used: dict[bytes, float] = {}
+        self._used: OrderedDict[bytes, float] = OrderedDict()
         """What was right: the marks of the tickets, and until when they would be good."""
         self._right: dict[tuple[str, str], tuple[UserRecord, float]] = {}
         """Who was right lately: by network and name, by which record, and until when it counts."""
@@ -252,7 +253,7 @@ class Exchanges:
         return record is None or by is not record or now >= until
 
     def _forget_old(self, now: float) -> None:
-        while self._used:
+        for _ in range(min(len(self._used), FORGOTTEN_AT_ONCE_MAX)):
             mark = next(iter(self._used))
             if self._used[mark] > now:
                 return

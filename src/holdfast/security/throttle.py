@@ -22,6 +22,7 @@ Pure: time is an argument.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final, NamedTuple
 from unicodedata import combining, normalize
 
@@ -42,6 +43,8 @@ SHUT_OUT_SECONDS: Final = 60.0
 ADDRESS_COUNT_MAX: Final = 10_000
 SITE_COUNT_MAX: Final = 1_000
 """26 MiB where each has guessed as much as it may, and 38 MiB for so many addresses (measured)."""
+FORGOTTEN_AT_ONCE_MAX: Final = 64
+"""Of what is old, in one call: all of it would take longer than the loop may stand still."""
 NAME_COUNT_MAX: Final = 65_536
 """Two threads look at no more passwords in ten minutes. Where it is full no name has chances."""
 
@@ -66,7 +69,7 @@ class Throttle:
         self._crowd: Crowd[str] = Crowd()
         """The same networks by their sites."""
         self._sites: dict[_Part, _Guesses] = {}
-        self._names: dict[int, _GuessesAtName] = {}
+        self._names: OrderedDict[int, _GuessesAtName] = OrderedDict()
         """By what a name has of its own in a part of a site; what failed last stands last."""
 
     def failed(self, address: str, mark: bytes, now: float, name: str | None) -> float:
@@ -101,7 +104,7 @@ class Throttle:
         """Whether so much was guessed from there that nothing new of this name is looked at."""
         if not self._has_guessed(address, now):
             return False
-        guesses = self._names.get(self._of_name(address, now, name))
+        guesses = self._guesses_at(self._of_name(address, now, name), now)
         if guesses is None:
             self._forget_names(now)
             return len(self._names) >= NAME_COUNT_MAX
@@ -125,7 +128,7 @@ class Throttle:
 
     def _add_to_name(self, name: int, mark: int, now: float) -> None:
         self._forget_names(now)
-        guesses = self._names.get(name)
+        guesses = self._guesses_at(name, now)
         if guesses is not None and mark in guesses.marks:
             return
         if guesses is None and len(self._names) >= NAME_COUNT_MAX:
@@ -134,8 +137,13 @@ class Throttle:
         before = () if guesses is None else guesses.marks[-NAME_FAILURES_MAX:]
         self._names[name] = _GuessesAtName((*before, mark), now)
 
+    def _guesses_at(self, name: int, now: float) -> _GuessesAtName | None:
+        """What was guessed lately at a name; what is older may not be forgotten yet."""
+        guesses = self._names.get(name)
+        return None if guesses is None or now - guesses.at > LATELY_SECONDS else guesses
+
     def _forget_names(self, now: float) -> None:
-        while self._names:
+        for _ in range(min(len(self._names), FORGOTTEN_AT_ONCE_MAX)):
             name = next(iter(self._names))
             if now - self._names[name].at <= LATELY_SECONDS:
                 return

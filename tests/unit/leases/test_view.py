@@ -53,6 +53,14 @@ def test_it_is_told_how_long_ago_all_of_the_log_was_read(
     assert None is broker("c").driver.unheard_seconds
 
 
+def test_who_has_not_reached_the_log_yet_says_so(broker: Callable[..., Any]) -> None:
+    """Nobody can count on such a one to follow: it is not ready."""
+    late = broker("c")
+    assert late.driver.trouble == "the log has not been reached yet"
+    late.until(lambda: late.driver.leader or late.driver.identity())
+    assert late.driver.trouble == ""
+
+
 def test_the_length_of_the_lease_is_the_holders(pair: tuple[Any, Any]) -> None:
     """What is shown is what is waited for; each one's own counts once it holds it."""
     holder, standby = pair

@@ -96,3 +96,17 @@ def test_without_the_look_what_was_stored_is_cut_off(monkeypatch: pytest.MonkeyP
     later.take()
     fill(later)
     assert several.ends() == [EARLIER] * 2
+
+
+def test_by_majority_one_that_lags_is_read_from_as_far_as_it_is() -> None:
+    """It has not what most have yet: that is no going back in time."""
+    several = Several(4)
+    writer = went_back(several, 3, by_majority=True)
+    log = writer.log
+    assert isinstance(log, RaidbLog)
+    tenure = log._tenure
+    assert tenure is not None
+    lagging = tenure.active[0]
+    assert tenure.known_end(lagging) == tenure.end
+    tenure.backlogs[lagging].offer(writer.sealed(b"under way"))  # type: ignore[attr-defined]
+    assert tenure.known_end(lagging) is None

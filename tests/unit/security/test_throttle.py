@@ -217,6 +217,22 @@ def test_what_took_no_look_is_at_nobodys_name() -> None:
     assert not throttle.is_shut_out("10.0.0.1", 2.0, "ann")
 
 
+def test_old_names_go_a_few_at_a_time(monkeypatch) -> None:
+    """All in one call would hold up the loop; what is old and still there counts for nothing."""
+    monkeypatch.setattr(module, "FORGOTTEN_AT_ONCE_MAX", 2)
+    throttle = Throttle(Regulars())
+    for number in range(6):
+        throttle.failed("192.0.2.7", b"m%d" % number, 1000.0, f"u{number}")
+    assert len(throttle._names) == 6
+    later = 1000.0 + module.LATELY_SECONDS + 1
+    throttle.failed("192.0.2.7", b"x", later, "u5")
+    assert len(throttle._names) == 4
+    assert len(throttle._names[throttle._of_name("192.0.2.7", later, "u5")].marks) == 1
+    for _ in range(3):
+        throttle.failed("192.0.2.7", b"y", later, "u5")
+    assert len(throttle._names) == 1
+
+
 def test_where_no_more_names_are_kept_none_has_chances_of_its_own(monkeypatch) -> None:
     """Nobody has his guesses forgotten by guessing at many others; what is old goes by itself."""
     monkeypatch.setattr(module, "NAME_COUNT_MAX", 4)
