@@ -1,11 +1,14 @@
 """
 What tells a directory that is used from another one in its place: which files its names lead to.
 
-Its lock is open for as long as it is used, and so are the files that are written; of its folders
-the numbers are kept. A copy has others. A look is a few questions for names that are in memory.
+Its lock is open for as long as it is used, and so are the files that are written; of itself and of
+its folder `journal` the numbers are kept. A copy has others. Other folders, as `checkpoints`,
+may be removed while it is used, with what is open in them, and are made anew by who needs them.
+A look is a few questions for names that are in memory.
 
 Invariants:
-    A lock is made anew only where its name alone has gone: root, folders and open files are ours.
+    A lock is made anew only where its name alone has gone: root, journal and open files are ours.
+    Another one in the place of `journal` is one for ever; no other folder stops a write.
     Who renames or removes an open file here is not taken for somebody else.
 
 Safe to use from any thread.
@@ -29,6 +32,9 @@ ANOTHER: Final = "it is not the directory any more that it was (is it mounted?)"
 TAKEN: Final = "its file `lock` is another one: another process has this directory, or had it"
 OTHER_FOLDER: Final = "{} in it is another folder (moved, or is it mounted?)"
 OTHER_FILE: Final = "{} in it is another file, or none (was a backup brought back into it?)"
+
+JOURNAL: Final = "journal"
+"""The one folder that holds what was confirmed; the ballot is in the directory itself."""
 
 logger = logging.getLogger("holdfast.disk")
 
@@ -87,7 +93,7 @@ class StandingFile(WrappedFile):
 
 class HeldDirectory:
     """
-    What is used: a lock, the folders that files were written in, and the files that are open.
+    What is used: a lock, the directory, its journal, and the files in both that are open.
 
     Each look gives why it is not there any more, and nothing if it is.
     """
@@ -100,6 +106,7 @@ class HeldDirectory:
         self._is_released = False
         self.root = path.parent
         self.files: set[StandingFile] = set()
+        self._lasting = (self.root, self.root / JOURNAL)
         self._folders: dict[Path, FileId] = {}
         self.learn(self.root)
 
@@ -114,8 +121,8 @@ class HeldDirectory:
         return self._lock.stands()
 
     def learn(self, folder: Path) -> None:
-        """Know from now on which one this is; where it is not there, another time."""
-        if folder not in self._folders:
+        """Know from now on which one this is, if it matters; where it is missing, another time."""
+        if folder in self._lasting and folder not in self._folders:
             found = self._identity(folder)
             if found is not None:
                 self._folders[folder] = found
@@ -128,7 +135,7 @@ class HeldDirectory:
 
     def why_away(self) -> str:
         """
-        Look at all: the lock, the folders, and each file that is open to be written.
+        Look at all: the lock, the two folders, and each file in them that is open to be written.
 
         Raises:
             OSError: It cannot be seen.
@@ -151,13 +158,15 @@ class HeldDirectory:
 
     def why_not_standing(self, file: StandingFile) -> str:
         """
-        Look whether the name of an open file leads to it.
+        Look whether the name of an open file leads to it, where it may not be made anew.
 
         Raises:
             OSError: It cannot be seen.
         """
         place = file.place
-        if place is None or file.identity is None or self._identity(place) == file.identity:
+        if place is None or file.identity is None or place.parent not in self._lasting:
+            return ""
+        if self._identity(place) == file.identity:
             return ""
         # It may have been renamed, removed or closed while it was looked at.
         if file.place != place or file not in self.files:

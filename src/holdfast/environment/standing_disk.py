@@ -4,7 +4,7 @@ A disk of which one directory is used only while its path leads to the one that 
 Files that are open stay those of the old directory when another one comes in its place: a backup
 that is brought back, a clone that is mounted, or none, as it was moved or removed. What is written
 to them nobody reads, and what goes by path gets into the other one. A copy has other files, so the
-files that the paths of the lock, of its folders and of what is open lead to tell them apart.
+files that the paths of the lock, of `journal` and of what is open lead to tell them apart.
 
 Invariants:
     Nothing is made, renamed or removed, and no file opened or written, in another directory.

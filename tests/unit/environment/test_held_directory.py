@@ -107,6 +107,53 @@ def test_folder_that_is_replaced_alone_is_noticed(
     disk.open(journal / "2.seg", create=True).close()
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "lost+found", "kept"])
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_folder_that_may_be_made_anew_is_not_waited_for(
+    held: Held, directory: Path, name: str, *, is_empty: bool
+) -> None:
+    """The pages say that it may be deleted, and nobody could put it back with its number."""
+    disk, lock, file = held
+    folder = directory / name
+    disk.make_directory(folder)
+    disk.open(folder / "old", create=True).close()
+    draft = disk.open(folder / "draft", create=True)
+    shutil.rmtree(folder)
+    if is_empty:
+        folder.mkdir()
+    file.write_durable([b"new"], 0)
+    draft.write(b"gone", 0)
+    draft.sync()
+    # As any disk says it: whoever made the draft begins again.
+    with pytest.raises(FileNotFoundError):
+        disk.rename(folder / "draft", folder / "new")
+    draft.close()
+    disk.make_directory(folder)
+    disk.open(folder / "new", create=True).close()
+    file.write_durable([b"newer"], 0)
+    (directory / "lock").unlink()
+    file.write_durable([b"newest"], 0)
+    assert lock.stands() and ["new"] == disk.list_directory(folder)
+    assert b"newest" == (directory / "journal" / "1.seg").read_bytes()
+
+
+def test_journal_that_is_another_is_noticed_also_while_nothing_in_it_is_open(
+    directory: Path,
+) -> None:
+    """Between two segments, and for as long as there is no room for one."""
+    disk = StandingDisk(RealDisk())
+    lock = disk.lock(directory / "lock")
+    disk.open(directory / "journal" / "1.seg").close()
+    away = (directory / "journal").rename(directory / "away")
+    with pytest.raises(AwayError, match="journal in it is another folder"):
+        disk.open(directory / "journal" / "2.seg", create=True)
+    shutil.copytree(away, directory / "journal")
+    with pytest.raises(AwayError, match="journal in it is another folder"):
+        disk.open(directory / "journal" / "2.seg", create=True)
+    assert not (directory / "journal" / "2.seg").exists()
+    lock.release()
+
+
 def test_renames_and_removals_of_its_own_are_none_of_others(held: Held, directory: Path) -> None:
     """A file becomes a segment while it is open, and one that is open is removed or replaced."""
     disk, _, file = held
