@@ -70,6 +70,20 @@ class Shares:
         is_fair = his * (others + 1) * _KEPT_PART <= shared
         return others > 0 and is_fair and left * _KEPT_PART >= of
 
+    def has_room_whoever_else(self, user: str | None, more: int, of: int) -> bool:
+        """
+        Whether a user may have so much more of all that there is, whatever others have.
+
+        That is as much as he may have where nobody else has any: of what has been given to him
+        nothing is taken because of others, and yet nobody has it all.
+        """
+        if user is None:
+            return True
+        his = self.of(user) + more
+        if user == STRANGERS:
+            return his <= max(1, of // (_STRANGERS_PART + 1))
+        return his * (MOST + 1) <= of * MOST
+
     def most(self, user: str, left: int, of: int) -> int:
         """Give how much a user may have at most where so much is left of all that there is."""
         his = left + self.of(user)
@@ -87,8 +101,16 @@ def part_of(user: str, left: int) -> int:
     return left // _STRANGERS_PART if user == STRANGERS else MOST * left
 
 
-def refusal_of(user: str | None, what: str, of: str) -> str:
-    """Say that a user has so much, and may have no more; `of`: what all may have, in words."""
+def refusal_of(user: str | None, what: str, of: str, *, whoever_else: bool = False) -> str:
+    """
+    Say that a user has so much, and may have no more.
+
+    Args:
+        of: What all may have, in words.
+        whoever_else: What others have was not asked, see `Shares.has_room_whoever_else`.
+    """
     if user == STRANGERS:
         return f"users to whom nothing is granted have {what} together, at most a tenth of {of}"
+    if whoever_else:
+        return f"this user has {what}, at most three quarters of {of}"
     return f"this user has {what}, at most {MOST} times what is left of {of}"

@@ -122,9 +122,8 @@ class Parts:
         """
         written = self._written(destination)
         cost = 2 * subscription_cost(bundle.id, str(written))
-        # What runs is not ended because of what others have since.
-        user = None if self._is_joined else bundle.user
-        require_subscription_room(self._holdings.broker, cost, user)
+        broker, is_running = self._holdings.broker, self._is_joined
+        require_subscription_room(broker, cost, bundle.user, is_running=is_running)
         strand = Strand(
             bundle,
             destination=str(written),

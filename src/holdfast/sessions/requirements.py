@@ -19,9 +19,15 @@ from holdfast.model.reserved_names import why_reserved
 from holdfast.model.shares import refusal_of
 
 
-def require_subscription_room(broker: Broker, cost: int, user: str | None) -> None:
+def require_subscription_room(
+    broker: Broker, cost: int, user: str | None, *, is_running: bool = False
+) -> None:
     """
     Refuse one subscription more than there may be on this node, or of this user.
+
+    Args:
+        is_running: It is of a wildcard that runs: what others have since does not make his share
+            smaller.
 
     Raises:
         DestinationError: There are too many, or their names are too long.
@@ -37,16 +43,20 @@ def require_subscription_room(broker: Broker, cost: int, user: str | None) -> No
         )
     count_left = count_max - flow.subscription_count - 1
     bytes_left = bytes_max - flow.subscription_bytes - cost
-    if not (
-        flow.subscription_counts.has_room(user, 1, count_left, count_max)
-        and flow.subscription_shares.has_room(user, cost, bytes_left, bytes_max)
-    ):
+    counts, sizes = flow.subscription_counts, flow.subscription_shares
+    if is_running:
+        has_room = counts.has_room_whoever_else(user, 1, count_max)
+        has_room = has_room and sizes.has_room_whoever_else(user, cost, bytes_max)
+    else:
+        has_room = counts.has_room(user, 1, count_left, count_max)
+        has_room = has_room and sizes.has_room(user, cost, bytes_left, bytes_max)
+    if not has_room:
         raise DestinationError(
             refusal_of(
                 user,
-                f"{flow.subscription_counts.of(user):,} subscriptions, with"
-                f" {flow.subscription_shares.of(user):,} bytes",
+                f"{counts.of(user):,} subscriptions, with {sizes.of(user):,} bytes",
                 f"{count_max:,}, and of {bytes_max:,} bytes",
+                whoever_else=is_running,
             )
         )
 

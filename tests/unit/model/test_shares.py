@@ -84,6 +84,22 @@ def test_all_to_whom_nothing_is_granted_have_a_tenth_together() -> None:
     assert fill(few, STRANGERS, 4, 3) == 0, "nor the last one"
 
 
+def test_what_runs_has_as_much_as_one_alone_whatever_others_have() -> None:
+    """
+    Nobody has it all by what he has running; where nobody is somebody the bound is for all.
+    """
+    shares = Shares()
+    shares.add("ann", 600)
+    shares.add("bob", 300)
+    shares.add(STRANGERS, 90)
+    assert not shares.has_room("bob", 1, 9, 1000), "what is left is not asked here"
+    for user, most in (("ann", 750), ("bob", 750), ("new", 750), (STRANGERS, 100)):
+        more = most - shares.of(user)
+        assert shares.has_room_whoever_else(user, more, 1000), user
+        assert not shares.has_room_whoever_else(user, more + 1, 1000), user
+    assert shares.has_room_whoever_else(None, 5000, 1000)
+
+
 @pytest.mark.parametrize(
     ("user", "said"),
     [
@@ -99,6 +115,14 @@ def test_a_refusal_says_whose_share_is_used_up(user: str, said: str) -> None:
     What one may have is not what all may.
     """
     assert refusal_of(user, "7 queues", "9") == said
+
+
+def test_a_refusal_of_what_runs_does_not_speak_of_what_is_left() -> None:
+    """
+    That was not asked.
+    """
+    said = refusal_of("ann", "7 queues", "9", whoever_else=True)
+    assert said == "this user has 7 queues, at most three quarters of 9"
 
 
 @pytest.mark.parametrize("user", ["ann", STRANGERS])

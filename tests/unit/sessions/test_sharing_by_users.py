@@ -189,6 +189,38 @@ def test_a_wildcard_that_runs_goes_on_whatever_others_subscribe_to(crowded) -> N
     assert not ann.session.is_closing
 
 
+def test_by_a_wildcard_that_runs_nobody_has_all_subscriptions(crowded) -> None:
+    """
+    Who may make queues of a pattern came past his share by its wildcard, to all that there were:
+    nobody else subscribed any more, and each running wildcard ended at its next queue.
+    """
+    guarded = crowded(subscriptions_count_max=40)
+    guarded.add("bob", ["own"])
+    guarded.grant("own", ALL, "queue://b.>")
+    guarded.grant("sales", ALL, "queue://a.>")
+    boss, ann, bob = guarded.connect("root"), guarded.connect("ann"), guarded.connect("bob")
+    counts = guarded.desk.broker.flow.subscription_counts
+    for each, wanted in ((ann, "/queue/a.>"), (bob, "/queue/b.>")):
+        assert answer(each, "SUBSCRIBE", destination=wanted, id="w") == "RECEIPT"
+    for number in range(29):
+        assert answer(bob, "SEND", destination=f"/queue/b.{number}").endswith("RECEIPT")
+        guarded.desk.turn()
+    assert counts.of("bob") == 30, "three quarters, and it runs"  # With the wildcard itself.
+    assert "w" in bob.session.subscriptions
+    assert (
+        answer(guarded.connect("ann"), "SUBSCRIBE", destination="/queue/a.x", id="s") == "RECEIPT"
+    )
+    bob.frames()
+    boss.send(b"x", "/queue/b.more")
+    guarded.desk.turn()
+    (refused,) = (it for it in bob.frames() if it.command == "ERROR")
+    assert refused.headers["message"].startswith("this user has 30 subscriptions, with")
+    assert "at most three quarters of 40" in refused.headers["message"]
+    boss.send(b"x", "/queue/a.new")
+    guarded.desk.turn()
+    assert [it.command for it in ann.frames()] == ["MESSAGE"], "the other's goes on"
+
+
 def test_all_to_whom_nothing_is_granted_have_one_small_share(crowded) -> None:
     """
     A name alone is worth no more than none, however many there are of these.
