@@ -71,13 +71,12 @@ class StandingDisk(WrappedDisk):
     What is asked of it while the directory is away raises AwayError. With `waits` it waits instead
     until the directory is back, however long that takes, as for a disk that hangs; only what is
     read is read wherever the path leads to, and what room there is told as it was: those who ask
-    for these may not wait. `is_cache`: nothing that was confirmed is in there alone.
+    for these may not wait.
     """
 
-    def __init__(self, disk: Disk, *, waits: bool = False, is_cache: bool = False) -> None:
+    def __init__(self, disk: Disk, *, waits: bool = False) -> None:
         super().__init__(disk)
         self._waits = waits
-        self._is_cache = is_cache
         self._directory: HeldDirectory | None = None
         self._watch: _Watch | None = None
         self._free_bytes: dict[Path, int] = {}
@@ -171,7 +170,7 @@ class StandingDisk(WrappedDisk):
         with suppress(OSError):
             self.free_bytes(path.parent)
         if self._waits:
-            self._watch = _Watch(directory, is_cache=self._is_cache)
+            self._watch = _Watch(directory)
         return _Lock(directory, self._watch)
 
     def _directory_of(self, path: Path) -> HeldDirectory | None:
@@ -230,9 +229,8 @@ class StandingDisk(WrappedDisk):
 class _Watch:
     """Tells of one directory that it is away, once, and that it is back."""
 
-    def __init__(self, directory: HeldDirectory, *, is_cache: bool) -> None:
+    def __init__(self, directory: HeldDirectory) -> None:
         self._directory = directory
-        self._is_cache = is_cache
         self._is_away = False
         self._telling = threading.Lock()
         self._ending = threading.Event()
@@ -275,13 +273,6 @@ class _Watch:
         where, process = self._directory.root, os.getpid()
         if not why:
             logger.warning("%s is there again: writing goes on", where)
-        elif self._is_cache:
-            logger.error(
-                "%s is away (%s): put it back, which is waited for, or start this broker again with"
-                " another --data; it is no part of the log, of which nothing is lost",
-                where,
-                why,
-            )
         elif why == TAKEN:
             logger.critical(
                 "%s: %s. This process writes nothing there any more, and confirms nothing. Find out"

@@ -219,7 +219,8 @@ def _open_log(config: NodeConfig, shares: Shares) -> tuple[Journal, Caretaker | 
     _refuse_caches(config, disk)
     caretaker = None if is_leased(config) else open_mirrors(config, disk)
     if caretaker is None:
-        used = StandingDisk(disk, waits=True, is_cache=is_leased(config))
+        # A cache is not waited for: what is read of the log meanwhile would fill the memory.
+        used = disk if is_leased(config) else StandingDisk(disk, waits=True)
         return _open_journal(config, shares, used), None
     journal = _open_journal(config, shares, caretaker.disk)
     caretaker.start()

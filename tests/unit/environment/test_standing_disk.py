@@ -266,23 +266,3 @@ def test_idle_one_is_told_of_too(
     assert told.wait(10)
     lock.release()
     del caplog
-
-
-def test_cache_that_is_away_is_not_said_to_be_what_was_confirmed(
-    directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log is elsewhere: whoever runs it need not fear for it."""
-    monkeypatch.setattr("holdfast.environment.standing_disk.LOOK_SECONDS", 0.02)
-    disk = StandingDisk(RealDisk(), waits=True, is_cache=True)
-    lock = disk.lock(directory / "lock")
-    away = directory.with_name("away")
-    directory.rename(away)
-    writer = threading.Thread(target=disk.unlink, args=(directory / "old",), daemon=True)
-    writer.start()
-    writer.join(0.1)
-    away.rename(directory)
-    writer.join(10)
-    lock.release()
-    told = [it.getMessage() for it in caplog.records]
-    assert "it is no part of the log, of which nothing is lost" in told[0]
-    assert not (directory / "old").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from holdfast.config.node import NodeConfig
 from holdfast.errors import ForeignDirectoryError, JournalFailedError
+from holdfast.journal.entry import KIND_RECORDS
+from holdfast.journal.entry_body import seal_body
 from holdfast.journal.jobs import WriteResult
 from holdfast.server import leased_assembly
 from holdfast.server.assembly import assemble
@@ -80,6 +83,31 @@ def test_a_log_is_not_taken_for_a_cache(tmp_path: Path) -> None:
 
     with pytest.raises(ForeignDirectoryError, match="a node of its own"):
         assemble(node_config(tmp_path / "a"), Hearer())
+
+
+@pytest.mark.usefixtures("_modelled")
+def test_a_cache_that_is_away_is_not_waited_for(tmp_path: Path) -> None:
+    """Who waited would read on, and hold all of it in memory; who ends lets another one serve."""
+    parts = assemble(node_config(tmp_path / "a"), Hearer())
+    (tmp_path / "a").rename(tmp_path / "away")
+    journal = parts.journal
+    entry = seal_body(
+        [b"x"],
+        kind=KIND_RECORDS,
+        term=1,
+        record_count=1,
+        index=journal.last_index + 1,
+        timestamp=journal.last_timestamp + 1,
+        first_record=journal.next_record_number,
+        previous_chain=journal.last_chain,
+    )
+    job = journal.stage([entry])
+    writer = threading.Thread(target=parts.writer.turn, args=([job],), daemon=True)
+    writer.start()
+    writer.join(10)
+
+    assert not writer.is_alive()
+    assert str(tmp_path / "a" / "cache" / "journal") in str(parts.writer.failure)
 
 
 def test_of_a_caches_writes_only_failures_are_told() -> None:
