@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.environment.held_directory import ANOTHER
 from holdfast.errors import MirrorError, StoreError
+from holdfast.mirrors.away import is_none_there
 from holdfast.mirrors.filling import Filling, Rescued
 from holdfast.mirrors.mirror import MirrorView
 from holdfast.mirrors.set_file import WrittenSet, read_set
@@ -133,6 +134,7 @@ class Caretaker:
                 f"{directory} is the only mirror that has everything, and cannot go: enable another"
                 f" one ('holdfast mirror enable'), and disable this one once that is active"
             )
+        self._require_there()
         with self.disk.gate.alone():
             self._keeper.change({mirror.member: "disabled"})
 
@@ -175,7 +177,17 @@ class Caretaker:
         self._join(by, {mirror.member: None})
         self._keeper.mirrors = [it for it in self._keeper.mirrors if it is not mirror]
 
+    def _require_there(self) -> None:
+        if is_none_there(self._keeper.active):
+            named = ", ".join(str(it.directory) for it in self._keeper.active)
+            raise StoreError(
+                f"{named} was replaced, moved or removed while in use, and no other mirror has"
+                f" everything: nothing is changed before what was opened is back there. Do not end"
+                f" this process before: what was removed can be copied from /proc/PID/fd"
+            )
+
     def _join(self, directory: Path, others: dict[str, None]) -> None:
+        self._require_there()
         mirror = self._admit(directory)
         mirror.state = "joining"
         with self.disk.gate.alone():

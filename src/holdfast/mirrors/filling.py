@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from holdfast.environment.disk import Disk, DiskFile
+from holdfast.environment.standing_disk import LOOK_SECONDS, AwayError
+from holdfast.mirrors.away import is_none_there
 from holdfast.mirrors.mirror import OWN_NAMES
 
 if TYPE_CHECKING:
@@ -122,7 +124,12 @@ class Filling:
                 self._finish()
         except OSError as error:
             self._close()
-            self._disk.keeper.fail({self.mirror: error})
+            if isinstance(error, AwayError) and is_none_there(self._disk.keeper.mirrors):
+                # No fault of its own: once what it is filled from is back it begins anew.
+                self._waiting, self._old = None, []
+                self._disk.rest(LOOK_SECONDS)
+            else:
+                self._disk.keeper.fail({self.mirror: error})
         return 0
 
     def _begin(self) -> None:

@@ -13,15 +13,18 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.errors import MirrorsLostError
+from holdfast.mirrors.away import done_once_one_is_back
 from holdfast.mirrors.mirror_set import Holding, MirrorSet, MirrorState
 from holdfast.mirrors.set_file import WrittenSet, write_set
 
 if TYPE_CHECKING:
+    from holdfast.mirrors.away import Told
     from holdfast.mirrors.lanes import Lanes
     from holdfast.mirrors.mirror import Mirror
 
@@ -45,6 +48,8 @@ class SetKeeper:
         self.on_lost: Callable[[MirrorsLostError], None] = lambda _error: None
         """Told at once: the process is to end."""
         self.on_change: Callable[[], None] = lambda: None
+        self.rest: Callable[[float], None] = time.sleep
+        """Lets seconds pass while the last mirror is away."""
         self._lock = threading.RLock()
         self._take_targets()
 
@@ -127,7 +132,9 @@ class SetKeeper:
 
     def _write_until_it_stands(self) -> None:
         while not self.holding.is_standing:
-            failed = self._write(self.holding.current)
+            # The last one is waited for: whatever else failed, what is confirmed is there.
+            told = done_once_one_is_back(lambda: self._tell(self.holding.current), self.rest)
+            failed = _failed(told)
             states = dict(self.holding.current.states)
             lost = [it for it in failed if states.get(it.member) in ("active", "joining")]
             for mirror in lost:
@@ -138,19 +145,23 @@ class SetKeeper:
 
     def _write(self, known: MirrorSet) -> dict[Mirror, BaseException]:
         """Write this on every mirror that is not failed; give those that did not take it."""
+        return _failed(self._tell(known))
+
+    def _tell(self, known: MirrorSet) -> Told:
         states = dict(known.states)
-        told = [
+        told = tuple(
             it for it in self.mirrors if it.state in ("active", "joining") and it.member in states
-        ]
+        )
         acts = []
         for mirror in told:
             mirror.sequence += 1
             written = WrittenSet(mirror.member, known, dict(self.places), mirror.sequence)
             acts.append((mirror.member, partial(write_set, mirror.directory, mirror.disk, written)))
         outcomes = self.lanes.run(acts) if acts else []
-        errors = {mirror: error for mirror, (_, error) in zip(told, outcomes, strict=True) if error}
+        found = (told, outcomes)
+        errors = _failed(found)
         self.holding.written(it.member for it in told if it not in errors)
-        return errors
+        return found
 
     def _take_targets(self) -> None:
         states = dict(self.holding.current.states)
@@ -174,3 +185,7 @@ class SetKeeper:
         places = self.places | directories
         lost, left = ([places.get(it, it) for it in ids] for ids in (error.lost, error.left))
         return MirrorsLostError(lost, left)
+
+
+def _failed(told: Told) -> dict[Mirror, BaseException]:
+    return {mirror: error for mirror, (_, error) in zip(*told, strict=True) if error}

@@ -9,7 +9,9 @@ import pytest
 
 from holdfast.environment.disk import RealDisk
 from holdfast.environment.standing_disk import AwayError
+from holdfast.errors import StoreError
 from holdfast.mirrors.away import are_all_away, done_once_one_is_back
+from holdfast.mirrors.caretaker import Caretaker
 from holdfast.mirrors.mirror import Mirror
 from holdfast.mirrors.settings import MirrorSettings
 from holdfast.server.mirrors import open_set
@@ -124,3 +126,78 @@ def test_backup_that_is_brought_back_into_one_is_seen_where_nobody_writes(tmp_pa
     lock.release()
     assert b"one" == (directories[0] / "x").read_bytes()
     assert b"" == (directories[1] / "x").read_bytes()
+
+
+def one_being_filled(top: Path) -> Caretaker:
+    """A has everything, B is being filled, and what is open of A stays open."""
+    caretaker = open_set([top / "a", top / "b"], RealDisk(), MirrorSettings())
+    disk = caretaker.disk
+    disk.lock(top / "a" / "lock")
+    for name in ("ballot", "x", "y"):
+        file = disk.open(top / "a" / name, create=True)
+        file.write(b"x" * 100, 0)
+        file.sync()
+    caretaker.disable(top / "b")
+    caretaker.enable(top / "b")
+    disk.rest = disk.keeper.rest = lambda _seconds: None
+    return caretaker
+
+
+def states_of(caretaker: Caretaker) -> list[str]:
+    return [it.state for it in caretaker.views()]
+
+
+def test_what_is_filled_begins_anew_once_its_source_is_back(tmp_path: Path) -> None:
+    """That is no fault of its own, and the set is not changed: none would be left."""
+    caretaker = one_being_filled(tmp_path)
+    for _ in range(4):
+        caretaker.turn()
+    (tmp_path / "a").rename(tmp_path / "away")
+    for _ in range(3):
+        caretaker.turn()
+    assert states_of(caretaker) == ["active", "joining"]
+    (tmp_path / "away").rename(tmp_path / "a")
+    for _ in range(60):
+        caretaker.turn()
+    assert states_of(caretaker) == ["active", "active"]
+    assert not caretaker.disk.keeper.is_lost
+    for name in ("ballot", "x", "y"):
+        assert (tmp_path / "b" / name).read_bytes() == b"x" * 100
+    caretaker.disk.close()
+
+
+def test_operator_changes_nothing_while_the_last_one_is_away(tmp_path: Path) -> None:
+    """To enable an empty one, or to take one out, would end the process with the only copy."""
+    caretaker = one_being_filled(tmp_path)
+    caretaker.disable(tmp_path / "b")
+    (tmp_path / "a").rename(tmp_path / "away")
+    (tmp_path / "c").mkdir()
+    for act in (
+        lambda: caretaker.enable(tmp_path / "b"),
+        lambda: caretaker.enable(tmp_path / "c"),
+        lambda: caretaker.replace(tmp_path / "b", tmp_path / "c"),
+    ):
+        with pytest.raises(StoreError, match="no other mirror has everything: nothing is changed"):
+            act()
+    assert not caretaker.disk.keeper.is_lost
+    (tmp_path / "away").rename(tmp_path / "a")
+    caretaker.enable(tmp_path / "b")
+    assert states_of(caretaker) == ["active", "joining"]
+    caretaker.disk.close()
+
+
+def test_set_is_written_once_the_last_one_is_back(tmp_path: Path) -> None:
+    """Another one failed in that moment."""
+    caretaker = one_being_filled(tmp_path)
+    keeper = caretaker.disk.keeper
+    (tmp_path / "a").rename(tmp_path / "away")
+
+    def bring_back(_seconds: float) -> None:
+        if not (tmp_path / "a").exists():
+            (tmp_path / "away").rename(tmp_path / "a")
+
+    keeper.rest = bring_back
+    keeper.fail({keeper.mirrors[1]: "it is worn out"})
+    assert states_of(caretaker) == ["active", "failed"]
+    assert not keeper.is_lost
+    caretaker.disk.close()
