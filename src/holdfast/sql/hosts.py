@@ -15,10 +15,12 @@ Invariants:
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.errors import UnreachableError
 from holdfast.sql import statements
+from holdfast.sql.asking import Asking
 from holdfast.sql.faults import Fault
 from holdfast.sql.link import Link
 from holdfast.sql.safety import cluster_written_down
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast.sql")
 
 ASK_SECONDS: Final = 1.0
-"""For each other host that is asked which it is."""
+"""For each other host that is asked which it is; PostgreSQL's driver takes two."""
+_FRACTION_TO_COME_BACK: Final = 1 / 3
+"""Of what is left of a call: that is how long others are waited for that need not answer."""
 _NEVER: Final = -1
 """The generation of a server that no log names."""
 _SERVER_DIGITS: Final = 24
@@ -64,9 +68,10 @@ class _Seen(NamedTuple):
 class Hosts:
     """Judges to which host a connection leads, for one log."""
 
-    def __init__(self, link: Link, *, is_overruled: bool) -> None:
+    def __init__(self, link: Link, *, is_overruled: bool, clock: Callable[[], float]) -> None:
         """Take whose connections they are; `is_overruled`: an operator takes the first he finds."""
         self._link = link
+        self._asking = Asking(lambda host: link.glance(host, ASK_SECONDS, _look), clock)
         self._is_overruled = is_overruled
         self._known: _Seen | None = None
         self._known_at: Host | None = None
@@ -152,12 +157,12 @@ class Hosts:
         return self._objection_of_others(here, must_answer=must_answer)
 
     def _objection_of_others(self, here: _Seen, *, must_answer: bool) -> str:
+        seconds = self._link.seconds_left * (1 if must_answer else _FRACTION_TO_COME_BACK)
         silent = []
-        for host in self._link.others:
-            try:
-                there = self._link.glance(host, ASK_SECONDS, _look)
-            except UnreachableError as error:
-                silent.append(str(error))
+        answers = self._asking.ask(self._link.others, seconds, spares_silent=not must_answer)
+        for host, there in answers:
+            if isinstance(there, UnreachableError):
+                silent.append(str(there))
                 continue
             if there is None:
                 continue

@@ -82,6 +82,8 @@ class Link:
         """How many connections were made so far."""
         self.is_trusted = False
         """It has served: to be refused is no mistyped address any more, and may pass."""
+        self._deadline = 0.0
+        """Of the call that is under way."""
         self._missing = (-1, 0.0)
         """Which connection lacked a table in the middle last, and when."""
         self.may_begin = True
@@ -101,7 +103,7 @@ class Link:
             AppendRefusedError: There is no room; nothing was kept.
             StoreError: The database cannot be gone on with.
         """
-        deadline = self._clock() + seconds_max
+        self._deadline = deadline = self._clock() + seconds_max
         session = self._session
         try:
             if session is None:
@@ -131,6 +133,11 @@ class Link:
         return self._session is not None
 
     @property
+    def seconds_left(self) -> float:
+        """Of the call that is under way; for whoever greets a connection for it."""
+        return self._left(self._deadline)
+
+    @property
     def has_others(self) -> bool:
         """Whether there are several hosts."""
         return len(self._hosts) > 1
@@ -147,7 +154,7 @@ class Link:
 
     def glance(self, host: Host, seconds_max: float, action: Callable[[Session], Result]) -> Result:
         """
-        Look at another host by a connection that ends with it.
+        Look at another host by a connection that ends with it; by any thread.
 
         Raises:
             UnreachableError: It does not answer, or refuses.

@@ -110,7 +110,9 @@ class SqlLog:
             may_be_anywhere=allow_unsafe_place,
             clock=self._clock.monotonic,
         )
-        self._hosts = Hosts(self._link, is_overruled=allow_unsafe_database)
+        self._hosts = Hosts(
+            self._link, is_overruled=allow_unsafe_database, clock=self._clock.monotonic
+        )
         self._look_around = partial(session_type.look_around, url)
         self._whereabouts = Whereabouts(
             url, session_type, self._clock.monotonic, may_be_replaced=self.may_be_replaced

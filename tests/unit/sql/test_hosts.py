@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +34,8 @@ class Server:
     is_writable: bool = True
     written: str = ""
     is_away: bool = False
+    is_off: bool = False
+    """It takes what comes and says nothing, or nothing comes to it."""
     cluster: str | None = None
     is_of_cluster: bool = False
 
@@ -76,6 +80,15 @@ class World:
     def __init__(self, **servers: Server) -> None:
         self.servers = servers
         self.asked: list[str] = []
+        self.end = threading.Event()
+
+    def answers_late(self) -> None:
+        """Let those that are off say what they were asked, though nobody waits for it any more."""
+        self.end.set()
+        for it in threading.enumerate():
+            if it.name == "holdfast-other-host":
+                it.join(30)
+        self.end.clear()
 
     def broker(self, *, is_overruled: bool = False, is_holder: bool = True) -> Broker:
         return Broker(self, is_overruled=is_overruled, is_holder=is_holder)
@@ -88,8 +101,8 @@ class Broker:
         self.world = world
         self.is_holder = is_holder
         url = StoreUrl(POSTGRESQL, tuple(Host(it, 1) for it in world.servers), "holdfast")
-        self.link = Link(url, Connection, self.connect, greet=self.greet, clock=lambda: 0.0)
-        self.hosts = Hosts(self.link, is_overruled=is_overruled)
+        self.link = Link(url, Connection, self.connect, greet=self.greet, clock=time.monotonic)
+        self.hosts = Hosts(self.link, is_overruled=is_overruled, clock=time.monotonic)
 
     def connect(self, url: StoreUrl, host: Host | None, seconds: float) -> Session:
         assert host is not None
@@ -98,12 +111,14 @@ class Broker:
             self.world.asked.append(host.name)
         if server.is_away:
             raise OSError("no route")
+        if url.is_glanced_at and server.is_off:
+            assert self.world.end.wait(30)
         return Connection(server)
 
     def greet(self, session: Session) -> None:
         self.hosts.greet(session)
 
-    def comes(self) -> str:
+    def comes(self, seconds_max: float = 10) -> str:
         """Where it serves after a new connection; or why it does not."""
 
         def serve(session: Session) -> str:
@@ -115,7 +130,7 @@ class Broker:
 
         self.link.close()
         try:
-            return self.link.run(10, serve)
+            return self.link.run(seconds_max, serve)
         except UnreachableError as error:
             return str(error)
 
@@ -247,6 +262,29 @@ def test_a_waiter_that_saw_nothing_of_the_failover_asks_when_it_comes_back(
     assert waiter.comes() == "db1"
     new.is_away = False
     assert waiter.comes() == "db2"
+
+
+def test_standbys_that_are_off_leave_a_holder_the_time_for_what_it_came_for() -> None:
+    """However many: a third of what is left of its call, once; the next time nothing at all."""
+    world = World(db1=Server(A, 1, "x"))
+    world.servers |= {f"db{it}": Server(A, 1, f"{it}", is_writable=False) for it in range(2, 5)}
+    holder = world.broker()
+    assert holder.comes() == "db1"
+    for name in ("db2", "db3", "db4"):
+        world.servers[name].is_off = True
+    world.asked.clear()
+    began = time.monotonic()
+    assert holder.comes(0.9) == "db1"
+    assert 0.29 < time.monotonic() - began < 0.85
+    world.answers_late()
+    assert holder.comes(0.9) == "db1"
+    assert sorted(world.asked) == ["db2", "db3", "db4"]
+    # Who knows nothing waits for them, as long as its call may take.
+    began = time.monotonic()
+    said = world.broker().comes(0.3)
+    assert time.monotonic() - began < 10
+    assert all(f"db{it}:1: no answer in time" in said for it in range(2, 5))
+    world.answers_late()
 
 
 def test_a_standby_of_the_new_primary_gives_the_old_one_away(failed_over: World) -> None:

@@ -125,6 +125,17 @@ def test_time_that_is_over_ends_the_search() -> None:
     assert network.tried == ["db1", "db2"]
 
 
+def test_who_greets_a_connection_knows_what_is_left_of_the_call() -> None:
+    """What was lost on the hosts before it is gone."""
+    network = Network()
+    network.away = {"db1": OSError("away")}
+    network.step = 3.0
+    left = []
+    network.greet = lambda _: left.append(network.link.seconds_left)
+    assert network.host() == "db2"
+    assert left == [4.0]
+
+
 @pytest.mark.parametrize(
     ("fault", "following"),
     [
