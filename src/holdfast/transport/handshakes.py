@@ -7,7 +7,8 @@ on them, and whoever has said nothing yet has not even a context. Those that wai
 each network in turn (`Crowd`), and so are those for whom there is no place, who wait for one
 (`porch`): a fleet of one site gets in as fast as handshakes are made. Where these stand still, one
 goes that has left us waiting, of who has more, for one who has spoken: who fills the room from one
-machine or site keeps nobody of another out.
+machine or site keeps nobody of another out. Who has begun has longer while others of its network
+come to their ends: a fleet that is slow is no enemy. Who is silent has not.
 On a port at whose door nobody waits it goes at once, also for one of its own site: there nothing
 that a stranger withholds keeps anybody out, from wherever both are. But a quarter of those that
 could go stay for as long as one that is far away needs.
@@ -120,8 +121,6 @@ class Handshakes:
         """Those under way who have brought something."""
         self._done_at: dict[str, float] = {}
         """When a handshake came to its end last, by network, while there are others of it."""
-        self._ended_at = 0.0
-        """The same, of whatever network."""
         self._is_planned = False
         self._timer: asyncio.TimerHandle | None = None
         self._door_timer: asyncio.TimerHandle | None = None
@@ -212,7 +211,7 @@ class Handshakes:
         if len(self) < self.count_max:
             return min(self._porch.looks(_LOOKED_AT_MAX), key=self._rank, default=None)
         left = self._left_of_oldest(self._haste)
-        if left is None or left > 0 or self._ended_at > self.clock() - self._haste:
+        if left is None or left > 0:
             return None
         tried = set()
         for comer in self._porch.looks(_LOOKED_AT_MAX):
@@ -244,14 +243,18 @@ class Handshakes:
         """Give who goes for one of this address: who has left us waiting, of those with more."""
         group = self._inside.greedier(source)
         if group:
-            stalled = self._stalled(group, self._haste)
-            if stalled is not None:
-                return stalled
             first = next(iter(group))
+            is_coming_in = self._porch.count_max and self._came_to_an_end(first, self._haste)
+            begun_seconds = self._patience if is_coming_in else self._haste
+            seconds_left = self._left_of_oldest(self._haste, begun_seconds)
+            if seconds_left is not None and seconds_left <= 0:
+                stalled = self._stalled(group, self._haste, begun_seconds)
+                if stalled is not None:
+                    return stalled
             if self._inside.site_count(first.source) > self.share and not self._porch.count_max:
                 return self._last_of(group)
         own = self._inside.fellows(source)
-        if own and self._porch.count_max and self._came_to_an_end(next(iter(own))):
+        if own and self._porch.count_max and self._came_to_an_end(next(iter(own)), self._patience):
             return None  # They are slow, and of one fleet.
         if self._has_door:
             oldest = (next(iter(it), None) for it in (self._silent, self._under_way))
@@ -259,19 +262,35 @@ class Handshakes:
         left = own or [*self._silent, *self._under_way]
         return self._stalled(left, self._patience, spared=len(left) // _SPARED_PART)
 
-    def _came_to_an_end(self, stranger: Stranger) -> bool:
-        """Whether somebody of its network has done so of late."""
+    def _came_to_an_end(self, stranger: Stranger, seconds: float) -> bool:
+        """Whether somebody of its network has done so in these last seconds."""
         done_at = self._done_at.get(network_of(stranger.source), 0.0)
-        return done_at > self.clock() - self._patience
+        return done_at > self.clock() - seconds
 
     def _stalled(
-        self, strangers: Iterable[Stranger], seconds: float, *, spared: int = 0
+        self,
+        strangers: Iterable[Stranger],
+        seconds: float,
+        begun_seconds: float | None = None,
+        *,
+        spared: int = 0,
     ) -> Stranger | None:
-        """Give the first that has left us waiting for so long, behind those that are spared."""
+        """
+        Give the first that has left us waiting for so long, behind those that are spared.
+
+        Args:
+            strangers: Of whom.
+            seconds: How long.
+            begun_seconds: How long, of those that are under way; None: as long as others.
+            spared: So many stay as long as one that is far may.
+        """
         now = self.clock()
         for stranger in strangers:
-            since = self._silent.get(stranger, self._under_way.get(stranger))
-            if since is None or since > now - seconds or stranger in self._ready:
+            since, limit = self._silent.get(stranger), seconds
+            if since is None:
+                since = self._under_way.get(stranger)
+                limit = seconds if begun_seconds is None else begun_seconds
+            if since is None or since > now - limit or stranger in self._ready:
                 continue
             if spared and since > now - FAR_SECONDS:
                 spared -= 1
@@ -289,10 +308,12 @@ class Handshakes:
                 last = stranger
         return last or next(iter(group))
 
-    def _left_of_oldest(self, seconds: float) -> float | None:
+    def _left_of_oldest(self, seconds: float, begun_seconds: float | None = None) -> float | None:
         """How much of these is left to who has left us waiting for longest; None: nobody has."""
-        since = [next(iter(it.values())) for it in (self._silent, self._under_way) if it]
-        return min(since) + seconds - self.clock() if since else None
+        limits = (seconds, seconds if begun_seconds is None else begun_seconds)
+        waits = zip((self._silent, self._under_way), limits, strict=True)
+        ends = [next(iter(since.values())) + limit for since, limit in waits if since]
+        return min(ends) - self.clock() if ends else None
 
     def _open_door(self) -> None:
         self._door_timer = None
@@ -338,7 +359,7 @@ class Handshakes:
 
     def done(self, stranger: Stranger) -> None:
         """Let one go whose handshake is done."""
-        self._ended_at = self._done_at[network_of(stranger.source)] = self.clock()
+        self._done_at[network_of(stranger.source)] = self.clock()
         self.leave(stranger)
 
     def leave(self, stranger: Stranger) -> None:

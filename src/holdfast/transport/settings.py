@@ -22,10 +22,10 @@ class PortSettings:
 
     stranger_count_max: Annotated[int, Allowed(16, 100_000)] = 1_024
     """TLS connections that have not finished their handshake. Those beyond it wait for a place, as
-    many as the client ports have connections left; each address has its turns. Where none of them
-    comes to its end for 0.3 s, one goes of the network that has more than whose that comes, if it
-    has left us waiting for so long; where all have as many, the oldest that has done so for
-    `handshake_patience_seconds`."""
+    many as the client ports have connections left; each address has its turns. One that has left us
+    waiting for 0.3 s goes for one of a network with fewer of them. Where all have as many it goes
+    after `handshake_patience_seconds`, and so does one that has begun while others of its network
+    come to their ends."""
 
     handshake_count_max: Annotated[int, Allowed(1, 10_000)] = 256
     """TLS handshakes under way at once; who comes next waits, and those of each address take their

@@ -570,10 +570,6 @@ def test_who_says_nothing_has_no_place_before_a_fleet_and_takes_none_of_it() -> 
         assert [it.has_begun for it in silent].count(True) == 16, "the room is theirs now"
         other = line.knock("other", "10.0.0.3")
         await turns(2)
-        assert not other.has_begun, "each of them may have been about to speak"
-        line.now += HASTE_SECONDS
-        line.handshakes._look_soon()
-        await turns(2)
         assert other.has_begun
         assert [name[0] for name, _ in line.ended] == ["s"]
         one_more = line.knock("silent", "10.0.0.4", has_spoken=False)
@@ -591,7 +587,7 @@ def test_as_long_as_places_come_free_nobody_goes_for_who_waits_for_one() -> None
         fleet = [line.knock(f"{number}", "10.0.0.1") for number in range(30)]
         for _ in range(3):
             await turns()
-        line.now += 10  # All are waited for: a client's machine that is busy.
+        line.now += 2  # All are waited for: a client's machine that is busy.
         line.handshakes.done(fleet[0])
         await turns(2)
         assert fleet[16].has_begun
@@ -607,6 +603,42 @@ def test_as_long_as_places_come_free_nobody_goes_for_who_waits_for_one() -> None
         await turns(2)
         assert third.has_begun, "and where they stand still one goes, of who has more"
         assert [name for name, _ in line.ended] == ["2"]
+        line.now += 1
+        line.handshakes.done(fleet[15])
+        fourth, fifth = (line.knock(f"{it}", f"10.0.0.{it}") for it in (4, 5))
+        await turns(3)
+        assert fourth.has_begun
+        assert fifth.has_begun, "three seconds are enough, whoever of them comes to his end"
+        assert [name for name, _ in line.ended] == ["2", "3"]
+
+    run(work)
+
+
+def test_who_comes_to_his_end_keeps_no_place_for_who_says_nothing() -> None:
+    """
+    A crowd kept its places by a handshake of its own now and then, or by those of the fleet that
+    it kept out: that came in through one place.
+    """
+
+    async def work() -> None:
+        line = Line(lent=1_000, handshake_count_max=16)
+        silent = [line.knock(f"s{it}", "10.0.0.2", has_spoken=False) for it in range(15)]
+        dripping = line.knock("d", "10.0.0.2")
+        await turns()
+        line.now += HASTE_SECONDS / 2
+        fleet = [line.knock(f"{number}", "10.0.0.1") for number in range(40)]
+        await turns(3)
+        assert not any(it.has_begun for it in fleet), "they may be about to speak"
+        line.now += HASTE_SECONDS / 2
+        line.handshakes.done(dripping)
+        await turns(3)
+        assert [it.has_begun for it in fleet].count(True) == 8, "as many as the crowd has"
+        assert [name for name, _ in line.ended] == [it.name for it in silent[:7]]
+        for each in fleet[:8]:
+            line.handshakes.done(each)
+        await turns(3)
+        assert [it.has_begun for it in fleet].count(True) == 16, "each has the place of one before"
+        assert len(line.ended) == 7
 
     run(work)
 
