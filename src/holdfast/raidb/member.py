@@ -97,13 +97,15 @@ class Row:
 
 def require_end(row: Row, end: Place | None, place: str) -> None:
     """
-    See that a member ends where its holder knows that it does, if that is sure.
+    See that a member has what its holder knows that it has, if that is sure.
+
+    It may have more: what was refused elsewhere, and is told to nobody.
 
     Raises:
         StoreError: It went back in time while nothing was sent, or its address leads elsewhere.
     """
     found = row.lease.end
-    if end is not None and found != end:
+    if end is not None and found != end and found.index <= end.index:
         another = f"entry {found.index:,}" if found.index != end.index else "another one"
         raise StoreError(
             f"{place} ends with {another}, and had entry {end.index:,}: it went back in time, or"

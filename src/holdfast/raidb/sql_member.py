@@ -265,13 +265,17 @@ class SqlMember(SqlLog):
 
         def beat(session: Session) -> Outcome:
             self._require(token.member)
-            values = {"at": self._at(), **held_by(token), **ends}
-            if session.write(renew, values) == 1:
+            values = {"at": self._at(), **held_by(token)}
+            if session.write(renew, {**values, **ends}) == 1:
                 self._wrote(session, token, values["at"])
                 return Outcome.STORED
             row = self._row(session)
             if self._is_ours(row, token):
                 require_end(row, end, self.place)
+                is_more = end is not None and row.lease.end.index > end.index
+                if is_more and session.write(statements.RENEW, values) == 1:
+                    self._wrote(session, token, values["at"])
+                    return Outcome.STORED
                 raise StoreError(
                     f"{self.place} says that it is ours and lets nothing be written: it does not do"
                     f" what it is asked; look at it, or 'holdfast mirror disable' it"
