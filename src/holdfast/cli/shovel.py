@@ -58,6 +58,14 @@ FromPasscodeFile = Annotated[
         help="A file with the password there. With --from-login alone it is asked for.",
     ),
 ]
+FromHost = Annotated[
+    str | None,
+    typer.Option("--from-host", metavar="NAME", help="The virtual host of a RabbitMQ there."),
+]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="NAME", help="The virtual host of a RabbitMQ that is sent to."),
+]
 Silence = Annotated[
     float | None,
     typer.Option(
@@ -104,6 +112,8 @@ def shovel(
     from_passcode_file: FromPasscodeFile = None,
     login: Login = None,
     passcode: Passcode = None,
+    from_host: FromHost = None,
+    host: Host = None,
     count: CountAtMost = None,
     timeout: Silence = None,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on for ever.")] = False,
@@ -125,8 +135,8 @@ def shovel(
 
     silence = timeout if timeout or count or follow else SILENCE_SECONDS_DEFAULT
     ends = Ends(
-        End(source, from_login, _from_passcode(from_login, from_passcode_file)),
-        End(target, login, passcode),
+        End(source, from_login, _from_passcode(from_login, from_passcode_file), from_host),
+        End(target, login, passcode, host),
         client_id=client_id if durable else None,
         is_endless=follow,
         is_quiet=quiet,

@@ -29,6 +29,8 @@ class End(NamedTuple):
     uri: str
     login: str | None
     passcode: str | None
+    host: str | None = None
+    """The virtual host of RabbitMQ there."""
 
 
 class Ends:
@@ -66,19 +68,21 @@ class Ends:
         async with contextlib.AsyncExitStack() as stack:
             target = await stack.enter_async_context(
                 connected(
-                    *self._target,
+                    *self._target[:3],
                     self._patience(self._target.uri),
                     is_quiet=self._is_quiet,
                     marks_repeats=True,
+                    host=self._target.host,
                     concurrent_sends_count_max=WINDOW,
                 )
             )
             source = await stack.enter_async_context(
                 connected(
-                    *self._source,
+                    *self._source[:3],
                     self._patience(self._source.uri),
                     is_quiet=self._is_quiet,
                     client_id=self._client_id,
+                    host=self._source.host,
                 )
             )
             yield source, target

@@ -101,3 +101,10 @@ def test_what_would_lose_or_turn_for_ever_is_refused(
     assert isinstance(shell.error, ConfigError)
     assert told in " ".join(shell.error.problems)
     assert shell.broker.connections == []
+
+
+def test_rabbitmq_is_told_its_virtual_host(shell: Shell) -> None:
+    """Both ends may be one."""
+    assert shell.run("a=b", "--from-host", "/there", "--host", "/here") == 0
+    said = [it.headers["host"] for it in shell.broker.frames("CONNECT")]
+    assert said == ["/here", "/there"]
