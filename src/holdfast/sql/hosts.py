@@ -97,7 +97,7 @@ class Hosts:
         place = self._link.place
         if not here.standing.is_writable:
             raise UnreachableError(f"{place} is read-only, as a replica is")
-        objection, generation = self._objection(here), max(here.generation, 0)
+        objection, generation = self._objection(session, here), max(here.generation, 0)
         if objection:
             if not self._is_overruled or self._link.is_trusted:
                 raise UnreachableError(f"{place} {objection}")
@@ -126,15 +126,10 @@ class Hosts:
             session.give_up()  # another broker has just written the same
         self._to_write = None
 
-    def _objection(self, here: _Seen) -> str:
+    def _objection(self, session: Session, here: _Seen) -> str:
         """Why nothing may be stored by this connection; or nothing."""
         if here.written is not None and not here.is_named:
-            return (
-                "is another server than the one that its rows name: a replica of that, or a copy."
-                " Make replicas read-only (read_only); if the log is to go on with this server for"
-                " good, stop all brokers and the other server, and start once with"
-                " 'allow_unsafe_database'"
-            )
+            return self._other_than_written(session, here, here.written[0])
         known, must_answer = self._known, not here.is_promoted
         if known is not None:
             is_same = known.standing.server == here.standing.server
@@ -142,7 +137,8 @@ class Hosts:
             if (is_same or is_moved) and here.generation > known.generation:
                 must_answer = False
             elif not is_same:
-                return "is another server than the one that was used, which is waited for"
+                changed = self._changed(session, here, known.standing.server)
+                return f"is another server than the one that was used{changed}, which is waited for"
             elif here.generation < known.generation:
                 return (
                     f"went on as it was before another host took over (timeline"
@@ -155,6 +151,20 @@ class Hosts:
             ):
                 must_answer = False
         return self._objection_of_others(here, must_answer=must_answer)
+
+    def _other_than_written(self, session: Session, here: _Seen, written: str) -> str:
+        changed = self._changed(session, here, written)
+        return (
+            f"is another server than the one that its rows name{changed}: a replica of that, or a"
+            f" copy. Make replicas read-only (read_only); if the log is to go on with this server"
+            f" for good, stop all brokers and the other server, and start once with"
+            f" 'allow_unsafe_database'"
+        )
+
+    def _changed(self, session: Session, here: _Seen, written: str) -> str:
+        known = None if self._known is None else self._known.standing
+        changed = session.changed(written, here.standing, known)
+        return f" ({changed}: if it is the same server, let it be as it was)" if changed else ""
 
     def _objection_of_others(self, here: _Seen, *, must_answer: bool) -> str:
         seconds = self._link.seconds_left * (1 if must_answer else _FRACTION_TO_COME_BACK)

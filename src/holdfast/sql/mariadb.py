@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,7 +75,14 @@ _SAFE: Final = {
 }
 _NO_PROVIDER: Final = frozenset({"none", ""})
 _WHO: Final = ("server_uuid", "server_uid", "server_id", "hostname", "port")
-"""None is enough, nor there everywhere: ids are 1 by default, addresses alike in containers."""
+"""
+Two servers that are there at once differ in one of these. What names a server has to last: MySQL's
+`server_uuid` does; MariaDB's `server_uid` comes with a minor upgrade, and goes with a network card.
+"""
+_MYSQL: Final = "e"
+_MARIADB: Final = "f"
+"""First digits of the names of servers; of MariaDB 8 of the id, 4 of the port, and the host's."""
+_HOST_AT: Final = 13
 _READ_ONLY: Final = ("read_only", "super_read_only", "innodb_read_only")
 _SUPER_READ_ONLY: Final = 1836
 _CODES: Final = {
@@ -211,10 +218,25 @@ class MariadbSession(Session):
     def standing(self) -> Standing:
         names = ", ".join(f"'{it}'" for it in (*_WHO, *_READ_ONLY))
         found = dict(self.rows(f"SHOW VARIABLES WHERE variable_name IN ({names})"))
-        who = "/".join(str(found.get(it, "")) for it in _WHO)
-        server = hashlib.sha256(who.encode()).hexdigest()[:24]
+        who = {it: str(found.get(it, "")) for it in _WHO}
         is_writable = all(found.get(it, "OFF") in {"OFF", "0"} for it in _READ_ONLY)
-        return Standing(server, None, server, is_writable)
+        server, told = _named(who)
+        return Standing(server, None, _digits("/".join(who.values()), 24), is_writable, told)
+
+    @staticmethod
+    def changed(written: str, here: Standing, known: Standing | None) -> str:
+        if written[:1] != here.server[:1] or written == here.server:
+            return ""
+        was = dict(known.names) if known is not None and known.server == written else {}
+        if written.startswith(_MARIADB):
+            was |= _numbers(written)
+            if written[_HOST_AT:] == here.server[_HOST_AT:]:
+                was["hostname"] = dict(here.names)["hostname"]
+        return ", ".join(
+            f"{name} is {now} and was {was.get(name, 'another one')}"
+            for name, now in here.names
+            if was.get(name) != now
+        )
 
     def _variables(self, pattern: str) -> dict[str, str]:
         return dict(self.rows(f"SHOW VARIABLES LIKE '{pattern}'"))
@@ -347,6 +369,29 @@ class MariadbSession(Session):
     def close(self) -> None:
         with suppress(pymysql.MySQLError, OSError):
             self._connection._force_close()
+
+
+def _named(who: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """What names a server for as long as it is the same, in digits and for people."""
+    if uuid := who["server_uuid"]:
+        return f"{_MYSQL}{_digits(uuid, 23)}", (("server_uuid", uuid),)
+    number, port = int(who["server_id"] or 0), int(who["port"] or 0)
+    name = who["hostname"]
+    names = (("server_id", str(number)), ("hostname", name), ("port", str(port)))
+    return f"{_MARIADB}{number:08x}{port:04x}{_digits(name, 11)}", names
+
+
+def _numbers(server: str) -> dict[str, str]:
+    """What the digits of a MariaDB's name say; nothing, if they were changed by hand."""
+    try:
+        number, port = int(server[1:9], 16), int(server[9:_HOST_AT], 16)
+    except ValueError:
+        return {}
+    return {"server_id": str(number), "port": str(port)}
+
+
+def _digits(text: str, count: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:count]
 
 
 def _insert(place: int) -> str:

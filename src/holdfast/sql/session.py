@@ -51,6 +51,9 @@ class Standing(NamedTuple):
 
     is_writable: bool
 
+    names: tuple[tuple[str, str], ...] = ()
+    """By what `server` is told apart, where an operator may have changed that."""
+
 
 class Surroundings(NamedTuple):
     """Where a database is, as far as that is seen without opening it."""
@@ -192,6 +195,17 @@ class Session(ABC):
     def standing(self) -> Standing | None:
         """Tell which server this is; None: there is one only, as a file."""
         return None
+
+    @staticmethod
+    def changed(written: str, here: Standing, known: Standing | None) -> str:
+        """
+        Name what makes this another server than one that was written down, from what to what.
+
+        Args:
+            known: What is known of the one that was used last; it may be another one still.
+        """
+        del written, here, known
+        return ""
 
     def check(self) -> None:  # noqa: B027 - most can tell nothing
         """Look for damage of the database's own, where it can tell; raises its error."""

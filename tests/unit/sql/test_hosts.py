@@ -81,6 +81,7 @@ class World:
         self.servers = servers
         self.asked: list[str] = []
         self.end = threading.Event()
+        self.connection: type[Connection] = Connection
 
     def answers_late(self) -> None:
         """Let those that are off say what they were asked, though nobody waits for it any more."""
@@ -113,7 +114,7 @@ class Broker:
             raise OSError("no route")
         if url.is_glanced_at and server.is_off:
             assert self.world.end.wait(30)
-        return Connection(server)
+        return self.world.connection(server)
 
     def greet(self, session: Session) -> None:
         self.hosts.greet(session)
@@ -174,6 +175,47 @@ def test_a_holder_never_goes_on_in_a_replica() -> None:
         assert "(at db2:1) is another server than the one that its rows name" in broker.comes()
     world.servers["db1"].is_away = False
     assert [holder.comes(), world.broker().comes()] == ["db1", "db1"]
+
+
+class Renamed(Connection):
+    """Knows what makes it another one."""
+
+    @staticmethod
+    def changed(written: str, here: Standing, known: Standing | None) -> str:
+        return f"it is {here.server[0]} and was {written[0]}, {known and known.server[0]}"
+
+
+def test_a_server_that_was_renamed_says_what_changed() -> None:
+    """To who used it and to who begins; as it was before it is served again."""
+    world = mariadb(is_writable=False)
+    world.connection = Renamed
+    holder = world.broker()
+    assert holder.comes() == "db1"
+    world.servers["db1"].server = "c" * 24
+    for broker, known in ((holder, "a"), (world.broker(), None)):
+        said = broker.comes()
+        assert f"name (it is c and was a, {known}: if it is the same server, let it be" in said
+    written, world.servers["db1"].written = world.servers["db1"].written, ""
+    assert "that was used (it is c and was a, a: if it is the same" in holder.comes()
+    world.servers["db1"].server, world.servers["db1"].written = A, written
+    assert holder.comes() == "db1"
+
+
+def test_a_server_of_the_same_name_that_is_there_as_well_is_another_one() -> None:
+    """A copy of its whole directory: two that take writes are refused; nobody changes to it."""
+    world = World(db1=Server(A, instance="x"), db2=Server(A, instance="y", is_writable=False))
+    holder = world.broker()
+    assert holder.comes() == "db1"
+    replicate(world)
+    world.servers["db2"].is_writable = True
+    assert world.broker().comes().count("both take writes") == 2
+    world.servers["db1"].is_away = True
+    for broker in (holder, world.broker()):
+        assert "not all answer" in broker.comes()
+    # The same server after an upgrade: nobody else is asked for it.
+    world.servers["db1"].is_away, world.servers["db2"].is_away = False, True
+    world.servers["db1"].instance = "z"
+    assert holder.comes() == "db1"
 
 
 def test_a_replica_that_has_not_the_row_yet_is_refused_as_well() -> None:

@@ -16,7 +16,7 @@ from holdfast.sql import mariadb
 from holdfast.sql.faults import Fault
 from holdfast.sql.mariadb import MariadbSession
 from holdfast.sql.parts import Part
-from holdfast.sql.session import UncertainError, Values
+from holdfast.sql.session import Standing, UncertainError, Values
 from holdfast.sql.url import MARIADB, StoreUrl
 
 FENCE = {"last": 3, "chain": "c", "before": 1, "behind": "b", "at": 7, "epoch": 2, "holder": "h"}
@@ -39,6 +39,8 @@ class Counted(MariadbSession):
     def rows(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
         if statement.startswith("SELECT VERSION()"):
             return [(self.found["version"], self.found["packet"])]
+        if statement.startswith("SHOW VARIABLES WHERE"):
+            return [(name, it) for name, it in self.found.items() if f"'{name}'" in statement]
         return []
 
     def _variables(self, pattern: str) -> dict[str, str]:
@@ -191,6 +193,55 @@ def test_it_tells_what_it_is(version: str, kind: str) -> None:
 
     assert session.kind == kind
     assert session._packet_bytes == mariadb.PACKET_BYTES_MAX
+
+
+MARIA = {"server_id": "1", "hostname": "db1", "port": "3306", "read_only": "OFF"}
+MYSQL = MARIA | {"server_uuid": "6c1b"}
+
+
+def standing(found: dict[str, str]) -> Standing:
+    session = Counted()
+    session.found = dict(found)
+    return session.standing()
+
+
+@pytest.mark.parametrize(
+    ("found", "changes", "said"),
+    [
+        (MARIA, {"server_uid": "4QGyfX1b"}, ""),
+        (MARIA | {"server_uid": "4QGyfX1b"}, {"server_uid": "AAAAfX1b"}, ""),
+        (MARIA, {"hostname": "9f86"}, "hostname is 9f86 and was another one"),
+        (MARIA, {"port": "3307"}, "port is 3307 and was 3306"),
+        (
+            MARIA,
+            {"server_id": "4294967295", "hostname": "db2"},
+            "server_id is 4294967295 and was 1, hostname is db2 and was another one",
+        ),
+        (MYSQL, {"server_id": "2", "hostname": "9f86", "port": "3307"}, ""),
+        (MYSQL, {"server_uuid": "7d2c"}, "server_uuid is 7d2c and was another one"),
+    ],
+)
+def test_a_server_is_the_same_one_by_what_lasts(
+    found: dict[str, str], changes: dict[str, str], said: str
+) -> None:
+    """An upgrade and a network card make it no other; two that are there at once are two still."""
+    before, after = standing(found), standing(found | changes)
+    assert (before.server == after.server) == (said == "")
+    assert before.instance != after.instance
+    assert len(after.server) == 24 and int(after.server, 16)
+    assert MariadbSession.changed(before.server, after, None) == said
+    was = dict(before.names).get("server_uuid", "db1")
+    known = MariadbSession.changed(before.server, after, before)
+    assert known == said.replace("another one", was), "who runs knows it all"
+
+
+def test_what_is_no_name_of_such_a_server_is_not_told_of() -> None:
+    """Of another kind, or changed by hand; what was used before may be another one still."""
+    here = standing(MARIA)
+    for written in (standing(MYSQL).server, "", "0" * 24):
+        assert MariadbSession.changed(written, here, None) == ""
+    said = MariadbSession.changed("f" + "x" * 23, here, standing(MARIA | {"hostname": "db9"}))
+    assert said.count("was another one") == 3
 
 
 @pytest.mark.parametrize(
