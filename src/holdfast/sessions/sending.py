@@ -414,7 +414,7 @@ class Sending:
             session.effort = 0
             if self.is_on_its_way(session):
                 return
-            if not self._go_on_with(session, each, held):
+            if not self._go_on_with(session, each, held) or waiting.all_goes_to(held):
                 return
         if not self.is_on_its_way(session) and not waiting:
             self._context.waiting.pop(session, None)

@@ -157,6 +157,10 @@ class WaitingSends:
             if each.number in self._frames:
                 yield each
 
+    def all_goes_to(self, held: set[object]) -> bool:
+        """Whether nothing waits but for these, which are of what waits: none of it has room."""
+        return bool(held) and len(held) >= len(self._places)
+
     def is_late(self, waiting: Waiting) -> bool:
         """Whether something has waited too long."""
         return self._context.now > waiting.late_at

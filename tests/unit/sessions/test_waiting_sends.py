@@ -419,3 +419,27 @@ def test_of_no_more_places_is_known_that_they_are_full_than_there_is_room_for(sl
     assert len(waiting.refusing) == 1024
     assert waiting.is_refusing(("place", 1999))
     assert not waiting.is_refusing(("place", 0))
+
+
+def test_of_what_waits_for_one_place_only_the_first_is_looked_at(full, monkeypatch) -> None:
+    """In each turn all of it would be: of fifty producers that took the whole of each turn."""
+    client = full.filler
+    for number in range(20):
+        client.say("SEND", b"x", destination=VOLATILE, receipt=str(number))
+    sending = client.session.holdings.sending
+    assert len(list(sending.waiting.line())) == 20
+    looked: list[int] = []
+    go_on = type(sending)._go_on_with
+
+    def counted(self, session, each, held) -> bool:
+        looked.append(each.number)
+        return go_on(self, session, each, held)
+
+    monkeypatch.setattr(type(sending), "_go_on_with", counted)
+    client.session.send_waiting(lambda: False)
+    assert looked == [1]
+    client.say("SEND", b"x", destination="/queue/volatile2", receipt="other")
+    looked.clear()
+    client.session.send_waiting(lambda: False)
+    assert looked[0] == 1
+    assert len(looked) == 21
