@@ -141,9 +141,13 @@ class HeldDirectory:
             OSError: It cannot be seen.
         """
         why = self.why_not_ours() or self._why_other_folder()
-        for file in () if why else tuple(self.files):
-            why = why or self.why_not_standing(file)
-        return why
+        return why or self._why_other_file()
+
+    def _why_other_file(self) -> str:
+        for file in tuple(self.files):
+            if why := self.why_not_standing(file):
+                return why
+        return ""
 
     def why_not_ours(self) -> str:
         """
@@ -154,7 +158,12 @@ class HeldDirectory:
         """
         if self._lock.stands() or self._is_locked_anew():
             return ""
-        return TAKEN if self._is_root() else ANOTHER
+        if not self._is_root():
+            return ANOTHER
+        if self._disk.exists(self._path):
+            return TAKEN
+        # Nobody made another one: what was in it was removed, or a backup brought back over it.
+        return self._why_other_folder() or self._why_other_file() or ANOTHER
 
     def why_not_standing(self, file: StandingFile) -> str:
         """

@@ -169,6 +169,7 @@ class Link:
         except errors as error:
             said = self._type.said(error) if isinstance(error, self._type.errors) else str(error)
             # What a driver raises keeps its connection for as long as it is kept itself.
+            without_frames(error)
             raise UnreachableError(f"{host}: {' '.join(said.split())}") from None
         finally:
             if session is not None:

@@ -249,6 +249,22 @@ def test_lock_is_not_made_anew_beside_a_backup(held: Held, directory: Path) -> N
     assert not lock.stands()
 
 
+@pytest.mark.parametrize("what", ["everything", "a backup"])
+def test_lock_that_is_missing_is_nobody_elses(held: Held, directory: Path, what: str) -> None:
+    """All that was in the directory was removed, or a backup without a lock is there: it is told
+    that what is open is all there is, and not to end this process."""
+    _, _, file = held
+    if what == "everything":
+        for each in directory.iterdir():
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+    else:
+        (directory / "lock").unlink()
+        bring_back(directory, "journal/1.seg")
+    with pytest.raises(AwayError) as away:
+        file.sync()
+    assert "another process has this directory" not in str(away.value)
+
+
 def test_lock_of_who_has_ended_is_not_made_anew(directory: Path) -> None:
     """Released is released."""
     disk = StandingDisk(RealDisk())
