@@ -46,11 +46,16 @@ def run(
         return account, returned, [node.data, second]
 
 
+def _remove(directory: Path) -> None:
+    """At once, as a disk goes: what is removed piece by piece is mended while it goes."""
+    shutil.rmtree(directory.rename(directory.with_name("gone")))
+
+
 async def disaster(node: LocalNode, second: Path, console: Console, seconds: float) -> float:
     """Lose a disk, fill an empty one, kill the broker; how long that takes to be back."""
     await asyncio.sleep(seconds / 4)
     console.print(f"[bold red]{second.name} is gone[/]: its directory is removed")
-    await asyncio.to_thread(shutil.rmtree, second)
+    await asyncio.to_thread(_remove, second)
     await asyncio.to_thread(_wait, node, ["active", "failed"])
     console.print(f"{node.name} goes on with {node.data.name} alone")
     await asyncio.sleep(seconds / 4)
