@@ -100,6 +100,8 @@ class HeldDirectory:
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
+        # Asked once: to find out what a disk can do takes longer than a look.
+        self._names = disk if isinstance(disk, TellsFilesApart) else None
         self._path = path
         self._lock = disk.lock(path)
         self._locking = threading.Lock()
@@ -129,9 +131,7 @@ class HeldDirectory:
 
     def identity_of(self, file: DiskFile) -> FileId | None:
         """Which file it is; None where the disk cannot tell that of names as well."""
-        if isinstance(self._disk, TellsFilesApart) and isinstance(file, TellsWhich):
-            return file.identity()
-        return None
+        return file.identity() if self._names and isinstance(file, TellsWhich) else None
 
     def why_away(self) -> str:
         """
@@ -243,9 +243,9 @@ class HeldDirectory:
         return ""
 
     def _identity(self, path: Path) -> FileId | None:
-        if not isinstance(self._disk, TellsFilesApart):
+        if self._names is None:
             return None
         try:
-            return self._disk.identity(path)
+            return self._names.identity(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
