@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.environment.standing_disk import LOOK_SECONDS, AwayError
@@ -29,19 +29,6 @@ def are_all_away(told: Told) -> bool:
     """Whether no active mirror is where its path leads to any more."""
     errors = [error for it, (_, error) in zip(*told, strict=True) if it.is_active]
     return bool(errors) and all(isinstance(error, AwayError) for error in errors)
-
-
-def is_none_there(mirrors: Iterable[Mirror]) -> bool:
-    """Ask each active one whether it is where its path leads to; none of them is."""
-    asked = tuple(it for it in mirrors if it.is_active)
-    outcomes: list[Outcome] = []
-    for it in asked:
-        try:
-            it.disk.exists(it.directory)
-            outcomes.append((None, None))
-        except OSError as error:
-            outcomes.append((None, error))
-    return are_all_away((asked, outcomes))
 
 
 def done_once_one_is_back(tried: Callable[[], Told], rest: Callable[[float], None]) -> Told:

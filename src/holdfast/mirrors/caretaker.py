@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.environment.held_directory import ANOTHER
 from holdfast.errors import MirrorError, StoreError
-from holdfast.mirrors.away import is_none_there
 from holdfast.mirrors.filling import Filling, Rescued
 from holdfast.mirrors.mirror import MirrorView
 from holdfast.mirrors.set_file import WrittenSet, read_set
@@ -178,7 +177,7 @@ class Caretaker:
         self._keeper.mirrors = [it for it in self._keeper.mirrors if it is not mirror]
 
     def _require_there(self) -> None:
-        if is_none_there(self._keeper.active):
+        if self.disk.is_none_there():
             named = ", ".join(str(it.directory) for it in self._keeper.active)
             raise StoreError(
                 f"{named} was replaced, moved or removed while in use, and no other mirror has"

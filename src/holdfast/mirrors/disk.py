@@ -341,6 +341,10 @@ class MirroredDisk:
         """Do it for the directory of each active mirror; none is waited for for long."""
         return list(self._told_by_each(lambda it: act(it.directory)).values())
 
+    def is_none_there(self) -> bool:
+        """Whether no active mirror is where its path leads to; none is waited for for long."""
+        return are_all_away(self._asked(lambda it: it.disk.exists(it.directory)))
+
     def put_right(self, path: Path, offset: int, data: bytes) -> None:
         """Write these bytes, known to be the right ones, where an active mirror has others."""
         told = self._told_by_each(lambda it: read_part(it.disk, it.here(path), len(data), offset))

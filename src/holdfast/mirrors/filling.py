@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from holdfast.environment.disk import Disk, DiskFile
 from holdfast.environment.standing_disk import LOOK_SECONDS, AwayError
-from holdfast.mirrors.away import is_none_there
 from holdfast.mirrors.mirror import OWN_NAMES
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class Filling:
                 self._finish()
         except OSError as error:
             self._close()
-            if isinstance(error, AwayError) and is_none_there(self._disk.keeper.mirrors):
+            if isinstance(error, AwayError) and self._disk.is_none_there():
                 # No fault of its own: once what it is filled from is back it begins anew.
                 self._waiting, self._old = None, []
                 self._disk.rest(LOOK_SECONDS)
