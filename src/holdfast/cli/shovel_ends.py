@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Final, NamedTuple
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, NamedTuple
 
 from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT, Patience
 from holdfast.cli.message_progress import connected, progress_shown
@@ -67,29 +68,22 @@ class Ends:
     async def _connections(self) -> AsyncIterator[tuple[Connection, Connection]]:
         async with contextlib.AsyncExitStack() as stack:
             target = await stack.enter_async_context(
-                connected(
-                    *self._target[:3],
-                    self._patience(self._target.uri),
-                    is_quiet=self._is_quiet,
-                    marks_repeats=True,
-                    host=self._target.host,
-                    concurrent_sends_count_max=WINDOW,
-                )
+                self._connected(self._target, marks_repeats=True, concurrent_sends_count_max=WINDOW)
             )
             source = await stack.enter_async_context(
-                connected(
-                    *self._source[:3],
-                    self._patience(self._source.uri),
-                    is_quiet=self._is_quiet,
-                    client_id=self._client_id,
-                    host=self._source.host,
-                )
+                self._connected(self._source, client_id=self._client_id)
             )
             yield source, target
 
-    def _patience(self, uri: str) -> Patience:
+    def _connected(self, end: End, **options: Any) -> AbstractAsyncContextManager[Connection]:
         first = None if self._is_endless else FIRST_SECONDS_DEFAULT
-        return Patience(uri, first_seconds=first, later_seconds=None)
+        patience = Patience(end.uri, first_seconds=first, later_seconds=None)
+        return connected(
+            *(end.uri, end.login, end.passcode, patience),
+            is_quiet=self._is_quiet,
+            host=end.host,
+            **options,
+        )
 
 
 @contextlib.contextmanager

@@ -59,10 +59,7 @@ def glance(act: Callable[[], Result], otherwise: Result) -> Result:
     except UnreachableError:
         return otherwise
     calls.close(lambda: None)
-    result, error = asked.outcome
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value] # it is there: there is no error
+    return asked.given()
 
 
 class Calls(Protocol):
@@ -130,6 +127,13 @@ class _Asked(Generic[Result]):
         if self.is_given_up and error is None and self._undo is not None:
             self._undo(result)  # type: ignore[arg-type] # it is there: there is no error
 
+    def given(self) -> Result:
+        """Give what came of it, or raise that."""
+        result, error = self.outcome
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value] # it is there: there is no error
+
     def give_up(self) -> bool:
         """Wait no more, unless it is over at this moment; gives whether it was not."""
         with self._lock:
@@ -185,17 +189,15 @@ class BoundedDisk(WrappedDisk):
         """
         if self._is_left or self.is_hanging:
             raise HangingError(self.seconds)
-        asked = self._asked = _Asked(act, undo)
+        asked: _Asked[Result] = _Asked(act, undo)
+        self._asked = asked
         try:
             self._calls.run(asked.make, self.seconds, str(self._directory), self._tell)
         except UnreachableError:
             if asked.give_up():
                 self.has_hung = True
                 raise HangingError(self.seconds) from None
-        result, error = asked.outcome
-        if error is not None:
-            raise error
-        return result  # type: ignore[return-value] # it is there: there is no error
+        return asked.given()
 
     def end(self) -> None:
         """Ask nothing more: the thread ends, unless it hangs."""
